@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.broker.addresses import check_address
-from neuro_cli.broker.worker.kinds import KINDS, ON_REQUEST
+from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 
@@ -69,8 +69,6 @@ class WorkerSettings:
     threads: int = 1
     ranks: int = 1
     drain_seconds: float = 3600.0
-    trust: tuple[str, ...] = ()
-    folders: tuple[str, ...] = ()
 
 
 def security_of(config: dict[str, Any]) -> Security:
@@ -133,9 +131,6 @@ def worker_settings(config: dict[str, Any]) -> WorkerSettings:
     """Raises UserError."""
     node = _section(config, "worker")
     memory, kinds = node["memory"], _kinds(node["kinds"], node["more_kinds"])
-    ranks = integer("worker.ranks", node["ranks"], 1, 100_000)
-    if ranks > 1 and (jobs := [name for name in kinds if name in ON_REQUEST]):
-        raise ConfigError("worker.ranks", ranks, f"a {jobs[0]} starts ranks of its own (ranks={ranks} of the sweep)")
     return WorkerSettings(
         nameserver=check_address("nameserver.address", _section(config, "nameserver")["address"]),
         name=str(node["name"] or ""),
@@ -143,10 +138,8 @@ def worker_settings(config: dict[str, Any]) -> WorkerSettings:
         kinds=kinds,
         memory=None if memory is None else integer("worker.memory", memory, 1),
         threads=integer("worker.threads", node["threads"], 1),
-        ranks=ranks,
+        ranks=integer("worker.ranks", node["ranks"], 1, 100_000),
         drain_seconds=number("worker.drain_seconds", node["drain_seconds"], low=0.0),
-        trust=_packages(node["trust"]),
-        folders=_folders(node["folders"]),
     )
 
 
@@ -159,30 +152,13 @@ def _kinds(names: Any, more: Any) -> dict[str, str]:
             raise ConfigError("worker.more_kinds", place, "there is no such file")
     known = KINDS | {str(name): place for name, place in more.items()}
     if names is None:
-        return {name: place for name, place in known.items() if name not in ON_REQUEST}
+        return known
     if not isinstance(names, list) or not names:
         raise ConfigError("worker.kinds", names, f"must be a list of types of task out of {', '.join(sorted(known))}")
     unknown = [name for name in names if name not in known]
     if unknown:
         raise ConfigError("worker.kinds", unknown[0], f"no such type of task; {nearest(str(unknown[0]), known)}")
     return {name: known[name] for name in names}
-
-
-def _packages(names: Any) -> tuple[str, ...]:
-    if not isinstance(names, list) or not all(isinstance(name, str) and name.isidentifier() for name in names):
-        raise ConfigError("worker.trust", names, "must be a list of packages, for example [my_package]")
-    return tuple(names)
-
-
-def _folders(paths: Any) -> tuple[str, ...]:
-    """Absolute paths without links; None: the working directory."""
-    if paths is None:
-        return (str(Path.cwd().resolve()),)
-    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) and Path(path).is_dir() for path in paths):
-        raise ConfigError(
-            "worker.folders", paths, "must be a list of folders that are there; null: the one in which the worker was started"
-        )
-    return tuple(str(Path(path).resolve()) for path in paths)
 
 
 def _section(config: dict[str, Any], name: str) -> dict[str, Any]:

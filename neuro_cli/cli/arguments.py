@@ -1,9 +1,11 @@
 """Arguments of verbs that take a run folder and keys, without Hydra."""
 
 import argparse
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.run_folder.names import folder_of
@@ -18,23 +20,53 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def run_arguments(verb: str, arguments: list[str]) -> argparse.Namespace:
-    """Parse ``run`` and ``overrides`` of the command ``neuro VERB RUN [key=value ...]``. Raises UserError."""
+def asks_help(arguments: list[str]) -> bool:
+    """Return whether ``arguments`` ask for the help of a verb that has no parser of its own."""
+    return arguments[:1] in (["--help"], ["-h"])
+
+
+def run_arguments(verb: str, arguments: list[str], keys: Sequence[str]) -> argparse.Namespace:
+    """Parse ``run`` and ``overrides`` of ``neuro VERB RUN [key=value ...]``, with ``keys`` in its help. Raises UserError."""
     parser = Parser(f"neuro {verb}", description=HELP[verb], usage=f"neuro {verb} RUN [key=value ...]")
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
-    parser.add_argument("overrides", nargs="*", default=[], metavar="key=value")
+    parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=f"keys: {', '.join(keys)}")
     options = parser.parse_args(arguments)
     options.run = folder_of(options.run)
     return options
 
 
+def values_of(overrides: Iterable[str], keys: Sequence[str], takes: str, as_typed: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the values of ``overrides`` by key. Raises ConfigError, ``takes`` in front of the ``keys``, for another one.
+
+    A key that ends with a dot stands for all below it. ``as_typed``: keys of paths, which may have characters that Hydra's
+    grammar refuses.
+    """
+    values: dict[str, Any] = {}
+    for text in overrides:
+        key, _, value = text.partition("=")
+        if key not in as_typed:
+            key, value = parse_plain(text)
+        if key not in keys and not key.startswith(tuple(each for each in keys if each.endswith("."))):
+            raise ConfigError(key, value, f"{takes} {', '.join(keys)}")
+        values[key] = value
+    return values
+
+
 def names(value: Any) -> list[str]:
-    """Names in the value of ``trust``, one or a list of them."""
+    """Return the names in the value of ``trust``, which is one name or a list."""
     return [str(name) for name in (value if isinstance(value, list) else [value])]
 
 
+def json_file(name: str) -> Path:
+    """Return the file of ``output=FILE.json``. Raises ConfigError."""
+    file = Path(name)
+    if file.suffix != ".json" or file.is_dir() or not file.parent.is_dir():
+        raise ConfigError("output", name, "must be a file NAME.json in a folder that exists")
+    return file
+
+
 def set_key(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key of a nested config. Raises ConfigError for one that is not there."""
+    """Set a dotted key of a nested config. Raises ConfigError for a key that it lacks."""
     *parents, last = key.split(".")
     for parent in parents:
         config = config.get(parent) or {}

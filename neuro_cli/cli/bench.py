@@ -3,16 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import hydra
 from omegaconf import DictConfig
 
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job
+from neuro_cli.cli.command import hydra_verb
 from neuro_cli.core.checks import one_of
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="bench")
-def bench_main(config: DictConfig) -> None:
-    job(config, _bench)
 
 
 def _bench_brokers(config: dict[str, Any], run: Path) -> None:
@@ -49,7 +43,7 @@ KINDS = {
 
 
 def bench_help() -> str:
-    """Kinds of measurement, a line each."""
+    """Return the help: a line for each kind of measurement."""
     kinds = "\n".join(f"  {name:15s} {text}" for name, text in KINDS.items())
     return (
         f"usage: neuro bench KIND [key=value ...]\n\nkinds\n{kinds}\n\nneuro bench KIND --help lists all keys and their defaults."
@@ -57,15 +51,15 @@ def bench_help() -> str:
 
 
 def bench_verb(arguments: list[str]) -> int:
-    """``neuro bench WORD`` means ``what=WORD``; ``neuro bench --help`` lists the kinds."""
+    """Measure. ``neuro bench WORD`` means ``what=WORD``, and ``neuro bench --help`` lists the kinds."""
     if arguments in (["--help"], ["-h"]):
         print(bench_help())
         return 0
     if arguments and "=" not in arguments[0] and not arguments[0].startswith("-"):
         arguments = [f"what={arguments[0]}", *arguments[1:]]
-    return hydra_verb(bench_main, _check)(arguments)
+    return hydra_verb("bench", _bench, _check)(arguments)
 
 
 def _check(composed: DictConfig) -> None:
-    """Raise ConfigError for a kind that is not there, before anything heavy is imported."""
+    """Raise ConfigError for an unknown kind, before anything heavy is imported."""
     one_of("what", composed.what, tuple(KINDS))

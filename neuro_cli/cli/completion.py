@@ -1,16 +1,17 @@
-"""``neuro completion bash|zsh|fish``: the script by which a shell completes verbs, groups, options, keys and run folders."""
+"""``neuro completion bash|zsh|fish``: a script that lets a shell complete verbs, groups, options, keys and run folders."""
 
 from pathlib import Path
 
-import yaml
-
+from neuro_cli.cli.arguments import asks_help
 from neuro_cli.cli.options.groups import groups_of, options_in
-from neuro_cli.cli.registry import listed
+from neuro_cli.cli.options.help import leaves_of
+from neuro_cli.cli.registry import HELP, listed
 from neuro_cli.core.errors import UserError, nearest
 from neuro_cli.core.files import config_folder
 
 RUN_VERBS = ("resume", "evaluate", "export", "predict", "report")
 SECOND = {"evolve": ("export",), "search": ("certs", "plot", "status"), "completion": ("bash", "zsh", "fish")}
+USAGE = "usage: neuro completion bash|zsh|fish"
 FLAGS = ("--help", "--cfg", "--info", "-m", "-q", "-v")
 SHELLS = {
     "bash": """# eval "$(neuro completion bash)"
@@ -42,14 +43,17 @@ def completion_verb(arguments: list[str]) -> int:
     if arguments[:1] == ["query"]:
         print(*candidates(" ".join(arguments[1:])), sep="\n")
         return 0
+    if asks_help(arguments):
+        print(HELP["completion"])
+        return 0
     if len(arguments) != 1 or arguments[0] not in SHELLS:
-        raise UserError(f"{' '.join(arguments) or 'completion'}: usage: neuro completion bash|zsh|fish")
+        raise UserError(f"{' '.join(arguments) or 'completion'}: {USAGE}")
     print(SHELLS[arguments[0]], end="")
     return 0
 
 
 def script_for(arguments: list[str]) -> str | None:
-    """Script that ``neuro VERB -sc install=SHELL``, Hydra's way, asks for; None where nothing is asked. Raises UserError."""
+    """Return the script that ``neuro VERB -sc install=SHELL``, Hydra's way, asks for, or None. Raises UserError."""
     if not {"-sc", "--shell-completion"} & set(arguments):
         return None
     shell = next((text.partition("=")[2] for text in arguments if text.startswith("install=")), "")
@@ -59,7 +63,7 @@ def script_for(arguments: list[str]) -> str | None:
 
 
 def candidates(line: str) -> list[str]:
-    """Completions of the last word of a command line; the word is empty behind a blank."""
+    """Return the completions of the last word of a command line. The word is empty after a blank."""
     words = line.split()
     word = "" if not words or line.endswith(" ") else words.pop()
     if len(words) < 2:
@@ -74,41 +78,17 @@ def candidates(line: str) -> list[str]:
     if equals:
         added = "+" if word.startswith("+") else ""
         return _beginning(word, [f"{added}{key}={option}" for option in options_in(key)] if key in groups_of(verb) else [])
-    keys = _keys(verb)
-    if "." not in word:  # those below a key when it is typed
+    keys = [f"{key}=" for key in (*(group for group in groups_of(verb) if "@" not in group), *leaves_of(verb))]
+    if "." not in word:  # keys below another one come when that one is typed
         keys = [key if "." not in key else f"{key.partition('.')[0]}." for key in keys]
     return _beginning(word, [*more, *keys, *FLAGS])
 
 
-def _beginning(word: str, known: list[str]) -> list[str]:
-    return sorted({text for text in known if text.startswith(word)})
-
-
-def _keys(verb: str) -> list[str]:
-    """Groups and keys of a verb, those of the options that it has by default among them, each with =."""
-    found = [f"{group}=" for group in groups_of(verb) if "@" not in group]
-    for name in ("train", verb) if verb in ("evolve", "scale", "bench") else (verb,):
-        node = yaml.safe_load((config_folder() / f"{name}.yaml").read_text())
-        for entry in node.pop("defaults", []):
-            if isinstance(entry, dict):
-                ((group, option),) = entry.items()
-                file = config_folder() / str(group) / f"{option}.yaml"
-                if file.is_file():
-                    found += _leaves(yaml.safe_load(file.read_text()), f"{group}.")
-        found += _leaves(node, "")
-    return found
-
-
-def _leaves(node: object, prefix: str) -> list[str]:
-    found: list[str] = []
-    for key, value in node.items() if isinstance(node, dict) else ():
-        if str(key).startswith(("known_", "_")) or key in ("hydra", "defaults"):
-            continue
-        found += _leaves(value, f"{prefix}{key}.") if isinstance(value, dict) and value else [f"{prefix}{key}="]
-    return found
+def _beginning(word: str, texts: list[str]) -> list[str]:
+    return sorted({text for text in texts if text.startswith(word)})
 
 
 def _folders() -> list[str]:
-    """Run folders that neuro named, and ``latest``."""
-    found = [str(path) for path in Path("outputs").glob("*/*") if path.is_dir()]
-    return ["latest", *found] if found else []
+    """Return the run folders that neuro named, and ``latest``."""
+    folders = [str(path) for path in Path("outputs").glob("*/*") if path.is_dir()]
+    return ["latest", *folders] if folders else []

@@ -1,4 +1,4 @@
-"""Composition of a training run's config without Hydra's main function, for scripts: Hydra's global state stays as it was."""
+"""Composition of a verb's config, the same for a command and for a script."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -7,24 +7,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hydra import compose, initialize_config_dir
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
+from hydra.types import RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from omegaconf.basecontainer import BaseContainer
 
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, mending
+from neuro_cli.cli.mending import mending
 from neuro_cli.cli.options.groups import with_members
-from neuro_cli.cli.overrides.check import checked
+from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.core.errors import UserError
+
+
+def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None) -> DictConfig:
+    """Return the complete config of ``command``, Hydra's own settings included. The check may have composed it already.
+
+    ``mode``: of the run that begins, None where nothing runs.
+    """
+    config = command.composed
+    if config is None or not command.complete or mode is RunMode.MULTIRUN:
+        config = loader.load_configuration(command.tree.name, command.overrides, mode or RunMode.RUN)
+    if mode is not None and config.hydra.mode is not mode:
+        with read_write(config.hydra):
+            config.hydra.mode = mode
+            config.hydra.overrides.hydra.append(f"hydra.mode={mode.name}")  # the jobs of a sweep are composed by it
+    OmegaConf.set_readonly(config.hydra, False)
+    return config
 
 
 @dataclass(frozen=True)
 class Composed:
-    """Resolved ``config`` of a run in the folder ``run``, and what Hydra keeps beside it: its own settings, the overrides."""
+    """Resolved ``config`` of a run in the folder ``run``; ``hydra``: Hydra's own settings."""
 
     config: dict[str, Any]
     run: Path
@@ -32,41 +49,43 @@ class Composed:
     overrides: list[str]
 
     def save(self, more: Sequence[str]) -> None:
-        """Write the files that Hydra's main function writes beside the config; ``more``: options that are no overrides."""
+        """Write the files that a command writes next to its config; ``more``: options that are no overrides."""
         folder = self.run / ".hydra"
         folder.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.hydra, folder / "hydra.yaml")
         OmegaConf.save(OmegaConf.create([*self.overrides, *more]), folder / "overrides.yaml")
 
 
-def composed(overrides: Sequence[str]) -> Composed:
-    """The config of ``neuro train OVERRIDES``. Raises UserError with the command's line."""
+def composed_training(overrides: Sequence[str]) -> Composed:
+    """Return the config of ``neuro train OVERRIDES``, and leave Hydra's global state as it was. Raises UserError."""
     for text in overrides:
         if text.startswith("-"):
             raise UserError(f"{text}: overrides like key=value are allowed here; a sweep is a loop")
     with _global_state_put_back(), mending():
-        texts = checked("train", list(overrides)).arguments
-        with initialize_config_dir(CONFIG_FOLDER, version_base="1.3", job_name="train"):
-            whole = compose("train", texts, return_hydra_config=True)
-        HydraConfig.instance().set_config(whole)  # for ${hydra:...} in the folder's name
-        run = Path(str(whole.hydra.run.dir))
-        with read_write(whole.hydra), open_dict(whole.hydra):
-            whole.hydra.runtime.output_dir = str(run.absolute())
-        HydraConfig.instance().set_config(whole)
-        own, overrides = OmegaConf.masked_copy(whole, "hydra"), list(whole.hydra.overrides.task)
-        with open_dict(whole):
-            del whole["hydra"]  # it has values that only the jobs of a sweep know
-            del whole["sweep"]
-        resolved = OmegaConf.to_container(whole, resolve=True, throw_on_missing=True)
-        assert isinstance(resolved, dict)
-        config = with_members({str(key): value for key, value in resolved.items()})
-    return Composed(config, run, own, overrides)
+        command = checked("train", list(overrides))
+        with command.tree.loaded() as loader:
+            config = composed(command, loader, RunMode.RUN)
+        HydraConfig.instance().set_config(config)  # the folder's name may have ${hydra:...}
+        run = Path(str(config.hydra.run.dir))
+        with read_write(config.hydra), open_dict(config.hydra):
+            config.hydra.runtime.output_dir = str(run.absolute())
+        HydraConfig.instance().set_config(config)
+        return Composed(resolved(config), run, OmegaConf.masked_copy(config, "hydra"), list(config.hydra.overrides.task))
+
+
+def resolved(config: DictConfig) -> dict[str, Any]:
+    """Return the config of a run as plain values, without Hydra's own and the sweep's keys. Raises errors of OmegaConf."""
+    keys = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", "sweep")])
+    OmegaConf.copy_cache(from_config=config, to_config=keys)  # ${now:...} stays what it was in the folder's name
+    plain = OmegaConf.to_container(keys, resolve=True, throw_on_missing=True)
+    assert isinstance(plain, dict)
+    return with_members({str(key): value for key, value in plain.items()})
 
 
 @contextmanager
 def _global_state_put_back() -> Iterator[None]:
-    """Begin without a Hydra, and put back that of a script which has one, with its options and resolvers."""
-    Plugins.instance()  # those add to the store once, when they are first asked for
+    """Begin without a Hydra, and restore the script's own, with its options and resolvers."""
+    Plugins.instance()  # adds its options to the store once, when it is first asked for
     hydra, config, version = GlobalHydra.instance(), HydraConfig.instance(), VersionBase.instance()
     before = hydra.hydra, config.cfg, version.version_base
     store, resolvers = deepcopy(ConfigStore.instance().repo), dict(BaseContainer._resolvers)

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.text import Text
@@ -25,12 +24,9 @@ from neuro_cli.launch import slurm
 from neuro_cli.launch.launcher import launcher, launcher_at
 from neuro_cli.launch.openmpi import ROOT_FIX, refuses_root
 
-if TYPE_CHECKING:
-    pass
-
 PYTHONS = ((3, 11), (3, 13))
 TIMEOUT = 60
-# what tasks of reinforcement learning need beside gymnasium
+# packages that tasks of reinforcement learning need in addition to gymnasium
 ENVIRONMENTS = {
     "gymnasium": "lunar_lander and others",
     "Box2D": "lunar_lander, bipedal_walker",
@@ -66,7 +62,7 @@ class Finding:
 
 
 def doctor() -> int:
-    """Print the report. Returns 0 when all that ``neuro train`` needs is there, else 1."""
+    """Print the report. Returns 0 when ``neuro train`` has all that it needs, else 1."""
     console = Console()
     broken = 0
     for check in (python, packages, devices, numba_kernels, folder, mpi, cluster, extras, data_sets):
@@ -75,12 +71,12 @@ def doctor() -> int:
             line = Text.assemble((f"{mark:<5}", colour), f"{finding.name:<15}", finding.text)
             console.print(line, soft_wrap=True)
             if finding.fix:
-                console.print(Text(f"{'':<20}fix: {finding.fix}"), soft_wrap=True)  # on one line, to be copied
+                console.print(Text(f"{'':<20}fix: {finding.fix}"), soft_wrap=True)  # one line, to be copied
             broken += finding.needed and not finding.good
     verdict = (
         f"neuro train cannot run here: {broken} x FAIL above"
         if broken
-        else "neuro train can run here (--: optional, and not here)"
+        else "neuro train can run here (--: optional and not available)"
     )
     console.print(Text(verdict), soft_wrap=True)
     return 1 if broken else 0
@@ -117,7 +113,7 @@ def devices() -> Iterator[Finding]:
     threads = torch.get_num_threads()
     limit = f", OMP_NUM_THREADS={os.environ['OMP_NUM_THREADS']}" if "OMP_NUM_THREADS" in os.environ else ""
     yield Finding("cpu", True, cores())
-    yield Finding("threads", True, f"{threads} by torch's default{limit}; neuro's own number is threads=N")
+    yield Finding("threads", True, f"{threads}, torch's default{limit}; threads=N sets neuro's own number")
     for index in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         card = torch.cuda.get_device_properties(index)
         memory = f"{card.total_memory / 2**30:.0f} GiB"
@@ -147,14 +143,14 @@ def numba_kernels() -> Iterator[Finding]:
 
 def folder() -> Iterator[Finding]:
     outputs = Path("outputs").absolute()
-    there = next(path for path in (outputs, *outputs.parents) if path.exists())
+    nearest = next(path for path in (outputs, *outputs.parents) if path.exists())
     try:
-        with tempfile.TemporaryFile(dir=there):
+        with tempfile.TemporaryFile(dir=nearest):
             pass
         yield Finding("outputs", True, f"runs are written to {outputs}")
     except OSError as error:
         fix = "cd to a folder that you may write to, or neuro train hydra.run.dir=FOLDER"
-        yield Finding("outputs", False, f"cannot write to {there}: {error.strerror}", fix)
+        yield Finding("outputs", False, f"cannot write to {nearest}: {error.strerror}", fix)
 
 
 def mpi() -> Iterator[Finding]:
@@ -166,7 +162,7 @@ def mpi() -> Iterator[Finding]:
     try:
         mpiexec = launcher()
     except UserError:
-        yield Finding("mpi launcher", False, "no mpiexec beside this Python or on PATH", MPI_FIX, needed=False)
+        yield Finding("mpi launcher", False, "no mpiexec next to this Python or on PATH", MPI_FIX, needed=False)
         return
     starts = launcher_at(mpiexec)
     if starts.kind == "openmpi" and refuses_root():
@@ -182,13 +178,13 @@ def mpi() -> Iterator[Finding]:
 
 def _ask(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:
     """Run a command in a process of its own, since a bad MPI ends the process that starts it. Returns (output, problem)."""
-    # not what a launcher set for this process: the asked one is no rank of that world
+    # the process is no rank of a world that a launcher may have started this one in
     launched = ("PMI_", "PMIX_", "OMPI_", "SLURM_", "MPI_LOCAL")
-    own = {
+    environment = {
         name: value for name, value in os.environ.items() if not name.startswith(launched) or "ALLOW_RUN" in name or name in keep
     }
     try:
-        ended = subprocess.run(command, env=own, capture_output=True, text=True, timeout=TIMEOUT)
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.TimeoutExpired:
         return "", f"no answer in {TIMEOUT} s"
     except OSError as error:
@@ -227,7 +223,7 @@ def extras() -> Iterator[Finding]:
     }
     for name, (use, fix) in fixes.items():
         good = importlib.util.find_spec(name) is not None
-        text = f"there, for {use}" if good else f"not installed: no {use}"
+        text = f"installed, for {use}" if good else f"not installed: no {use}"
         yield Finding(name, good, text, "" if good else fix, needed=False)
 
 

@@ -3,65 +3,51 @@
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
-from neuro_cli.cli.arguments import names, run_arguments
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.arguments import names, run_arguments, values_of
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import launched
 
-# groups that a cluster of neuro evolve does not use: their options would do nothing
+# groups that a cluster of neuro evolve does not use, with the options that change nothing
+EXPORT_KEYS = ("file", "from_start", "trust")
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
 
 
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="evolve")
-def evolve_main(config: DictConfig) -> None:
-    choices = HydraConfig.get().runtime.choices
-    job(config, lambda resolved, run: _evolve(resolved, run, {group: choices.get(group) for group in EVOLVES_WITH}))
-
-
-def _evolve(config: dict[str, Any], run: Path, choices: dict[str, str | None]) -> int:
+def _evolve(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.evolve.evolve import evolve
     from neuro_cli.run_folder.log import log_to
 
+    choices = HydraConfig.get().runtime.choices
     for group, usual in EVOLVES_WITH.items():
-        if choices[group] not in (*usual, "null", "None", None):
-            raise ConfigError(group, choices[group], "neuro evolve takes none: see election, selection and cluster")
+        if choices.get(group) not in (*usual, "null", "None", None):
+            raise ConfigError(group, choices.get(group), "neuro evolve does not use it: see election, selection and cluster")
     if launched():
         raise UserError("neuro evolve starts its peers itself: run it without a launcher")
     log_to(run, 0)
-    return evolve(config, run, shown(run), lambda whole: save(whole, run))
+    return evolve(config, run, shown(run), lambda resolved: save(resolved, run))
 
 
 def export_verb(arguments: list[str]) -> int:
     from neuro_cli.evolve.evolve import check_packages
     from neuro_cli.evolve.training.replay import export
 
-    options = run_arguments("evolve export", arguments)
-    file, trust, from_start = None, [], False
-    for text in options.overrides:
-        key, value = parse_plain(text)
-        if key == "file":
-            file = Path(str(value))
-        elif key == "trust":
-            trust = names(value)
-        elif key == "from_start":
-            from_start = boolean(key, value)
-        else:
-            raise ConfigError(key, value, "neuro evolve export takes file, from_start, trust")
+    options = run_arguments("evolve export", arguments, EXPORT_KEYS)
+    values = values_of(options.overrides, EXPORT_KEYS, "neuro evolve export takes", as_typed=["file"])
+    file = Path(values["file"]) if "file" in values else None
+    from_start = boolean("from_start", values.get("from_start", False))
     check_packages()
-    export(options.run, file, trust, from_start)
+    export(options.run, file, names(values.get("trust", [])), from_start)
     return 0
 
 
 def evolve_verb(arguments: list[str]) -> int:
     if arguments[:1] == ["export"]:
         return export_verb(arguments[1:])
-    return hydra_verb(evolve_main)(arguments)
+    return hydra_verb("evolve", _evolve)(arguments)
 
 
 def peer_verb(arguments: list[str]) -> int:

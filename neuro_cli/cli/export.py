@@ -1,14 +1,13 @@
-"""``neuro export`` and ``neuro predict``: a run's trained network as a file, and at work on images."""
+"""``neuro export`` and ``neuro predict``: write a run's trained network to a file, and classify images with it."""
 
 import json
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.arguments import RUN_HELP, Parser, names, run_arguments
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.arguments import RUN_HELP, Parser, json_file, names, run_arguments, values_of
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, UserError, no_exit, printable
+from neuro_cli.core.errors import UserError, no_exit, printable
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.names import folder_of
@@ -19,9 +18,9 @@ PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
 
 def export_verb(arguments: list[str]) -> int:
     """``neuro export RUN [file=NAME.safetensors|.pt|.onnx] [checkpoint=GENERATION|best] [trust=PACKAGE]``."""
-    options = run_arguments("export", arguments)
+    options = run_arguments("export", arguments, EXPORT_KEYS)
     saved_config(options.run)  # refuses a folder that is no run
-    values = _values("export", options.overrides, EXPORT_KEYS)
+    values = values_of(options.overrides, EXPORT_KEYS, "neuro export takes", as_typed=["file"])
     file = _file(options.run, values)
     from neuro_cli.export.formats import check_file, write_network
     from neuro_cli.export.network import network_of
@@ -36,7 +35,7 @@ def export_verb(arguments: list[str]) -> int:
 
 
 def _file(run: Path, values: dict[str, Any]) -> Path:
-    """File as typed, else the run's own, which another version of the network does not replace."""
+    """Return the file as typed, else one in the run folder, with a name for each generation that was asked for."""
     if "file" in values:
         return Path(str(values["file"]))
     checkpoint = values.get("checkpoint")
@@ -52,42 +51,27 @@ def predict_verb(arguments: list[str]) -> int:
     options.run = folder_of(options.run)
     overrides = [text for text in options.images if "=" in text and not Path(text).exists()]
     images = [Path(text) for text in options.images if text not in overrides]
-    values = _values("predict", overrides, PREDICT_KEYS)
+    values = values_of(overrides, PREDICT_KEYS, "neuro predict takes", as_typed=["output"])
     top = integer("top", values.get("top", 1), 1)
-    output = None if "output" not in values else Path(str(values["output"]))
-    if output is not None and (output.suffix != ".json" or output.is_dir() or not output.parent.is_dir()):
-        raise ConfigError("output", output, "must be a file NAME.json in a folder that is there")
+    output = json_file(values["output"]) if "output" in values else None
     _refuse_missing(images)
     from neuro_cli.export.network import network_of
     from neuro_cli.export.predict import predict
 
     with no_exit():
         network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
-        found = predict(network, images, top)
-    for each in found:
+        predictions = predict(network, images, top)
+    for each in predictions:
         print(printable("  ".join([*(f"{name} {chance:.4f}" for name, chance in each.classes), str(each.image)])))
     if output is not None:
-        write_atomically(output, (json.dumps([each.plain() for each in found], indent=1) + "\n").encode())
+        write_atomically(output, (json.dumps([each.plain() for each in predictions], indent=1) + "\n").encode())
     return 0
 
 
 def _refuse_missing(images: list[Path]) -> None:
-    """Raise UserError for what is no file, before torch is imported."""
+    """Raise UserError for an image that is no file, before torch is imported."""
     if not images:
         raise UserError("which images? usage: neuro predict RUN IMAGE ... [key=value ...]")
     for path in images:
         if not path.is_file():
             raise UserError(f"{path}: {'a folder: name the images in it' if path.is_dir() else 'there is no such file'}")
-
-
-def _values(verb: str, overrides: list[str], known: tuple[str, ...]) -> dict[str, Any]:
-    """Values of ``overrides`` by key. Raises ConfigError for other keys than ``known``."""
-    values: dict[str, Any] = {}
-    for text in overrides:
-        key, _, typed = text.partition("=")
-        # a path as typed: it may have characters that Hydra's grammar has not
-        key, value = (key, typed) if key in ("file", "output") else parse_plain(text)
-        if key not in known:
-            raise ConfigError(key, value, f"neuro {verb} takes {', '.join(known)}")
-        values[key] = value
-    return values

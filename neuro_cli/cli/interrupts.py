@@ -1,4 +1,4 @@
-"""Ctrl-C while no run is at work, remembered: a library may swallow KeyboardInterrupt in one of its imports."""
+"""Remembers Ctrl-C while no run is at work: a library may swallow KeyboardInterrupt in one of its imports."""
 
 import signal
 from types import FrameType
@@ -7,12 +7,12 @@ _heard: list[int] = []
 
 
 def interrupted() -> bool:
-    """Tell whether Ctrl-C was heard: what fails from then on failed by it, as the next import that finds a half-made module."""
+    """Return whether Ctrl-C was heard. Later failures are its consequences, such as the import of a half-loaded module."""
     return bool(_heard)
 
 
 def listen() -> None:
-    """Forget what was heard, and hear SIGINT where Python's own handler would."""
+    """Forget earlier signals, and listen to SIGINT in place of Python's own handler."""
     _heard.clear()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _hear)

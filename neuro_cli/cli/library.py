@@ -1,7 +1,7 @@
 """The verbs as functions of a script or a notebook: ``train``, ``resume``, ``evaluate``.
 
-They do what the commands of the same names do, by the same functions, and raise what those print. What a command may do with
-its process a function may not: signal handlers, threads of torch, the import path, the log and Hydra's state are put back.
+They do what the commands of the same names do, by the same functions, and raise what those print. A function leaves its process
+as it was: it restores signal handlers, threads of torch, the import path, the log and Hydra's state.
 Under an MPI launcher every rank calls them alike; rank 0 has the run folder.
 """
 
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.arguments import names
-from neuro_cli.cli.compose import composed
-from neuro_cli.cli.evaluate import evaluate_arguments
-from neuro_cli.cli.hydra_job import at_work, mending, save, shown
+from neuro_cli.cli.arguments import names, values_of
+from neuro_cli.cli.compose import composed_training
+from neuro_cli.cli.evaluate import EVALUATE_KEYS, evaluate_arguments
+from neuro_cli.cli.hydra_job import at_work, save, shown
+from neuro_cli.cli.mending import mending
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.resume import resumed
@@ -42,7 +43,7 @@ from neuro_cli.runner.session import hand_out, receive, unanimous
 
 @dataclass(frozen=True)
 class Session:
-    """Session that rank 0 has prepared. ``again``: arguments of the command by which ``ranks`` of its own would do it."""
+    """Session that rank 0 has prepared. ``again``: arguments of the command that its own ``ranks`` would run."""
 
     options: Options
     run: Path
@@ -76,65 +77,65 @@ def resume(run: str | Path, *overrides: str, **values: Any) -> Result:
 
 
 def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float]:
-    """Metrics on the test set of the trained network in the folder ``run``, as ``neuro evaluate`` prints them.
+    """Return the metrics on the test set of the trained network in the folder ``run``, as ``neuro evaluate`` prints them.
 
     ``overrides``, ``values``: ``checkpoint`` (a generation), ``trust``, ``device``, ``threads``, ``task`` (a dict with root,
     download, evaluation_episodes), and the model and the task that the script gave to :func:`train`. Raises UserError.
     """
     with process_put_back(), REST.entered(), mending():
         request = request_of("evaluate", overrides, values)
-        generation, trust, changes = evaluate_arguments(request.texts)
+        generation, trust, changes = evaluate_arguments(values_of(request.texts, EVALUATE_KEYS, "evaluate takes"))
         return evaluation.evaluate(folder_of(Path(run)), generation, trust, changes, request.objects).values
 
 
 def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:
     """Train on all ranks what rank 0 prepares; a rank that fails alone ends the world, as with the commands."""
-    with process_put_back(), REST.entered(), ExitStack() as held:
+    with process_put_back(), REST.entered(), ExitStack() as cleanup:
         world: World = mpi_world() if launched() else SingleProcess()
-        result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, held))
+        result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, cleanup))
     pass_on_signals()
     return result
 
 
 def _agreed(
-    verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare, world: World, held: ExitStack
+    verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare, world: World, cleanup: ExitStack
 ) -> Result:
     with collectively(world):
         request = request_of(verb, overrides, values, run)
     request.agree(world)
     with no_exit():
         with collectively(world), mending():
-            session = prepare(request, world, held) if world.rank == 0 else None
+            session = prepare(request, world, cleanup) if world.rank == 0 else None
         return _trained(world, session, request)
 
 
-def _begun(request: Request, world: World, held: ExitStack) -> Session:
-    """Rank 0: compose the config and begin the run folder, which ``held`` gives up."""
-    found = composed(request.texts)
-    made = request.made()
-    let_import()  # of what the script names
-    held.enter_context(at_work(found.run, new=True))
-    options = Options(found.config | made)
+def _begun(request: Request, world: World, cleanup: ExitStack) -> Session:
+    """Compose the config and begin the run folder on rank 0; ``cleanup`` gives the folder up."""
+    composed = composed_training(request.texts)
+    objects = request.made()
+    let_import()  # the script may name packages of the current folder
+    cleanup.enter_context(at_work(composed.run, new=True))
+    options = Options(composed.config | objects)
     _check(options, request, world)
-    found.save([f"{group}={node['_target_']}" for group, node in made.items()])
-    save(plain(options.plain), found.run)
-    log_to(found.run, 0)
-    run = shown(found.run)
+    composed.save([f"{group}={node['_target_']}" for group, node in objects.items()])
+    save(plain(options.plain), composed.run)
+    log_to(composed.run, 0)
+    run = shown(composed.run)
     return Session(options, run, checkpoint_left(run, options), ["start", str(run)])
 
 
-def _continued(request: Request, world: World, held: ExitStack) -> Session:
-    """Rank 0: read config and checkpoint of a run folder, which ``held`` gives up."""
+def _continued(request: Request, world: World, cleanup: ExitStack) -> Session:
+    """Read config and checkpoint of a run folder on rank 0; ``cleanup`` gives the folder up."""
     run = Path(request.run)
     if is_search(run):
-        raise UserError(f"{run}: a search; go on with it by: neuro resume {run}")
-    held.enter_context(at_work(run, new=False))
-    found = resumed(run, request.texts, request.objects)
-    _check(found.options, request, world)
-    if found.changed:
-        held.enter_context(resumed_config(run, plain(found.options.plain)))
+        raise UserError(f"{run}: a search; continue with: neuro resume {run}")
+    cleanup.enter_context(at_work(run, new=False))
+    session = resumed(run, request.texts, request.objects)
+    _check(session.options, request, world)
+    if session.changed:
+        cleanup.enter_context(resumed_config(run, plain(session.options.plain)))
     log_to(run, 0)
-    return Session(found.options, run, found.checkpoint, found.again)
+    return Session(session.options, run, session.checkpoint, session.again)
 
 
 def _check(options: Options, request: Request, world: World) -> None:
@@ -164,12 +165,12 @@ def _trained(world: World, session: Session | None, request: Request) -> Result:
             run, summary = session.run, loop.train(session.options, world, session.run, session.checkpoint)
         else:
             run, summary = _joined(world, request), None
-    # the ranks go on when rank 0 has written all files
+    # other ranks return when rank 0 has written all files
     return Result(run, _trust(request), request.objects, json.loads(world.broadcast(json.dumps(summary).encode())))
 
 
 def _joined(world: World, request: Request) -> Path:
-    """Other ranks: train what rank 0 has prepared, with this rank's own objects. Returns the run folder."""
+    """Train what rank 0 has prepared on another rank, with this rank's own objects. Returns the run folder."""
     job = receive(world)
     assert not isinstance(job, int), "rank 0 of a script dismisses no rank"
     if job.own_code:
@@ -180,7 +181,7 @@ def _joined(world: World, request: Request) -> Path:
 
 
 def _trust(request: Request) -> list[str] | None:
-    """Packages that a trained network may be made of; None, all, where the script has just named them."""
+    """Return the packages that may define a trained network, or None for all, where the script has just named them."""
     pairs = [parse_plain(text) for text in request.texts] if request.verb == "resume" else []
     return None if request.verb == "train" else [name for key, value in pairs if key == "trust" for name in names(value)]
 

@@ -14,8 +14,7 @@ import sys
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
-from neuro_cli.core.machine.current_folder import JOB_VARIABLE, refuse_settings
-from neuro_cli.core.machine.process import die_with_parent
+from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.foreign import foreign_start
@@ -23,7 +22,7 @@ from neuro_cli.fabric.mpi import launched, mpi_world
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop
 
-WORLD_VERBS = ("train", "resume", "scale", "bench")  # whose processes, started side by side, would be one world
+WORLD_VERBS = ("train", "resume", "scale", "bench")  # verbs whose processes, started together, would be one world
 
 
 def help_text() -> str:
@@ -38,7 +37,7 @@ usage: neuro VERB [group=option ...] [key=value ...]
 verbs
 {verbs}
 
-groups (neuro VERB --help: those of a verb, and all its keys)
+groups and their options (neuro VERB --help lists those of a verb, with all its keys)
 {options}
 
 examples
@@ -46,11 +45,11 @@ examples
   neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
   mpiexec -n 2 neuro train                               the same on two ranks; or: neuro train ranks=2
   neuro train -m algo=openai_es,snes seed=1,2            a sweep
-  neuro train -m hydra/launcher=slurm seed=1,2           its jobs on SLURM
+  neuro train -m hydra/launcher=slurm seed=1,2           the same sweep with its jobs on SLURM
   neuro resume outputs/train/<stamp>
 
--q prints warnings and errors only, -v log lines too. `neuro completion bash` (zsh, fish) prints a script for your shell.
-A line `neuro: error:` names what to change; NEURO_DEBUG=1 adds the traceback.
+-q prints warnings and errors only, -v also log lines. `neuro completion bash` (zsh, fish) prints a script for your shell.
+An error is one line that says what to change. NEURO_DEBUG=1 adds the traceback.
 Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
 
 
@@ -76,13 +75,13 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def _reported(error: Exception) -> int:
-    from neuro_cli.cli.hydra_job import mendable
+    from neuro_cli.cli.mending import mendable
 
     return report(mendable(error))
 
 
 def _nobody_reads() -> int:
-    """Exit code, as a shell counts it, when the reader of our output has gone (``neuro --help | head``); 0 while it is there."""
+    """Return the exit code of a shell when the reader of our output has gone (``neuro --help | head``), else 0."""
     try:
         terminal = sys.stdout.fileno()
         poll = select.poll()
@@ -96,15 +95,13 @@ def _nobody_reads() -> int:
 
 
 def main() -> None:
-    """Entry point of the console script."""
+    """Run the command line of this process. Entry point of the console script."""
     logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
     world = None
     code: int = 1
     stop.forget()
-    if JOB_VARIABLE in os.environ:
-        die_with_parent(signal.SIGKILL)  # a job of a sweep ends with its worker, which another one takes over
     if slurm.in_job():
-        signal.signal(signal.SIGUSR2, stop.hear)  # it may come while a run is still loading
+        signal.signal(signal.SIGUSR2, stop.hear)  # SLURM may send it while a run is still loading
     try:
         refuse_settings()  # before torch, numba and MPI are loaded
         world = mpi_world() if launched() else None

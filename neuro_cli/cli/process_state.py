@@ -1,4 +1,4 @@
-"""State of the process that a run changes, put back for a script or a notebook that goes on after it."""
+"""State of the process that a run changes, restored for the script or notebook that called it."""
 
 import logging
 import signal
@@ -16,10 +16,10 @@ _LOG = logging.getLogger("neuro_cli")
 
 @contextmanager
 def process_put_back() -> Iterator[None]:
-    """Put back what a run changes of its process: torch's threads, the log, the import path, signals that were heard."""
+    """Restore what a run changes of its process: torch's threads, the log, the import path, signals that were heard."""
     threads = torch.get_num_threads()
     log = list(_LOG.handlers), _LOG.level, _LOG.propagate
-    _LOG.handlers = []  # a run closes those that it finds
+    _LOG.handlers = []  # a run would close the handlers that it finds
     stop.forget()
     try:
         with import_path_put_back():
@@ -35,7 +35,7 @@ def process_put_back() -> Iterator[None]:
 
 
 def pass_on_signals() -> None:
-    """Give the signals that stopped a run to the script, now that its checkpoint is written."""
+    """Raise the signals that stopped a run again, for the script, now that the checkpoint is written."""
     heard = stop.heard()
     stop.forget()
     for name in heard:

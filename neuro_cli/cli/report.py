@@ -30,11 +30,11 @@ def report_verb(arguments: list[str]) -> int:
         if not equals or Path(text).exists():
             folders.append(folder_of(Path(text)))
         elif key == "file":
-            file = Path(text.removeprefix("file="))  # as typed: a path may have characters that Hydra's grammar has not
+            file = Path(text.removeprefix("file="))  # a path may have characters that Hydra's grammar refuses
         elif key == "html":
             html = boolean(*parse_plain(text)) and html
         else:
-            raise ConfigError(*parse_plain(text), "neuro report takes file, html; and there is no folder of this name")
+            raise ConfigError(*parse_plain(text), "neuro report takes file, html; and no folder has this name")
     if not folders:
         parser.error("which runs?")
     if file is not None and not file.parent.is_dir():
@@ -46,7 +46,7 @@ def report_verb(arguments: list[str]) -> int:
 
 
 def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> None:
-    """Write the page, in the folder if there is only one, else here, and say where."""
+    """Write the page, into the folder if it is the only one, else here, and print its name."""
     missing = absent("bokeh", "jinja2")
     if missing:
         raise UserError(f"report.html needs {', '.join(missing)}, not installed here: {install('report')}, or html=false")

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, shown
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import shown
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
@@ -28,12 +28,7 @@ def reproduce_verb(arguments: list[str]) -> int:
 
         show_entries([read_entry(path, SIZES[0]) for path in entries_in(_tables()).values()])
         return 0
-    return hydra_verb(reproduce_main, _check)(arguments)
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="reproduce")
-def reproduce_main(config: DictConfig) -> None:
-    job(config, _reproduce)
+    return hydra_verb("reproduce", _reproduce, _check)(arguments)
 
 
 def _reproduce(config: dict[str, Any], folder: Path) -> int:
@@ -43,13 +38,14 @@ def _reproduce(config: dict[str, Any], folder: Path) -> int:
         return reproduce(entries_of(config), shown(folder), Path(str(config["root"])))
     except StoppedError:
         given = [str(text) for text in HydraConfig.get().overrides.task if not str(text).startswith("folder=")]
-        print(f"neuro: stopped; go on with: {shlex.join(['neuro', 'reproduce', *given, f'folder={quoted(str(shown(folder)))}'])}")
+        again = shlex.join(["neuro", "reproduce", *given, f"folder={quoted(str(shown(folder)))}"])
+        print(f"neuro: stopped; continue with: {again}")
         return INTERRUPTED
 
 
 def _check(composed: DictConfig) -> None:
     """Raise UserError for a command that could not begin."""
-    if missing := absent("bokeh", "jinja2"):  # after hours of runs an error would come late
+    if missing := absent("bokeh", "jinja2"):  # an error after hours of runs would come late
         raise UserError(f"the page of neuro reproduce needs {', '.join(missing)}, not installed here: {install('report')}")
     config = OmegaConf.to_container(
         OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), resolve=True
@@ -62,11 +58,11 @@ def _check(composed: DictConfig) -> None:
 
 
 def entries_of(config: dict[str, Any]) -> list[Entry]:
-    """Entries that the config has chosen, in the order of their names in the folder of tables. Raises UserError."""
+    """Return the entries that the config has chosen, in the order of their names in the folder of tables. Raises UserError."""
     size = one_of("size", config["size"], SIZES)
-    known, chosen = entries_in(_tables()), config["tables"]
+    entries, chosen = entries_in(_tables()), config["tables"]
     if not isinstance(chosen, dict) or not chosen:
-        raise ConfigError("table", None, f"which one? {nearest('', [*known, 'all'])}")
+        raise ConfigError("table", None, f"which one? {nearest('', [*entries, 'all'])}")
     if not isinstance(config["with"], dict):
         raise ConfigError("with", config["with"], "must be keys for the commands: +with.seed=2")
     more = list(_texts("", config["with"]))
@@ -74,7 +70,7 @@ def entries_of(config: dict[str, Any]) -> list[Entry]:
 
 
 def _texts(prefix: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """Overrides of nested keys."""
+    """Yield the overrides of nested keys."""
     for key, value in keys.items():
         if isinstance(value, dict) and value:
             yield from _texts(f"{prefix}{key}.", value)

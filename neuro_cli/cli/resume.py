@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_cli.cli.arguments import names, run_arguments, set_key
+from neuro_cli.cli.arguments import names, run_arguments, set_key, values_of
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
 from neuro_cli.cli.train import start
@@ -25,12 +24,14 @@ if TYPE_CHECKING:
     from neuro_cli.run_folder.checkpoint import Checkpoint
     from neuro_cli.runner.options import Options
 
+CHANGES = (*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust")  # keys that a resumed run takes
+
 
 def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.launch.lock import take
     from neuro_cli.run_folder.config import is_search, resumed_config
 
-    options = run_arguments("resume", arguments)
+    options = run_arguments("resume", arguments, CHANGES)
     if is_sweep(options.run):
         return resume_sweep(options.run, options.overrides)
     refuse_other_sweep(options.run)
@@ -47,7 +48,7 @@ def resume_verb(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Session:
-    """Beginning of a resume. ``changed``: whether keys are others than before; ``again``: arguments of the ranks."""
+    """Beginning of a resume. ``changed``: whether keys differ from before; ``again``: arguments of the ranks."""
 
     options: "Options"
     checkpoint: "Checkpoint"
@@ -56,7 +57,7 @@ class Session:
 
 
 def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
-    """Options and checkpoint of a run that goes on. ``objects``: by group, what a script made. Raises UserError."""
+    """Return options and checkpoint of a resumed run. ``objects``: those of a script, by group. Raises UserError."""
     from neuro_cli.factory.made import Made, is_made
     from neuro_cli.launch.lock import launched_by_us
     from neuro_cli.runner.ensemble.recover import recover
@@ -68,7 +69,7 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
     changes |= {group: Made(group, objects.pop(group)) for group in RESUME_GROUPS if group in objects}
     config = read_config(run, trust, objects, groups=[group for group in saved_config(run) if group not in changes])
     if "cluster" in config:
-        raise UserError(f"{run}: a peer of neuro evolve; go on with: neuro evolve cluster.from_run={run}")
+        raise UserError(f"{run}: a peer of neuro evolve; continue with: neuro evolve cluster.from_run={run}")
     if launched() and not launched_by_us() and "ranks" not in changes:
         config["ranks"] = None  # the launcher has chosen
     for key in sorted(changes, key=lambda key: "." in key):  # groups first
@@ -87,19 +88,8 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:
-    changes: dict[str, Any] = {}
-    generation, trust = None, []
-    for text in overrides:
-        key, value = parse_plain(text)
-        if key == "checkpoint":
-            generation = value
-        elif key == "trust":
-            trust = names(value)
-        elif key in RESUME_GROUPS:
-            changes[key] = option_of(key, value)
-        elif key in RESUME_KEYS:
-            changes[key] = value
-        else:
-            allowed = ", ".join([*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust"])
-            raise ConfigError(key, value, f"a resumed run keeps it; what can change: {allowed}")
+    """Return changed keys, generation and trusted packages. Raises ConfigError for what a resumed run keeps."""
+    values = values_of(overrides, CHANGES, "a resumed run keeps it; what can change:")
+    generation, trust = values.pop("checkpoint", None), names(values.pop("trust", []))
+    changes = {key: option_of(key, value) if key in RESUME_GROUPS else value for key, value in values.items()}
     return changes, generation, trust

@@ -3,17 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import hydra
-from omegaconf import DictConfig
-
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job
+from neuro_cli.cli.command import hydra_verb
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import launched
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="scale")
-def scale_main(config: DictConfig) -> None:
-    job(config, _scale)
 
 
 def _scale(config: dict[str, Any], run: Path) -> int:
@@ -25,4 +17,4 @@ def _scale(config: dict[str, Any], run: Path) -> int:
     return 0
 
 
-scale_verb = hydra_verb(scale_main)
+scale_verb = hydra_verb("scale", _scale)

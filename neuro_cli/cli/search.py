@@ -5,22 +5,17 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
-import hydra
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 
-from neuro_cli.cli.arguments import names, set_key
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.arguments import asks_help, names, set_key, values_of
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.overrides.words import parse_plain
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import launched
 
+SEARCH_RESUME_GROUPS = ("pool", "logger")
 SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
-
-
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="search")
-def search_main(config: DictConfig) -> None:
-    job(config, _search)
 
 
 def _search(config: dict[str, Any], run: Path) -> int:
@@ -30,13 +25,13 @@ def _search(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.search.command import begin
 
     if launched():
-        raise UserError("neuro search has workers of its own: run it without a launcher")
+        raise UserError("neuro search starts its workers itself: run it without a launcher")
     if config["role"] in ROLES:
         if config["role"] == "worker" and config["worker"]["ranks"] != 1:
-            world_launcher()  # said before there is a task that needs it
+            world_launcher()  # an error now is better than one at the first task
         log_to(run, 0)
         return serve(config)
-    return begin(config, run, shown(run), lambda whole: save(whole, run))
+    return begin(config, run, shown(run), lambda resolved: save(resolved, run))
 
 
 def search_verb(arguments: list[str]) -> int:
@@ -44,15 +39,19 @@ def search_verb(arguments: list[str]) -> int:
     if arguments and arguments[0] in more:
         return more[arguments[0]](arguments[1:])
     if "role=model" in arguments and not any(argument.lstrip("+").startswith("pool=") for argument in arguments):
-        arguments = [*arguments, "pool=broker"]  # the process of a cluster that has no workers of its own
-    return hydra_verb(search_main)(arguments)
+        arguments = [*arguments, "pool=broker"]  # this process of a cluster has no workers of its own
+    return hydra_verb("search", _search)(arguments)
 
 
 def plot_verb(arguments: list[str]) -> int:
     from neuro_cli.search.compare import compare
 
+    usage = "usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches"
+    if asks_help(arguments):
+        print(usage)
+        return 0
     if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
-        raise UserError("usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches")
+        raise UserError(usage)
     compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
     return 0
 
@@ -60,13 +59,11 @@ def plot_verb(arguments: list[str]) -> int:
 def status_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    parser = argparse.ArgumentParser("neuro search status", description="Brokers, workers, tasks, and tasks that were given up.")
+    parser = argparse.ArgumentParser("neuro search status", description="Show brokers, workers and tasks, also those given up.")
     parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
-    parser.add_argument("--certificates", metavar="FOLDER", help="of neuro search certs; without it this user's own")
-    parser.add_argument("--insecure", action="store_true", help="plaintext, of a cluster with security.insecure=true")
-    parser.add_argument(
-        "--dead", type=int, default=3, metavar="N", help="so many tasks that each broker gave up, with tracebacks"
-    )
+    parser.add_argument("--certificates", metavar="FOLDER", help="folder of neuro search certs; default: this user's own")
+    parser.add_argument("--insecure", action="store_true", help="use plaintext, for a cluster with security.insecure=true")
+    parser.add_argument("--dead", type=int, default=3, metavar="N", help="show N given-up tasks of each broker, with tracebacks")
     parser.error = _refuse_status  # type: ignore[method-assign]
     options = parser.parse_args(arguments)
     need_packages()
@@ -87,8 +84,12 @@ def _refuse_status(message: str) -> NoReturn:
 def certs_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
+    usage = "usage: neuro search certs FOLDER [HOST ...], the names and addresses under which others reach this host"
+    if asks_help(arguments):
+        print(usage)
+        return 0
     if not arguments or arguments[0].startswith("-"):
-        raise UserError("usage: neuro search certs FOLDER [HOST ...], the names and addresses under which this host is reached")
+        raise UserError(usage)
     need_packages()
     from neuro_cli.broker.certificates import make_certificates
 
@@ -102,22 +103,15 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     from neuro_cli.run_folder.config import resumed_config, saved_config
     from neuro_cli.search.command import go_on
 
-    config, trust = saved_config(run), []
-    for text in overrides:
-        key, value = parse_plain(text)
-        if key == "trust":
-            trust = names(value)
-        elif key in ("pool", "logger"):
-            config[key] = option_of(key, value)
-        elif key in SEARCH_RESUME_KEYS or key.startswith("pool."):
-            set_key(config, key, value)
-        else:
-            raise ConfigError(
-                key, value, f"a resumed search keeps it; what can change: {', '.join(SEARCH_RESUME_KEYS)}, pool, logger"
-            )
+    config = saved_config(run)
+    keys = [*SEARCH_RESUME_KEYS, *SEARCH_RESUME_GROUPS, "pool.", "trust"]
+    values = values_of(overrides, keys, "a resumed search keeps it; what can change:")
+    trust = names(values.pop("trust", []))
+    for key, value in values.items():
+        set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
     # a pool may refer to what the config says of a cluster
-    whole = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
-    assert isinstance(whole, dict)
-    config = {str(key): value for key, value in whole.items()}
+    resolved = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
+    assert isinstance(resolved, dict)
+    config = {str(key): value for key, value in resolved.items()}
     with resumed_config(run, config) if overrides else nullcontext():
         return go_on(config, run, trust)

@@ -6,10 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hydra
-from omegaconf import DictConfig
-
-from neuro_cli.cli.hydra_job import CONFIG_FOLDER, hydra_verb, job, save, shown
+from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
@@ -24,11 +22,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-@hydra.main(version_base="1.3", config_path=CONFIG_FOLDER, config_name="train")
-def train_main(config: DictConfig) -> float | None:
-    return job(config, _train)
-
-
 def _train(config: dict[str, Any], run: Path) -> int:
     with no_search():  # torch comes with them
         from neuro_cli.launch.requeue import hand_over
@@ -37,21 +30,21 @@ def _train(config: dict[str, Any], run: Path) -> int:
 
     options = Options(config)
     save(options.plain, run)
-    left = Left.NOTHING if slurm.restarts() else left_in(run)  # else of an earlier command, by which the same sweep began
+    left = Left.NOTHING if slurm.restarts() else left_in(run)  # an earlier command may have begun this sweep
     if left is Left.FINISHED:
         return 0
     if left is Left.FAILED:
         clear(run)
     log_to(run, 0)
-    code = start(options, shown(run), goes_on=left is Left.CUT_OFF)
+    code = start(options, shown(run), continues=left is Left.CUT_OFF)
     hand_over(run, options.config.generations)
     return code
 
 
-def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str] | None = None, goes_on: bool = False) -> int:
+def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str] | None = None, continues: bool = False) -> int:
     """Train on this process's world, or start the world that ``ranks`` asks for. Returns the exit code.
 
-    ``goes_on``: the folder may have a checkpoint of an earlier command.
+    ``continues``: the folder may have a checkpoint of an earlier command.
     """
     with no_search():
         from neuro_cli.launch.launcher import launch
@@ -64,13 +57,13 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     ranks = options.config.ranks
     if ranks is not None and not launched():
         share(run)
-        if not slurm.in_job():  # a job's nodes have the memory that was asked for, and may be other machines
+        if not slurm.in_job():  # nodes of a job have the memory that was asked for, and may be other machines
             check_room(ranks, options)
         before, begun = len(messages(run)), time.time()
         code = launch(ranks, again or ["start", str(run)], options.network)
         return _ended(options, run, code, before, begun) if code else 0
     if checkpoint is None:
-        checkpoint = checkpoint_left(run, options, goes_on or launched_by_us())
+        checkpoint = checkpoint_left(run, options, continues or launched_by_us())
     world = options.world()
     if ranks not in (None, world.size):
         raise ConfigError("ranks", ranks, f"the launcher started {world.size}; leave it null there")
@@ -81,7 +74,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
 
 
 def _ended(options: "Options", run: Path, code: int, before: int, begun: float) -> int:
-    """Clean up after a world that ended with ``code``, and say so where no rank did. Returns the command's exit code.
+    """Clean up after a world that ended with ``code``, and report it if no rank did. Returns the command's exit code.
 
     ``before``: messages in the log before it began, at the time ``begun``; an earlier session's may end with a failure.
     """
@@ -99,13 +92,13 @@ def _ended(options: "Options", run: Path, code: int, before: int, begun: float) 
     log.info("failed: %s", text)
     if "SIGINT" in heard:
         return interrupted()
-    # else no rank of ours: MPI gives the number of the signal, in one way or the other
+    # other codes are no rank's: MPI gives the number of the signal, in one way or the other
     if heard or code not in (FAILED, BAD_INPUT):
         if segments := left_since(begun):
-            log.info("shared memory that no process uses any more is left: rm %s", " ".join(map(str, segments)))
+            log.info("shared memory that no process uses is left: rm %s", " ".join(map(str, segments)))
         cause = "it was stopped before it could write a checkpoint" if heard else "a rank was killed"
         left = CheckpointStore(run, keep=1).generations()
-        then = f"go on with: neuro resume {run}" if left else f"it had not begun, and {run} can go"
+        then = f"continue with: neuro resume {run}" if left else f"it had not begun, so {run} can be removed"
         print(printable(f"neuro: error: {text}: {cause}; {then}"), file=sys.stderr, flush=True)
         return FAILED
     return code
@@ -123,4 +116,4 @@ def start_verb(arguments: list[str]) -> int:
     return start(Options(read_config(run, trust=None)), run)
 
 
-train_verb = hydra_verb(train_main)
+train_verb = hydra_verb("train", _train)

@@ -44,24 +44,24 @@ class Request:
     run: str = ""
 
     def made(self) -> dict[str, Made]:
-        """The objects with what a config says of them."""
-        return {group: Made(group, made) for group, made in self.objects.items()}
+        """Return the objects with their description in a config."""
+        return {group: Made(group, value) for group, value in self.objects.items()}
 
     def agree(self, world: World) -> None:
-        """Raise UserError on every rank when one of them asks for something else. Every rank calls this."""
-        own = {"train(), resume()": self.verb, "run": self.run, "overrides": " ".join(self.texts)}
-        own |= {group: made.digest() for group, made in self.made().items()}
-        first = json.loads(world.broadcast(json.dumps(own).encode()))
+        """Raise UserError on every rank if their requests differ. Every rank calls this."""
+        mine = {"train(), resume()": self.verb, "run": self.run, "overrides": " ".join(self.texts)}
+        mine |= {group: value.digest() for group, value in self.made().items()}
+        first = json.loads(world.broadcast(json.dumps(mine).encode()))
         with collectively(world):
-            for key in sorted(own.keys() | first.keys()):
-                if own.get(key) == first.get(key):
+            for key in sorted(mine.keys() | first.keys()):
+                if mine.get(key) == first.get(key):
                     continue
                 hint = ", its weights included: call torch.manual_seed before it is made" if key == "model" else ""
                 raise UserError(f"{key}: all ranks of a world must give the same as rank 0{hint}")
 
 
 def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any], run: str = "") -> Request:
-    """Overrides and objects of a call; a dict has keys below its own. Raises ConfigError for a value that is neither."""
+    """Return the overrides and objects of a call; a dict has keys below its own. Raises ConfigError for another value."""
     texts, objects = [str(text) for text in overrides], {}
     for key, value in values.items():
         if key in CONTRACTS and isinstance(value, CONTRACTS[key]):
@@ -81,7 +81,7 @@ def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any], r
 
 
 def _below(key: str, values: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """Overrides of the keys below ``key``; a node with a ``_target_`` takes new ones, the arguments of that class."""
+    """Yield the overrides of the keys below ``key``. A node with a ``_target_`` takes new keys, the arguments of that class."""
     prefix = "++" if "_target_" in values else prefix
     for name, value in values.items():
         inner = f"{key}.{name}"
@@ -92,7 +92,7 @@ def _below(key: str, values: Mapping[str, Any], prefix: str) -> Iterator[str]:
 
 
 def text_of(key: str, value: Any) -> str:
-    """``value`` in the grammar of overrides, which reads the same value from it. Raises ConfigError for an object."""
+    """Return ``value`` in the grammar of overrides, which reads the same value from it. Raises ConfigError for an object."""
     if value is None:
         return "null"
     if isinstance(value, bool | np.bool_):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.removed import refuse_removed
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.made import Made, is_made, made_by_script
 
@@ -52,6 +53,7 @@ def make(config: Mapping[str, Any], group: str, expected: type) -> Any:
             and (plain or (isinstance(value, dict) and TARGET not in value))
         ):
             raise ConfigError(f"{group}.{name}", value, "must be keys with a _target_")
+    refuse_removed(str(node[TARGET]))
     try:
         option = construct(node)
     except ConstructionError as error:

@@ -6,30 +6,16 @@ starts its own processes without it (``-P``), and appends it for a command that 
 a saved run (``neuro resume``, ``evaluate``, ``load``) it is appended where ``trust=`` names a package that lies in it.
 """
 
-import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from neuro_cli.core.machine.current_folder import JOB_VARIABLE, importable
+from neuro_cli.core.machine.current_folder import importable
 
 
 def let_import() -> None:
-    """Append the current folder to the import path; in a job that came over a network, only for packages of the owner's trust."""
-    if JOB_VARIABLE in os.environ:
-        let_trusted(trusted_in_job())
-    else:
-        _append()
-
-
-def trusted_in_job() -> list[str]:
-    """Packages that the owner of the worker trusts, in a job of a sweep."""
-    return [str(name) for name in json.loads(os.environ[JOB_VARIABLE])["trust"]]
-
-
-def _append() -> None:
+    """Append the current folder to the import path."""
     if not importable():
         sys.path.append(str(Path.cwd()))
 
@@ -38,7 +24,7 @@ def let_trusted(trust: Sequence[str]) -> None:
     """Append the current folder where a package of ``trust`` lies in it."""
     here = Path.cwd()
     if any((here / f"{name}.py").is_file() or (here / name).is_dir() for name in trust if name.isidentifier()):
-        _append()
+        let_import()
 
 
 @contextmanager

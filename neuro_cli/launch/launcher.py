@@ -1,4 +1,4 @@
-"""Launches the MPI world of ``ranks=N`` with the launcher found here, and forwards requests to stop to it.
+"""Launches the MPI world of ``ranks=N`` with this machine's launcher, and forwards requests to stop to it.
 
 In a SLURM job the launcher is srun, which knows the job's nodes and ends with it; elsewhere mpiexec.
 """
@@ -36,20 +36,20 @@ class Launcher:
     mpi: str = ""
 
     def passed_on(self, number: int) -> int:
-        """Signal to send to the launcher for signal ``number``; most launchers kill ranks on the usual ones."""
+        """Return the signal to send to the launcher for signal ``number``: most launchers kill ranks on the usual ones."""
         if self.kind == "mpich":
             return signal.SIGTERM if number == signal.SIGUSR2 else number
         return signal.SIGUSR2 if self.kind == "srun" else openmpi.STOP_SIGNAL
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
-        """Command line that runs ``program`` on ``ranks`` ranks. More ranks than cores are allowed: the user asked for them."""
+        """Return the command line that runs ``program`` on ``ranks`` ranks, which may be more than the cores."""
         if self.kind == "srun":
             return [self.path, f"--mpi={self.mpi}", *slurm.step_options(), "-n", str(ranks), *program]
         options = openmpi.OPTIONS if self.kind == "openmpi" else ()
         return [self.path, *options, "-n", str(ranks), *program]
 
     def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
-        """Command line that runs ``program`` on hosts of their own behind the emulated ``network``."""
+        """Return the command line that runs ``program`` with each rank on a host of its own in the emulated ``network``."""
         enter = [sys.executable, "-P", "-m", f"{EMULATION}.enter"]
         if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
             hosts = [address(host) for host in range(ranks)]
@@ -60,7 +60,7 @@ class Launcher:
         return [sys.executable, "-P", "-m", f"{EMULATION}.hosts", str(ranks), *rate_and_delay, *start]
 
     def environment(self, ranks: int) -> dict[str, str]:
-        """Environment variables of a world of ``ranks`` ranks. Raises UserError when the launcher would refuse to run."""
+        """Return the environment of a world of ``ranks`` ranks. Raises UserError if the launcher would refuse to run."""
         if self.kind == "openmpi":
             openmpi.check_root(ranks)
         mine = openmpi.variables(ranks) if self.kind == "openmpi" else {}
@@ -83,7 +83,7 @@ class Start:
             slurm.clear_segments(self.launcher.path)
         code = self._run()
         if on_slurm and code and not heard():
-            slurm.clear_segments(self.launcher.path)  # left by ranks that were killed
+            slurm.clear_segments(self.launcher.path)  # killed ranks leave some
         return code
 
     def _run(self) -> int:
@@ -92,7 +92,7 @@ class Start:
         SIGTERM, SIGINT and SIGUSR2 are noted and forwarded as the request for a clean stop that the launcher knows; a
         second SIGTERM or SIGINT is forwarded unchanged.
         """
-        # when this process is killed the world is asked to stop: no ranks go on for a command that is gone
+        # a kill of this process asks the world to stop: no ranks continue for a command that is gone
         process = start(self.command, self.launcher.passed_on(signal.SIGTERM), env=self.environment)
 
         def forward(number: int, frame: FrameType | None) -> None:
@@ -102,7 +102,7 @@ class Start:
 
         before = {name: signal.signal(name, forward) for name in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)}
         try:
-            if heard():  # arrived before the world was started
+            if heard():  # a signal came before the world was started
                 process.send_signal(self.launcher.passed_on(signal.SIGTERM))
             return process.wait()
         finally:
@@ -111,31 +111,31 @@ class Start:
 
 
 def launcher() -> str:
-    """Path of mpiexec: beside this Python, else on PATH. Raises UserError when there is none."""
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
-    if found is None:
-        raise UserError(f"ranks: there is no mpiexec beside {sys.executable} or on PATH: {FIX}")
-    return found
+    """Return the path of mpiexec: next to this Python, else on PATH. Raises UserError without one."""
+    sibling = Path(sys.executable).parent / "mpiexec"
+    path = str(sibling) if sibling.exists() else shutil.which("mpiexec")
+    if path is None:
+        raise UserError(f"ranks: no mpiexec next to {sys.executable} or on PATH: {FIX}")
+    return path
 
 
 def world_launcher() -> Launcher:
-    """Launcher for this machine and job. Raises UserError when there is none."""
+    """Return the launcher for this machine and job. Raises UserError without one."""
     mpiexec = mpiexec_launcher()
     if not slurm.in_job():
         return mpiexec
-    found = slurm.srun_kind("pmix" if mpiexec.kind == "openmpi" else "pmi2")
-    return mpiexec if found is None else Launcher(found[0], "srun", found[1])
+    srun = slurm.srun_kind("pmix" if mpiexec.kind == "openmpi" else "pmi2")
+    return mpiexec if srun is None else Launcher(srun[0], "srun", srun[1])
 
 
 @cache
 def mpiexec_launcher() -> Launcher:
-    """Launcher mpiexec with its kind. Raises UserError when there is none."""
+    """Return the launcher mpiexec with its kind. Raises UserError without one."""
     return launcher_at(launcher())
 
 
 def launcher_at(path: str) -> Launcher:
-    """Launcher at the mpiexec ``path``, asked for its kind."""
+    """Return the launcher at the mpiexec ``path``, which is asked for its kind."""
     asked = subprocess.run([path, "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     return Launcher(path, "openmpi" if "Open MPI" in asked.stdout + asked.stderr else "mpich")
 
@@ -143,7 +143,7 @@ def launcher_at(path: str) -> Launcher:
 def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
     """Run ``neuro ARGUMENTS`` on ``ranks`` ranks on ``network`` and return the exit code.
 
-    Raises UserError where there is no launcher, or the network cannot be emulated here.
+    Raises UserError without a launcher, and where the network cannot be emulated.
     """
     if launched_by_us():
         raise UserError(f"ranks={ranks}: {launcher()} does not tell its processes their ranks; use an MPI that mpi4py supports")
@@ -151,11 +151,11 @@ def launch(ranks: int, arguments: Sequence[str], network: Network) -> int:
 
 
 def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
-    """Command and environment that start ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
+    """Return command and environment that start ``program`` on ``ranks`` ranks on ``network``. Raises UserError."""
     network.check_rights()
     if network.emulate and ranks > MOST:
         raise ConfigError("ranks", ranks, f"at most {MOST} hosts can be emulated")
     # emulated hosts are on this machine, also in a SLURM job
-    found = mpiexec_launcher() if network.emulate else world_launcher()
-    command = found.emulated(ranks, network, program) if network.emulate else found.command(ranks, program)
-    return Start(found, command, found.environment(ranks) | network.variables())
+    starts = mpiexec_launcher() if network.emulate else world_launcher()
+    command = starts.emulated(ranks, network, program) if network.emulate else starts.command(ranks, program)
+    return Start(starts, command, starts.environment(ranks) | network.variables())

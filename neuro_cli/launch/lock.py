@@ -4,7 +4,7 @@ The lock is flock's, on the file ``.lock`` of the folder: the system drops it wi
 that works by itself, or as rank 0 of a world that a user's mpiexec or srun started, holds it alone. With ``ranks=N`` the
 command that starts the world shares it with rank 0, so that it is held until the last of the two has ended: killing the
 command alone leaves ranks that still write their checkpoint. On NFS the server keeps it, for all machines; where a file system
-has no locks a line says so and the command goes on. A job that SLURM started again waits for it, since a server may take
+has no locks the command warns and continues. A job that SLURM started again waits for it, since a server may take
 a while to see that a lost node holds it no longer.
 """
 
@@ -24,8 +24,8 @@ from neuro_cli.launch import slurm
 log = logging.getLogger(__name__)
 
 LOCK = ".lock"
-WAIT = 180.0  # seconds in which a job that SLURM started again must get it: a lease of NFS is 90 s by default
-# set for the ranks that we launch: one that finds no MPI world must not launch another
+WAIT = 180.0  # seconds that a job waits for the lock when SLURM has started it again: a lease of NFS is 90 s by default
+# variable of ranks that we launch: one without an MPI world must not launch another
 STARTED = "NEURO_WORLD_STARTED"
 # files of a run folder that commands write; other names are the user's own
 _FILES = re.compile(
@@ -34,11 +34,11 @@ _FILES = re.compile(
 _FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "weights", "peers", "mlflow", "comet")
 
 _held: dict[Path, int] = {}
-_made: dict[Path, list[Path]] = {}  # folders that were made for a lock, inner ones first
+_made: dict[Path, list[Path]] = {}  # folders that were created for a lock, inner ones first
 
 
 def launched_by_us() -> bool:
-    """Whether ``ranks=N`` started this process."""
+    """Return whether ``ranks=N`` started this process."""
     return bool(os.environ.get(STARTED))
 
 
@@ -59,7 +59,7 @@ def take(run: Path) -> None:
         if _locked(run, handle, kind):
             if _is_there(run, handle):
                 break
-            os.close(handle)  # it was removed while we opened it: the folder was taken back by a command that never began
+            os.close(handle)  # removed while we opened it: a command that never began has given the folder up
             continue
         holder = _holder(handle)
         os.close(handle)
@@ -67,14 +67,14 @@ def take(run: Path) -> None:
             raise UserError(f"{run}: another command works on this run{holder}; wait for it, or end it")
         time.sleep(1.0)
     if kind == fcntl.LOCK_EX:
-        with suppress(OSError):  # a full disk: the holder's name is only a help
+        with suppress(OSError):  # a full disk: the lock works without the holder's name
             os.truncate(handle, 0)
             os.pwrite(handle, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
     _held[run] = handle
 
 
 def is_taken(run: Path) -> bool:
-    """Tell whether another command holds the lock of ``run``; nothing is written."""
+    """Return whether another command holds the lock of ``run``. Nothing is written."""
     try:
         handle = os.open(run / LOCK, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -94,7 +94,7 @@ def share(run: Path) -> None:
 
 
 def holds(run: Path) -> bool:
-    """Tell whether this process has the lock of ``run``, and the folder is still the one that it took."""
+    """Return whether this process has the lock of ``run``, and the folder is still the one that it took."""
     run = run.resolve()
     return run in _held and _is_there(run, _held[run])
 
@@ -102,14 +102,14 @@ def holds(run: Path) -> bool:
 def drop(run: Path | None = None, remove: bool = False) -> None:
     """Release the lock of ``run``, by default all locks of this process.
 
-    ``remove``: the run never began, as one that has written nothing besides.
+    ``remove``: the run never began. So did a run that has written nothing but its lock.
     """
     for folder in list(_held) if run is None else [run.resolve()]:
         handle, made = _held.pop(folder, None), _made.pop(folder, [])
         if handle is None:
             continue
         with suppress(OSError):
-            # one that was moved or removed may have left its name to another command's
+            # another command's folder may have the name of one that was moved or removed
             if _is_there(folder, handle) and (remove or (made and os.listdir(folder) == [LOCK])):
                 (folder / LOCK).unlink(missing_ok=True)
                 for path in made:
@@ -128,13 +128,13 @@ def _open(run: Path) -> int:
 
 
 def _locked(run: Path, handle: int, kind: int) -> bool:
-    """Whether the lock was acquired; True also where the file system has no locks."""
+    """Return whether the lock was acquired, True also where the file system has no locks."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     except OSError as error:
-        log.warning("%s: no locks on this file system (%s): see to it that no second command works there", run, error.strerror)
+        log.warning("%s: no locks on this file system (%s): make sure that no second command works there", run, error.strerror)
     return True
 
 
@@ -146,7 +146,7 @@ def _is_there(run: Path, handle: int) -> bool:
 
 
 def _holder(handle: int) -> str:
-    """Clause that names the process with the lock."""
+    """Return a clause that names the process with the lock."""
     words = os.pread(handle, 300, 0).decode(errors="replace").split()
     return f" (process {words[0]} on {words[1]})" if len(words) == 2 and words[0].isdigit() else ""
 

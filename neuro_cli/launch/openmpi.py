@@ -1,4 +1,4 @@
-"""Options and variables by which Open MPI's mpiexec starts a world as MPICH's does, and forwards a request to stop."""
+"""Options and variables that make Open MPI's mpiexec start a world as MPICH's does, and forward a request to stop."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from neuro_cli.core.machine.cores import usable_cores
 # more ranks than cores are allowed: the user asked; and no rank is bound to one core, where its threads would share it
 OPTIONS = ("--oversubscribe", "--bind-to", "none")
 
-# on SIGTERM and SIGINT mpiexec itself ends the ranks, by SIGKILL after one second; this one it only forwards to them
+# mpiexec forwards this signal to the ranks; on SIGTERM and SIGINT it ends them, by SIGKILL after one second
 STOP_SIGNAL = signal.SIGUSR1
 
 ROOT_VARIABLES = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
@@ -18,7 +18,7 @@ ROOT_FIX = "export " + " ".join(f"{name}=1" for name in ROOT_VARIABLES)
 
 
 def refuses_root() -> bool:
-    """Whether mpiexec will not run because the user is root and has not set the two variables."""
+    """Return whether mpiexec will not run because the user is root and has not set the two variables."""
     return os.geteuid() == 0 and any(os.environ.get(name) != "1" for name in ROOT_VARIABLES)
 
 
@@ -29,7 +29,7 @@ def check_root(ranks: int) -> None:
 
 
 def on_hosts(hosts: Sequence[str], interface: str, agent: Sequence[str]) -> list[str]:
-    """Options for one rank on each of ``hosts``, reached by ``agent`` in place of ssh, daemons on ``interface``."""
+    """Return the options for one rank on each of ``hosts``, reached by ``agent`` in place of ssh, daemons on ``interface``."""
     return [
         "--host", ",".join(f"{host}:1" for host in hosts),
         "--prtemca", "plm_ssh_agent", " ".join(agent),
@@ -40,7 +40,7 @@ def on_hosts(hosts: Sequence[str], interface: str, agent: Sequence[str]) -> list
 
 
 def variables(ranks: int) -> dict[str, str]:
-    """Environment of a world of ``ranks`` ranks; with more ranks than cores, waiting ranks yield their core."""
+    """Return the environment of a world of ``ranks`` ranks; with more ranks than cores, waiting ranks yield their core."""
     name = "OMPI_MCA_mpi_yield_when_idle"
     crowded = ranks > usable_cores()
     return {name: "1"} if crowded and name not in os.environ else {}

@@ -9,4 +9,4 @@ def quoted(text: str) -> str:
     """Quote ``text`` as one value of Hydra's grammar, in which backslashes count only before a quote or the end."""
     if PLAIN.fullmatch(text):
         return text
-    return "'" + re.sub(r"(\\*)('|$)", lambda found: found[1] * 2 + ("\\'" if found[2] else ""), text) + "'"
+    return "'" + re.sub(r"(\\*)('|$)", lambda part: part[1] * 2 + ("\\'" if part[2] else ""), text) + "'"

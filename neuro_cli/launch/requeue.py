@@ -16,27 +16,27 @@ from neuro_cli.runner.stop import hear, heard
 log = logging.getLogger(__name__)
 
 
-def checkpoint_left(run: Path, options: Options, goes_on: bool = False) -> Checkpoint | None:
-    """Checkpoint from which a job that was started again resumes; None for a first start, or when it left none.
+def checkpoint_left(run: Path, options: Options, continues: bool = False) -> Checkpoint | None:
+    """Return the checkpoint from which a job that was started again resumes; None without one, and for a first start.
 
-    ``goes_on``: started by a sweep that goes on; else by SLURM. Without a checkpoint the files of the earlier start that would
+    ``continues``: a resumed sweep has started the job, not SLURM. Without a checkpoint the files of the earlier start that would
     be in the way are removed. Raises UserError for a checkpoint of another run.
     """
     from neuro_cli.runner.ensemble.recover import recover
     from neuro_cli.runner.load import read_checkpoint
 
     times = slurm.restarts()
-    if not (times or goes_on) or not ((run / "metrics.csv").exists() or (run / "checkpoints").exists()):
+    if not (times or continues) or not ((run / "metrics.csv").exists() or (run / "checkpoints").exists()):
         return None
     level = logging.WARNING if times else logging.INFO
-    again = f"SLURM started this job again ({times})" if times else "the sweep goes on with this job"
+    again = f"SLURM started this job again ({times})" if times else "the sweep continues with this job"
     log_to(run, 0)
     recover(run, options)
     if CheckpointStore(run, keep=1).generations():
         checkpoint = read_checkpoint(run, options.plain, None)
-        log.log(level, "%s: it goes on after generation %d", again, checkpoint.generation)
+        log.log(level, "%s: it resumes from generation %d", again, checkpoint.generation)
         return checkpoint
-    log.log(level, "%s, before its first checkpoint: it begins anew", again)
+    log.log(level, "%s, before its first checkpoint: it begins again", again)
     (run / "metrics.csv").unlink(missing_ok=True)
     shutil.rmtree(run / "checkpoints", ignore_errors=True)
     return None

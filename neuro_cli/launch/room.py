@@ -11,7 +11,7 @@ from neuro_cli.runner.options import Options
 log = logging.getLogger(__name__)
 
 RANK_BYTES = 350e6  # bytes of Python, torch, numba and MPI, without a model
-MANY = 4  # ranks per core, beyond which a line warns that they wait for each other
+MANY = 4  # ranks per core above which a warning is logged
 
 
 def check_room(ranks: int, options: Options) -> None:
@@ -24,11 +24,11 @@ def check_room(ranks: int, options: Options) -> None:
         allowed = f"they need about {ranks * each / 1e9:.1f} GB, {each / 1e6:.0f} MB each, and {free / 1e9:.1f} GB are free here"
         raise ConfigError("ranks", ranks, f"{allowed}: at most {most}")
     if ranks > MANY * cores:
-        log.warning("ranks=%d on %d cores: they take turns, and wait for each other", ranks, cores)
+        log.warning("ranks=%d on %d cores: ranks take turns and wait for each other", ranks, cores)
 
 
 def _model_bytes(options: Options) -> float:
-    """Bytes of the centre, its gradient or momentum, and one candidate per thread; an ensemble's rank has only its members."""
+    """Return the bytes of the centre, its momentum, and one candidate per thread. Ranks of an ensemble have members only."""
     if options.is_ensemble:
         return 0.0
     parameters = sum(parameter.numel() for parameter in form_of(options.plain).parameters())

@@ -9,60 +9,60 @@ from collections.abc import Mapping
 
 log = logging.getLogger(__name__)
 
-MPI_SETTING = "NEURO_SRUN_MPI"  # srun's --mpi, for sites where our choice is not theirs; none: mpiexec instead of srun
-# variables of a step; a step started by its processes may only see those of the job
+MPI_SETTING = "NEURO_SRUN_MPI"  # environment variable with a site's value of srun --mpi; none: mpiexec instead of srun
+# prefixes of a job's variables, the only ones that a step started in another step may see
 _JOB_VARIABLES = ("SLURM_JOB", "SLURM_CONF", "SLURM_CLUSTER_NAME", "SLURM_ARRAY", "SLURM_SUBMIT", "SLURM_RESTART")
-STEPS = 32  # of one start of a job; ours has three
-PATIENCE = 600.0  # seconds in which SLURM ends a job that it has asked to stop
+STEPS = 32  # steps that one start of a job may have; ours has three
+PATIENCE = 600.0  # seconds that SLURM may take to end a job that it has asked to stop
 
 
 def in_job() -> bool:
-    """Whether this process runs in a SLURM allocation (sbatch, salloc, srun)."""
+    """Return whether this process runs in a SLURM allocation (sbatch, salloc, srun)."""
     return "SLURM_JOB_ID" in os.environ
 
 
 def restarts() -> int:
-    """Number of times that SLURM has restarted this job, after preemption, time-out or the loss of a node."""
+    """Return how often SLURM has restarted this job, after preemption, time-out or the loss of a node."""
     count = os.environ.get("SLURM_RESTART_COUNT", "0")
     return int(count) if in_job() and count.isdigit() else 0
 
 
 def by_submitit() -> bool:
-    """Whether this process is a job of a sweep with ``hydra/launcher=slurm``."""
+    """Return whether this process is a job of a sweep with ``hydra/launcher=slurm``."""
     return in_job() and "SUBMITIT_FOLDER" in os.environ
 
 
 def job_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without SLURM's variables of the present step, which a new step would take for its own options."""
+    """Return ``environment`` without SLURM's variables of the present step, which a new step would take for its own options."""
     return {
         name: value for name, value in environment.items() if not name.startswith("SLURM_") or name.startswith(_JOB_VARIABLES)
     }
 
 
 def step_options() -> list[str]:
-    """Options of srun for a world. Ranks are not bound: each takes the job's cores on its node divided by the ranks there."""
+    """Return the options of srun for a world. Ranks are not bound to cores: those of a node divide its cores among them."""
     cpus = os.environ.get("SLURM_CPUS_PER_TASK")
     options = ["--overlap", "--overcommit", "--cpu-bind=none", "--kill-on-bad-exit=1", "--quiet"]
     return [*options, f"--cpus-per-task={cpus}"] if cpus else options
 
 
 def srun_kind(default: str) -> tuple[str, str] | None:
-    """Path of srun and its ``--mpi`` for a world in this allocation; None where mpiexec must be used, which is logged.
+    """Return the path of srun and its ``--mpi`` for a world in this allocation; None where mpiexec must be used, which is logged.
 
     ``default``: the kind that this Python's MPI speaks, pmi2 (MPICH) or pmix (Open MPI); NEURO_SRUN_MPI overrules it.
     """
     wanted = os.environ.get(MPI_SETTING) or default
     path = shutil.which("srun")
     if wanted == "none":
-        log.info("%s=none: the ranks are started by mpiexec", MPI_SETTING)
+        log.info("%s=none: mpiexec starts the ranks", MPI_SETTING)
         return None
     if path is None:
-        log.warning("there is no srun in this SLURM job: the ranks are started by mpiexec")
+        log.warning("no srun in this SLURM job: mpiexec starts the ranks")
         return None
     asked = subprocess.run([path, "--mpi=list"], capture_output=True, text=True, timeout=60)
     offered = (asked.stdout + asked.stderr).split()
     if wanted not in offered:
-        log.warning("srun --mpi=list has no %s (%s sets another): the ranks are started by mpiexec", wanted, MPI_SETTING)
+        log.warning("srun --mpi=list has no %s (%s sets another): mpiexec starts the ranks", wanted, MPI_SETTING)
         return None
     return path, wanted
 
@@ -83,7 +83,7 @@ def clear_segments(srun: str) -> None:
 
 
 def _fnv(text: str) -> int:
-    """FNV-1a hash, 32 bits, MPICH's number for the name of a world."""
+    """Return the FNV-1a hash of 32 bits, MPICH's number for the name of a world."""
     number = 0x811C9DC5
     for byte in text.encode():
         number = (number ^ byte) * 0x01000193 & 0xFFFFFFFF
@@ -101,7 +101,7 @@ def await_end() -> None:
         try:
             state = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.strip()
         except (OSError, subprocess.TimeoutExpired) as error:
-            log.warning("the state of this job is not known: %s", error)
+            log.warning("cannot read the state of this job: %s", error)
             return
         if state != "RUNNING":
             return

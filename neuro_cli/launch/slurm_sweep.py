@@ -1,6 +1,6 @@
-"""Jobs of a sweep on SLURM, in the command that submitted them: waits for or cancels those that submitit has left.
+"""Jobs of a sweep on SLURM, as the command that submitted them sees them: waits for them or cancels them.
 
-submitit reports the first job that failed; the others go on, and are waited for or cancelled here.
+submitit stops waiting at the first job that failed. The others continue, so they are waited for or cancelled here.
 """
 
 import logging
@@ -9,14 +9,11 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any, NoReturn
 
-from neuro_cli.broker.addresses import check_address
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import launched
@@ -25,9 +22,8 @@ from neuro_cli.run_folder.sweep_record import read_record
 log = logging.getLogger(__name__)
 
 LAUNCHER = "hydra_plugins.hydra_submitit_launcher.submitit_launcher.SlurmLauncher"
-BROKER_LAUNCHER = "hydra_plugins.neuro_broker_launcher.BrokerLauncher"
-FOLDER = ".submitit"  # in the sweep's folder: job scripts and logs
-GONE_SECONDS = 120.0  # SLURM kills a cancelled job KillWait seconds (30 by default) after it asked it to end
+FOLDER = ".submitit"  # folder of job scripts and logs in a sweep's folder
+GONE_SECONDS = 120.0  # seconds that cancelled jobs may take to end; SLURM kills after KillWait, 30 s by default
 
 
 def check(multirun: bool) -> None:
@@ -52,47 +48,14 @@ def check(multirun: bool) -> None:
         )
 
 
-def check_broker(multirun: bool, nameserver: Any) -> None:
-    """Refuse ``hydra/launcher=broker`` where it cannot work. ``nameserver``: as the config has it. Raises ConfigError."""
-    key, value = "hydra/launcher", "broker"
-    if not multirun:
-        raise ConfigError(key, value, "it starts the jobs of a sweep, so it needs -m (one job: neuro train -m seed=1)")
-    if find_spec("grpc") is None:
-        raise ConfigError(key, value, f"grpc is not installed: {install('search')}")
-    if launched():
-        raise ConfigError(key, value, "start the sweep without an MPI launcher; ranks=N gives each job its ranks")
-    check_address("hydra.launcher.nameserver", nameserver)
-
-
 def refusal(error: BaseException) -> UserError | None:
-    """Message of sbatch when it refused the jobs, None if ``error`` is something else."""
+    """Return the message of sbatch if it refused the jobs, None for another ``error``."""
     from submitit.core.utils import FailedJobError, FailedSubmissionError
 
     if not isinstance(error, FailedJobError | FailedSubmissionError):
         return None
     lines = [line.strip() for line in str(error).splitlines() if "error" in line]
     return UserError(f"hydra/launcher=slurm: {lines[0]}") if lines else None
-
-
-class DetachedError(Exception):
-    """End of a command whose jobs are submitted and go on by themselves."""
-
-
-@contextmanager
-def detached() -> Iterator[None]:
-    """Let the launcher leave its jobs when it has submitted all of them and would wait: it raises DetachedError instead."""
-    from submitit import SlurmJob
-
-    waits = SlurmJob.results
-
-    def results(self: Any) -> NoReturn:
-        raise DetachedError
-
-    SlurmJob.results = results  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        SlurmJob.results = waits  # type: ignore[method-assign]
 
 
 def put_aside(sweep: Path) -> None:
@@ -104,7 +67,7 @@ def put_aside(sweep: Path) -> None:
 
 
 def left_on_slurm(sweep: Path) -> dict[int, str]:
-    """State in SLURM of each job without a result of a sweep that was detached, by its number; none of another folder."""
+    """Return the state in SLURM of each unfinished job of a detached sweep by its number, nothing for another folder."""
     record = read_record(sweep)
     if record is None or not record.comment or not record.submitted or find_spec("submitit") is None:
         return {}
@@ -115,14 +78,14 @@ def left_on_slurm(sweep: Path) -> dict[int, str]:
 class SubmittedJobs:
     """Jobs of the sweep in ``folder``, found by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them.
 
-    ``numbers``: theirs in the sweep, in the order in which they were submitted.
+    ``numbers``: those of the jobs in the sweep, in the order of submission.
     """
 
     def __init__(self, folder: Path, comment: str, numbers: Sequence[int] = ()) -> None:
         self.folder, self.comment, self.numbers = folder, comment, list(numbers)
 
     def names(self) -> list[str]:
-        """Names that submitit gives the jobs, ``12_0`` in an array, in the order of the sweep."""
+        """Return the names that submitit gives the jobs, ``12_0`` in an array, in the order of the sweep."""
         names = [path.name for path in (self.folder / FOLDER).glob("*") if re.fullmatch(r"\d+(_\d+)?", path.name)]
         arrays = {name.split("_")[0] for name in names if "_" in name}  # an array has a folder of its own too
         return sorted(set(names) - arrays, key=lambda name: [int(part) for part in name.split("_")])
@@ -135,7 +98,7 @@ class SubmittedJobs:
             SlurmJob(folder=self.folder / FOLDER / "%j", job_id=name).wait()
 
     def states(self) -> dict[int, str]:
-        """State in SLURM of each job that left no result, by its number in the sweep."""
+        """Return the state in SLURM of each job that left no result, by its number in the sweep."""
         from submitit import SlurmJob
 
         states = {}
@@ -146,10 +109,10 @@ class SubmittedJobs:
         return states
 
     def refuse_alive(self) -> None:
-        """Raise UserError while jobs of an earlier command wait or run: theirs would be trained twice."""
+        """Raise UserError while jobs of an earlier command wait or run: they would be trained twice."""
         if alive := self._alive():
             raise UserError(
-                f"{self.folder}: {len(alive)} of its jobs wait or run on SLURM; neuro report follows, scancel ends them"
+                f"{self.folder}: {len(alive)} of its jobs wait or run on SLURM; neuro report shows them, scancel ends them"
             )
 
     def cancel(self) -> None:
@@ -168,7 +131,7 @@ class SubmittedJobs:
             path.unlink(missing_ok=True)
 
     def waited_for(self) -> bool:
-        """Tell whether submitit's files are there, which the command that waits for the jobs removes at their end."""
+        """Return whether submitit's files exist, which the command that waits for the jobs removes at their end."""
         return bool(self._with_pickles())
 
     def _with_pickles(self) -> list[str]:

@@ -1,6 +1,6 @@
 """Start of a worker's task process as an MPI job: python -m neuro_cli.launch.task_world RANKS SETTINGS.
 
-Replaces itself with the launcher, so that the worker's signals reach that. Tasks go to rank 0, on its standard input.
+The process becomes the launcher, so that the worker's signals reach it. Tasks go to rank 0, on its standard input.
 """
 
 import os
@@ -16,11 +16,11 @@ def main() -> None:
     """Become ``mpiexec -n RANKS``, or srun in a SLURM job, of the program that does tasks."""
     ranks, settings = int(sys.argv[1]), sys.argv[2]
     try:
-        found = world_launcher()
-        command = found.command(ranks, [sys.executable, "-P", "-m", CHILD, settings])
-        if found.kind == "srun":
+        starts = world_launcher()
+        command = starts.command(ranks, [sys.executable, "-P", "-m", CHILD, settings])
+        if starts.kind == "srun":
             command.insert(1, "--input=0")  # else all ranks get what rank 0 reads
-        environment = found.environment(ranks)
+        environment = starts.environment(ranks)
     except UserError as error:
         sys.exit(f"worker.ranks={ranks}: {error}")
     os.execvpe(command[0], command, environment)

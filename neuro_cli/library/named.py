@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import ConfigError, nearest
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.removed import no_option
 from neuro_cli.factory.instantiate import expect, make
 
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
@@ -26,7 +27,7 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
         return expect(choice, {group: {"_target_": type(choice).__name__}}, group, kind)
     names = [path.stem for path in (config_folder() / group).glob("*.yaml")]
     if choice not in names:
-        raise ConfigError(group, choice, f"no such option; {nearest(choice, names)}")
+        raise no_option(group, choice, names)
     node = OmegaConf.load(config_folder() / group / f"{choice}.yaml")
     config = OmegaConf.create({group: node, "generations": generations or 1})
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)[group]  # type: ignore[index, call-overload, assignment]

@@ -6,7 +6,7 @@ from typing import Any
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
+from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.pool.base import WorkUnit
@@ -37,7 +37,7 @@ class EmbeddedPool(BrokerPool):
         cores = max(1, usable_cores() // self._ranks)
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
         self._memory = None if memory is None else max(1, round(number("pool.memory", memory, above=0.0) * 1e9 / 2**20))
-        self._kinds = dict(kinds) if kinds is not None else {name: KINDS[name] for name in SEARCHING}
+        self._kinds = dict(kinds) if kinds is not None else KINDS
         self._cluster: Cluster | None = None
 
     def submit(self, tasks: Sequence[WorkUnit]) -> None:

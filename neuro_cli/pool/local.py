@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.broker.worker.attempt import SAME_AGAIN, Attempt, Ending
-from neuro_cli.broker.worker.kinds import KINDS, SEARCHING
+from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import headline
@@ -53,8 +53,7 @@ class LocalPool(Pool):
         self.workers = usable_cores() if workers is None else integer("pool.workers", workers, 1, 1024)
         self.memory = None if memory is None else number("pool.memory", memory, above=0.0)
         limit = None if self.memory is None else MemoryLimit(int(self.memory * 1e9), f"pool.memory={self.memory:g} GB")
-        kinds = {name: KINDS[name] for name in SEARCHING}
-        self._idle = [LocalWorker(TaskProcess[LocalTask](kinds, PAYLOAD_BYTES, limit)) for _ in range(self.workers)]
+        self._idle = [LocalWorker(TaskProcess[LocalTask](KINDS, PAYLOAD_BYTES, limit)) for _ in range(self.workers)]
         self._all = tuple(self._idle)
         self._waiting: deque[LocalTask] = deque()
         self._submitted: set[str] = set()

@@ -36,7 +36,7 @@ def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
     assert any(line.startswith("ok   numba") for line in lines)
     assert any(line.startswith("ok   digits") for line in lines)
     assert "                    fix: neuro train task=mnist task.download=true" in lines
-    assert lines[-1] == "neuro train can run here (--: optional, and not here)"
+    assert lines[-1] == "neuro train can run here (--: optional and not available)"
     assert os.environ["PMI_RANK"] == "1"
 
 
@@ -138,7 +138,7 @@ def test_no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "launcher", none)
     found = named(module.mpi())
     assert found["mpi"].good
-    assert found["mpi launcher"].text == "no mpiexec beside this Python or on PATH"
+    assert found["mpi launcher"].text == "no mpiexec next to this Python or on PATH"
 
 
 @needs_mpi

@@ -177,7 +177,7 @@ import signal, sys
 class Swallowing:
     '''Ctrl-C in an import of a library that goes on without the module.'''
     def find_spec(self, name, path=None, target=None):
-        if name == "hydra._internal.core_plugins.importlib_resources_config_source":
+        if name == "hydra.core.override_parser.overrides_parser":
             try:
                 signal.raise_signal(signal.SIGINT)
             except KeyboardInterrupt:
@@ -215,7 +215,7 @@ def test_a_killed_rank_of_three(tmp_path):
     ours = [line for line in said.splitlines() if line.startswith("neuro: ")]
     assert len(ours) == 1, said
     assert ours[0].startswith("neuro: error: the world of 3 ranks ended with exit code ")
-    assert ours[0].endswith("a rank was killed; go on with: neuro resume run")
+    assert ours[0].endswith("a rank was killed; continue with: neuro resume run")
     deadline = time.monotonic() + 240
     while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -23,8 +23,8 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is there"),
         (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
-        (("algo=snes",), "algo=snes: neuro evolve takes none: see election, selection and cluster"),
-        (("distribution=replicated",), "distribution=replicated: neuro evolve takes none"),
+        (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
+        (("distribution=replicated",), "distribution=replicated: neuro evolve does not use it"),
         (("election=paxos",), "election=paxos: no such option; valid are raft, succession, takeover"),
         (
             ("layout=per_example", "sampler=sign_flip", "population=32"),

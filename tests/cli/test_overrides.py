@@ -15,7 +15,7 @@ VERBS = {"election": "evolve", "selection": "evolve", "pool": "search", "strateg
 def test_the_first_option_is_chosen_with_a_plus_and_the_last_without(group):
     options = groups()[group]
     for prefix, option in (("+", options[0]), ("", options[-1])):
-        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).arguments[-1] == f"{group}={option}"
+        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).overrides[-1] == f"{group}={option}"
 
 
 @pytest.mark.slow
@@ -23,25 +23,28 @@ def test_the_first_option_is_chosen_with_a_plus_and_the_last_without(group):
 @pytest.mark.parametrize("prefix", ["", "+"])
 def test_every_option_is_chosen_with_and_without_a_plus(group, prefix):
     for option in groups()[group]:
-        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).arguments[-1] == f"{group}={option}"
+        assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).overrides[-1] == f"{group}={option}"
 
 
 @pytest.mark.parametrize("chosen", ["nes_table_1", "[nes_table_1,ensemble_figure]", "all"])
 @pytest.mark.parametrize("prefix", ["", "+"])
 def test_entries_are_options_of_reproduce_alone(chosen, prefix):
-    assert checked("reproduce", [f"{prefix}table={chosen}"]).arguments[-1] == f"table={chosen}"
+    assert checked("reproduce", [f"{prefix}table={chosen}"]).overrides[-1] == f"table={chosen}"
     with pytest.raises(UserError, match="table"):
         checked("train", [f"{prefix}table={chosen}"])
 
 
-def test_flags_come_first_whatever_the_order():
-    ready = checked("train", ["+algo=snes,genetic", "-m", "seed=1,2"]).arguments
-    assert ready == ["-m", "hydra.job.name=train", "algo=snes,genetic", "seed=1,2"]
+def test_a_flag_stands_anywhere():
+    for words in (["-m", "+algo=snes,genetic", "seed=1,2"], ["+algo=snes,genetic", "-m", "seed=1,2"]):
+        ready = checked("train", words)
+        assert ready.overrides == ["hydra.job.name=train", "algo=snes,genetic", "seed=1,2"]
+        assert ready.sweeps
+        assert not ready.shows
 
 
 def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
-    assert checked("train", ["+seed=4"]).arguments[-1] == "seed=4"
-    assert checked("train", ["+algo.optimizer.betas=[0.9,0.99]"]).arguments[-1] == "+algo.optimizer.betas=[0.9,0.99]"
+    assert checked("train", ["+seed=4"]).overrides[-1] == "seed=4"
+    assert checked("train", ["+algo.optimizer.betas=[0.9,0.99]"]).overrides[-1] == "+algo.optimizer.betas=[0.9,0.99]"
 
 
 @pytest.mark.parametrize(
@@ -56,7 +59,7 @@ def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
         (["sead=3"], r"sead=3: no such key; did you mean seed"),
         (["algo.sigm=3"], r"algo.sigm=3: no such key; did you mean algo.sigma.*; a new one is added with \+algo.sigm="),
         (["checkpoint.evry=3"], r"checkpoint.evry=3: no such key; did you mean checkpoint.every"),
-        (["+algo.optimiser.lr=3"], r"\+algo.optimiser.lr=3: there is no algo.optimiser; did you mean algo.optimizer"),
+        (["+algo.optimiser.lr=3"], r"\+algo.optimiser.lr=3: no such key algo.optimiser; did you mean algo.optimizer"),
         (["algo=snes", "algo.optimizer.lr=3"], r"algo.optimizer.lr=3: no such key"),
         (["seed=1,2"], r"seed=1,2: a sweep over several values needs -m"),
         (["seed"], r"seed: not an override of the form key=value"),
@@ -86,8 +89,8 @@ def test_a_file_is_an_option_of_its_group(tmp_path):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "found.yaml").write_text("_target_: neuro_cli.model.mnist.MNIST_10K\noutputs: 12\n")
     first, second = (str(tmp_path / folder / "found.yaml") for folder in ("a", "b"))
-    assert checked("train", [f"model={first}", "model.outputs=11"]).arguments[-2:] == ["model=found", "model.outputs=11"]
-    assert checked("train", ["-m", f"+model={first},MNIST_30K,{second}"]).arguments[-1] == "model=found,MNIST_30K,found_2"
+    assert checked("train", [f"model={first}", "model.outputs=11"]).overrides[-2:] == ["model=found", "model.outputs=11"]
+    assert checked("train", ["-m", f"+model={first},MNIST_30K,{second}"]).overrides[-1] == "model=found,MNIST_30K,found_2"
 
 
 def test_a_file_that_is_no_option_is_refused_in_a_line(tmp_path):

@@ -61,7 +61,7 @@ def test_resume_leaves_out_what_is_finished_and_goes_on_with_the_rest(whole, swe
     done = neuro_inside("resume", "sweep", cwd=sweep.parent)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
-    assert lines == ["[1/3] seed=1: finished already", "[2/3] seed=2: goes on after its last checkpoint", "[3/3] seed=3"]
+    assert lines == ["[1/3] seed=1: finished already", "[2/3] seed=2: resumes from its last checkpoint", "[3/3] seed=3"]
     assert (sweep / "0" / "summary.json").stat().st_mtime_ns == first
     assert hashes(sweep, 3) == hashes(whole[0] / "sweep", 3)
     assert [row["state"] for row in rows(sweep)] == ["finished"] * 3
@@ -103,7 +103,7 @@ def test_a_failed_job_leaves_the_others_and_begins_anew(tmp_path):
     )
     done = neuro_inside("resume", "sweep", "trust=nan_net", cwd=tmp_path)
     assert done.stderr.splitlines() == ["neuro: error: population=7: antithetic pairs need an even population"]
-    assert "[2/2] population=8: failed before: begins anew" in done.stdout
+    assert "[2/2] population=8: failed before: begins again" in done.stdout
     assert [row["state"] for row in rows(tmp_path / "sweep")] == ["failed", "finished"]
 
 
@@ -152,7 +152,7 @@ def test_a_job_with_other_overrides_is_not_lost(sweep):
 
 def test_what_a_sweep_takes_along(sweep):
     assert one_line(neuro_inside("resume", "sweep", "generations=3", cwd=sweep.parent)).startswith(
-        "generations=3: a sweep goes on"
+        "generations=3: a sweep resumes as it began"
     )
     assert one_line(neuro_inside("train", "-m", "seed=1,2", "sweep.detach=true", cwd=sweep.parent)).startswith(
         "sweep.detach=True"

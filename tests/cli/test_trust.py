@@ -10,7 +10,6 @@ from support.configs import composed
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.machine.current_folder import JOB_VARIABLE
 from neuro_cli.factory.construct import ConstructionError, construct, located
 from neuro_cli.factory.instantiate import is_ours, make
 from neuro_cli.factory.trust import refuse_foreign, refuse_untrusted
@@ -199,13 +198,10 @@ def test_what_a_script_made_is_made_of_no_config(tmp_path):
         read_config(run, [])
 
 
-def test_the_users_environment_trusts_too_but_not_in_a_job_from_a_network(tmp_path, monkeypatch):
+def test_the_users_environment_trusts_too(tmp_path, monkeypatch):
     run = run_with(tmp_path, {"_target_": "my_nets.Net"})
     monkeypatch.setenv("NEURO_TRUST", "another, my_nets")
     assert read_config(run, [])["model"]["_target_"] == "my_nets.Net"
-    monkeypatch.setenv(JOB_VARIABLE, '{"trust": []}')
-    with pytest.raises(UserError, match="it runs code of my_nets"):
-        read_config(run, [])
 
 
 @pytest.mark.parametrize(

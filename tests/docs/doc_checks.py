@@ -21,10 +21,9 @@ from torch import nn
 
 from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli.options.groups import with_members
-from neuro_cli.cli.options.tree import tree_of
 from neuro_cli.cli.overrides import composition
 from neuro_cli.cli.overrides.check import checked
-from neuro_cli.cli.overrides.words import parse_plain, parsed_arguments
+from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
@@ -175,13 +174,11 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(BEST)
     arguments = without_outside(arguments)
-    parsed = parsed_arguments(arguments)
     if "options" in "".join(arguments):
         folder_of_options(cwd)
-    tree, values = tree_of(verb, parsed), (parsed.config_dir, "job")
-    texts = [text for text in checked(verb, arguments).arguments if not text.startswith("-") and text not in values]
-    for job in jobs_of([text for text in texts if text != f"hydra.job.name={verb}"]):
-        node = composition.compose_choices(tree, job)
+    command = checked(verb, arguments)
+    for job in jobs_of([text for text in command.overrides if text != f"hydra.job.name={verb}"]):
+        node = composition.compose_choices(command.tree, job)
         parts = {str(key): node[key] for key in node if key != "hydra"}
         check_config(verb, with_members({key: plain(part) for key, part in parts.items()}))
 

@@ -56,8 +56,7 @@ def _somewhere(tmp_path, monkeypatch):
     """A folder of its own, a machine that may submit jobs, and every config composed once."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    for name in ("check", "check_broker"):
-        monkeypatch.setattr(slurm_sweep, name, needs_a_sweep)
+    monkeypatch.setattr(slurm_sweep, "check", needs_a_sweep)
     for module in (argument_check, composition):
         monkeypatch.setattr(module, "compose_choices", lambda verb, texts: composed(verb, tuple(texts)))
 

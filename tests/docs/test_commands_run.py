@@ -148,7 +148,7 @@ def images(folder: Path) -> None:
 def test_a_command_runs(command, tmp_path, request):
     text = " ".join(command.words)
     reason = next((NOT_RUN[pattern] for pattern in KEEP_OUT if pattern in text), "")
-    if reason or "hydra/launcher=broker" in text or "cluster.from_run" in text:
+    if reason or "cluster.from_run" in text:
         pytest.skip(reason or "needs what an earlier command leaves: tests/broker, tests/evolve")
     words = arguments_of(command)
     if "fabric.emulate=true" in words and missing_rights():

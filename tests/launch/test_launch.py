@@ -131,10 +131,11 @@ def test_a_world_that_ends_while_it_loads_says_so(tmp_path, monkeypatch):
         file.write("2026-11-27 10:00:00,000 INFO neuro_cli.cli.train: failed: an earlier one\n")
     text = "neuro: error: the world of 2 ranks ended with exit code"
     for code in (9, 137, 15):
-        killed = f"{text} {code}: a rank was killed; go on with: neuro resume run"
+        killed = f"{text} {code}: a rank was killed; continue with: neuro resume run"
         assert failed_to_load(tmp_path, code, monkeypatch) == (1, [killed])
     for code in (138, 15, 2, 1):
-        stopped = f"{text} {code} after SIGTERM: it was stopped before it could write a checkpoint; go on with: neuro resume run"
+        reason = "it was stopped before it could write a checkpoint"
+        stopped = f"{text} {code} after SIGTERM: {reason}; continue with: neuro resume run"
         assert failed_to_load(tmp_path, code, monkeypatch, signal.SIGTERM) == (1, [stopped])
     assert failed_to_load(tmp_path, 2, monkeypatch, signal.SIGINT) == (130, ["neuro: interrupted"])
     assert failed_to_load(tmp_path, 1, monkeypatch) == (1, [])  # a rank said why
@@ -153,7 +154,7 @@ def test_a_signal_while_a_world_loads_is_one_line(folder, start, number):
     own = [line for line in (folder / "output").read_text().splitlines() if line.startswith("neuro: ")]
     assert len(own) == 1, own
     assert own[0].startswith("neuro: error: the world of 2 ranks ended with exit code ")
-    assert own[0].endswith("; it had not begun, and run can go")
+    assert own[0].endswith("; it had not begun, so run can be removed")
 
 
 @pytest.mark.slow
@@ -215,7 +216,7 @@ def test_the_mpiexec_of_another_mpi_is_named(folder):
 def test_no_mpiexec_at_all(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UserError, match=r"^ranks: there is no mpiexec beside .*/python or on PATH: pip install '\.\[mpi\]'"):
+    with pytest.raises(UserError, match=r"^ranks: no mpiexec next to .*/python or on PATH: pip install '\.\[mpi\]'"):
         launch.launcher()
 
 

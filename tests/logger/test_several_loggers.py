@@ -126,7 +126,7 @@ def test_keys_of_a_list_are_under_the_names(tmp_path: Path) -> None:
     ("value", "said"),
     [
         ("[csv,wandbb]", "logger=wandbb: no such option; did you mean wandb?"),
-        ("[csv,csv]", "logger=[csv,csv]: one of them stands there twice"),
+        ("[csv,csv]", "logger=[csv,csv]: one of them is listed twice"),
         ("[]", "no such option"),
     ],
 )

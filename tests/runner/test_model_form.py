@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from configs import composed
+from support.configs import composed
 from torch import nn
 
 from neuro_cli.cli.options.groups import groups

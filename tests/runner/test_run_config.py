@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from configs import composed
+from support.configs import composed
 from omegaconf import OmegaConf
 
 from neuro_cli.cli.options.groups import groups

@@ -62,4 +62,4 @@ def test_the_script_of_the_page_stops_and_goes_on(slurm, tmp_path):
     finally:
         subprocess.run(["scancel", job], env=environment, capture_output=True, timeout=60)
     assert generations(run) == list(range(1, 401))
-    assert f"SLURM started this job again (1): it goes on after generation {before[-1]}" in (run / "log.txt").read_text()
+    assert f"SLURM started this job again (1): it resumes from generation {before[-1]}" in (run / "log.txt").read_text()

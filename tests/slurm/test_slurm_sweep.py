@@ -206,7 +206,7 @@ def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int, seeds: 
     for job, seed in enumerate(seeds):
         log = (folder / sweep / str(job) / "log.txt").read_text()
         assert "stopped after generation" in log
-        assert "SLURM started this job again (1): it goes on after generation" in log
+        assert "SLURM started this job again (1): it resumes from generation" in log
         with (folder / sweep / str(job) / "metrics.csv").open() as file:
             assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, generations + 1))
         name = f"{sweep}-whole-{seed}"

@@ -16,7 +16,6 @@ from neuro_cli.broker.server.waiting import Waiting
 from neuro_cli.broker.settings import BrokerSettings
 from neuro_cli.broker.tokens import Deliveries
 from neuro_cli.broker.wire import BATCH_BYTES
-from neuro_cli.broker.worker.kinds import ON_REQUEST
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +239,6 @@ class Queues:
                 continue
             known = ", ".join(sorted(set().union(*(worker.kinds for worker in workers))))
             text = f"the task's type {kind!r} is unknown to the workers; they know {known}"
-            text += "; it is done where worker.kinds names it" if kind in ON_REQUEST else ""
             given_up = [held_of(owned) for owned in self._store.load(self.waiting.take_kind(kind))]
             self._ended((held, failure(held.key, messages.UNKNOWN_KIND, text, "")) for held in given_up)
 

@@ -13,15 +13,11 @@ from typing import Any
 from neuro_cli.broker.task import BaseTask
 from neuro_cli.core.errors import UserError
 
-OWNER_VARIABLE = "NEURO_WORKER_ALLOWS"  # set for the processes of a worker's tasks, JSON: what its owner allows a `hydra_job`
-RESULT_VARIABLE = "NEURO_RESULT_BYTES"  # set for them too: the most that a result may have
+RESULT_VARIABLE = "NEURO_RESULT_BYTES"  # set for the processes of a worker's tasks: most bytes of a result
 KINDS = {
     "noop": "neuro_cli.broker.worker.kinds:noop",
     "candidate": "neuro_cli.search.candidate:train_candidate",
-    "hydra_job": "neuro_cli.launch.sweep_job:run_job",
 }
-SEARCHING = ("noop", "candidate")  # what the processes of a search of its own do: it has no other tasks
-ON_REQUEST = ("hydra_job",)  # done by a worker with worker.kinds that names it only: a job's overrides may name much
 
 
 def process_task(kind: str, payload: bytes, kinds: Mapping[str, str] = KINDS) -> bytes:

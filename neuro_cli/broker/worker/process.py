@@ -6,14 +6,14 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
 from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
-from neuro_cli.broker.worker.kinds import OWNER_VARIABLE, RESULT_VARIABLE
+from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.broker.worker.tail import Tail
 from neuro_cli.core.machine.process import ended_with_us, exit_text, kill_group, resident_bytes
 
@@ -48,7 +48,7 @@ class TaskProcess(Generic[T]):
     """Process that runs one task at a time, and ends with its owner.
 
     ``memory``: what a task and the processes it starts may take, None for no limit. ``threads``: of its numerical libraries.
-    ``allows``: what its owner allows a `hydra_job`. ``ranks``: of the MPI job that it is, 1 for a plain process.
+    ``ranks``: of the MPI job that it is, 1 for a plain process.
     """
 
     def __init__(
@@ -57,13 +57,11 @@ class TaskProcess(Generic[T]):
         payload_limit: int,
         memory: MemoryLimit | None,
         threads: int = 1,
-        allows: Mapping[str, Sequence[str]] | None = None,
         ranks: int = 1,
     ) -> None:
         self._settings = json.dumps({"kinds": dict(kinds), "payload_limit": payload_limit, "ranks": ranks})
         self._line_ends = 0 if ranks == 1 else 1  # bytes that follow a message through a launcher
         self._program = ["neuro_cli.broker.worker.child"] if ranks == 1 else ["neuro_cli.launch.task_world", str(ranks)]
-        self._allows = json.dumps({name: list(values) for name, values in (allows or {}).items()})
         self._payload_limit, self._memory, self._threads = payload_limit, memory, threads
         self._process: asyncio.subprocess.Process | None = None
         self._tail = Tail()
@@ -148,8 +146,8 @@ class TaskProcess(Generic[T]):
             return self._process
         await self.close()
         command = [sys.executable, "-P", "-m", *self._program, self._settings]
-        told = {OWNER_VARIABLE: self._allows, RESULT_VARIABLE: str(self._payload_limit)}
-        environment = os.environ | {name: str(self._threads) for name in THREADS} | told
+        threads = {name: str(self._threads) for name in THREADS}
+        environment = os.environ | threads | {RESULT_VARIABLE: str(self._payload_limit)}
         pipe = asyncio.subprocess.PIPE
         self._tail = Tail()
         errors = await self._tail.open()

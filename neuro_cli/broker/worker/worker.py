@@ -42,10 +42,9 @@ class TaskWorker:
         self._settings, self._security = settings, security
         self.name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
         limit = payload_limit(security)
-        allows = {"trust": settings.trust, "folders": settings.folders}
         memory = settings.memory and MemoryLimit(settings.memory * 2**20, f"worker.memory={settings.memory} MiB")
         self._processes = [
-            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, allows, settings.ranks)
+            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, settings.ranks)
             for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()

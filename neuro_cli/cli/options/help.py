@@ -7,16 +7,22 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from neuro_cli.cli.options.groups import defaults_of
 from neuro_cli.core.files import config_folder
 
 COLUMN = 44  # where comments begin
 _KEY = re.compile(r"( *)([\w@/.-]+):(?: +(.*?))??(?: +# ?(.*))?")
 OTHERS = ("hydra", "defaults")
-LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ whose files are no options of one group
+LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ with files that are no options of one group
 
 
 def comments_of(file: Path) -> dict[str, str]:
-    """Comments behind the keys of a YAML file, by dotted key; that of the file itself, its first lines, under ``""``."""
+    """Return the comments behind the keys of a YAML file, by dotted key; the comment of the file itself has the key ``""``."""
+    return {key: text for key, text in keys_of(file).items() if text or not key}
+
+
+def keys_of(file: Path) -> dict[str, str]:
+    """Return all dotted keys of a YAML file with their comments, or an empty text; its first lines have the key ``""``."""
     found: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     head: list[str] = []
@@ -28,13 +34,12 @@ def comments_of(file: Path) -> dict[str, str]:
             continue
         depth = len(match[1])
         path = [part for part in path if part[0] < depth] + [(depth, match[2])]
-        if match[4]:
-            found[".".join(name for _, name in path)] = match[4]
+        found[".".join(name for _, name in path)] = match[4] or ""
     return {"": " ".join(head), **found}
 
 
 def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
-    """Comments of all keys of ``neuro VERB``, whose groups have the options ``choices``."""
+    """Return the comments of all keys of ``neuro VERB``, whose groups have the options ``choices``."""
     found: dict[str, str] = {}
     for name in _files(verb):
         own = comments_of(config_folder() / f"{name}.yaml")
@@ -48,8 +53,22 @@ def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
     return found
 
 
+def leaves_of(verb: str) -> list[str]:
+    """Return the keys of ``neuro VERB`` and of the options that it has by default, those that hold a value."""
+    found: dict[str, str] = {}
+    for name in _files(verb):
+        found |= keys_of(config_folder() / f"{name}.yaml")
+    for group, option in defaults_of(verb).items():
+        file = config_folder() / group / f"{option}.yaml"
+        if file.is_file():
+            found |= {f"{group}.{key}": text for key, text in keys_of(file).items()}
+    own = [key for key in found if not re.match(rf"(.*\.)?(_|$)|known_|({'|'.join(OTHERS)})\b", key)]
+    parents = {key.rpartition(".")[0] for key in own}
+    return [key for key in own if key not in parents]
+
+
 def _files(verb: str) -> Iterator[str]:
-    """Config files of a verb that it takes over, then its own."""
+    """Yield the names of the config files that a verb takes over, then its own."""
     for entry in OmegaConf.select(OmegaConf.load(config_folder() / f"{verb}.yaml"), "defaults", default=[]):
         if isinstance(entry, str) and entry != "_self_":
             yield from _files(entry)
@@ -57,11 +76,11 @@ def _files(verb: str) -> Iterator[str]:
 
 
 def annotated(verb: str, composed: DictConfig) -> str:
-    """The composed config as YAML, each key with its comment."""
+    """Return the composed config as YAML, each key with its comment; tables of a verb's own choices are left out."""
     choices = OmegaConf.to_container(composed.hydra.runtime.choices)
     assert isinstance(choices, dict)
     told = comments(verb, {str(group): option for group, option in choices.items()})
-    keys = [str(key) for key in composed if key != "hydra"]
+    keys = [str(key) for key in composed if key != "hydra" and not str(key).startswith("known_")]
     path: list[tuple[int, str]] = []
     lines = []
     for line in OmegaConf.to_yaml(OmegaConf.masked_copy(composed, keys)).splitlines():
@@ -75,7 +94,7 @@ def annotated(verb: str, composed: DictConfig) -> str:
 
 
 def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> str:
-    """docs/configuration.md: root keys of ``verbs`` with their composed defaults, then every option of ``groups``."""
+    """Return the page of all keys: root keys of ``verbs`` with their composed defaults, then every option of ``groups``."""
     parts = [HEAD]
     for verb, composed in verbs.items():
         told = comments(verb, {})

@@ -1,6 +1,6 @@
 """Places of options: ``conf/``, and the user's own by ``--config-dir``, ``hydra.searchpath`` or a plugin of Hydra.
 
-Hydra has the same search path when it runs the verb; here it is made first, so that every argument is checked against all of it.
+The same tree checks the arguments of a command and composes its config.
 """
 
 from argparse import Namespace
@@ -8,13 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
+import hydra
 from hydra import initialize_config_dir
-from hydra._internal.config_search_path_impl import SearchPathElement
-from hydra._internal.core_plugins.importlib_resources_config_source import ImportlibResourcesConfigSource
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
@@ -26,83 +27,117 @@ from neuro_cli.core.files import config_folder
 from neuro_cli.factory.own_code import let_import
 
 SEARCH_PATH = "hydra.searchpath"
-HYDRAS = ("hydra", "_sample_root")  # groups that are not the user's
+HYDRAS = ("hydra", "_sample_root")  # groups of Hydra itself
+BASE = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}  # 1.4 has these defaults without the word
+PROVIDERS = ("hydra", "main", "schema")  # places of a command that names no other: Hydra's own configs and conf/
+
+
+class CommandPlaces(SearchPathPlugin):
+    """Adds the places that the present command names to Hydra's search path."""
+
+    paths: ClassVar[tuple[str, ...]] = ()
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        for path in self.paths:
+            search_path.append("command line", path)
 
 
 @dataclass(frozen=True)
 class ConfigTree:
-    """Config ``name`` of a verb, found in ``conf/`` and in ``paths``: URLs of folders (file://) and packages (pkg://)."""
+    """Config ``name`` of a verb in the folder ``root``, with more options in ``folders`` and ``searched``.
+
+    Both are URLs of folders (file://) and packages (pkg://). Hydra reads ``searched`` itself, from an override of the command.
+    """
 
     name: str
-    paths: tuple[str, ...]
+    folders: tuple[str, ...] = ()
+    searched: tuple[str, ...] = ()
+    root: str = str(config_folder())
 
     @property
+    def is_ours(self) -> bool:
+        """Return whether the tree begins at ``conf/``, not at a ``--config-path`` of the user."""
+        return self.root == str(config_folder())
+
+    @cached_property
     def more(self) -> bool:
-        """Tell whether there is anything beside ``conf/``."""
-        return bool(self.paths) or any(not kind.__module__.startswith("hydra._internal") for kind in _plugins())
+        """Return whether options may lie outside ``conf/``."""
+        with self.loaded(self.searched) as loader:
+            return any(place.provider not in PROVIDERS for place in loader.get_search_path().get_path())
 
     @contextmanager
-    def loaded(self) -> Iterator[ConfigLoader]:
-        """Hydra with this search path. Raises UserError for a folder or a package that is not there."""
-        with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=self.name):
-            hydra = GlobalHydra.instance().hydra
-            assert hydra is not None
-            if self.paths:
-                search = hydra.config_loader.get_search_path()
-                own = [SearchPathElement("command line", path) for path in self.paths]
-                search.get_path()[-1:-1] = own  # Hydra's schemas stay the last
-                hydra.config_loader.repository.initialize_sources(search)  # type: ignore[attr-defined]
-            yield hydra.config_loader
+    def loaded(self, more: tuple[str, ...] = ()) -> Iterator[ConfigLoader]:
+        """Enter Hydra with this search path, and the places ``more``."""
+        Plugins.instance().register(CommandPlaces)
+        CommandPlaces.paths = (*self.folders, *more)
+        try:
+            entered = initialize_config_dir(self.root, job_name=self.name, **BASE)
+        finally:
+            CommandPlaces.paths = ()
+        with entered:
+            yield GlobalHydra.instance().config_loader()
+
+    @cached_property
+    def groups(self) -> dict[str, list[str]]:
+        """Return the groups of all places with their options; a group within another one is named by its path."""
+        with self.loaded(self.searched) as loader:
+            return _below(loader, "")
 
     @cached_property
     def own_groups(self) -> frozenset[str]:
-        """Groups that ``conf/`` does not have."""
+        """Return the groups that ``conf/`` does not have."""
         if not self.more:
             return frozenset()
         ours = {folder.name for folder in config_folder().iterdir() if folder.is_dir()}
-        with self.loaded() as loader:
-            return frozenset(loader.list_groups("")) - ours - set(HYDRAS)
-
-    def options(self, group: str) -> list[str]:
-        """Options of ``group`` wherever they lie."""
-        with self.loaded() as loader:
-            return list(loader.get_group_options(group))
+        return frozenset(name for name in self.groups if "/" not in name) - ours - set(HYDRAS)
 
 
-def tree_of(verb: str, parsed: Namespace) -> ConfigTree:
-    """Tree that the flags and overrides of a command name. Raises UserError for a place that is not there."""
-    paths = []
-    if parsed.config_dir:
-        folder = Path(parsed.config_dir)
-        if not folder.is_dir():
-            raise UserError(f"--config-dir {folder}: there is no such folder")
-        paths.append(f"file://{folder.absolute()}")
-    for text in parsed.overrides:
-        if text.lstrip("+").startswith(f"{SEARCH_PATH}="):
-            paths += _named(text)
-    return ConfigTree(parsed.config_name or verb, tuple(paths))
+def _below(loader: ConfigLoader, parent: str) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in loader.list_groups(parent):
+        group = f"{parent}/{name}" if parent else name
+        groups |= {group: sorted(loader.get_group_options(group)), **_below(loader, group)}
+    return {group: options for group, options in groups.items() if options}
 
 
-def _named(text: str) -> list[str]:
-    """Places in an override of ``hydra.searchpath``. Raises ConfigError."""
+def tree_of(verb: str, flags: Namespace) -> ConfigTree:
+    """Return the tree that the flags and overrides of a command name. Raises UserError for a place that does not exist."""
+    folders = (f"file://{_folder('--config-dir', flags.config_dir)}",) if flags.config_dir else ()
+    root = str(_folder("--config-path", flags.config_path) if flags.config_path else config_folder())
+    named = [text for text in flags.overrides if text.lstrip("+").startswith(f"{SEARCH_PATH}=")]
+    searched = tuple(place for text in named for place in _searched(text))
+    return ConfigTree(flags.config_name or verb, folders, searched, root)
+
+
+def _folder(flag: str, name: str) -> Path:
+    if not Path(name).is_dir():
+        raise UserError(f"{flag} {name}: there is no such folder")
+    return Path(name).absolute()
+
+
+def _searched(text: str) -> list[str]:
+    """Return the places in an override of ``hydra.searchpath``. Raises ConfigError."""
     value = text.partition("=")[2]
     try:
         places = OverridesParser.create().parse_override(text).value()
     except HydraException as error:
         raise ConfigError(SEARCH_PATH, value, "must be a list of places, [file://FOLDER,pkg://PACKAGE.MODULE]") from error
-    places = places if isinstance(places, list) else [places]
-    for place in map(str, places):
+    places = [str(place) for place in (places if isinstance(places, list) else [places])]
+    for place in places:
         scheme, separator, rest = place.partition("://")
         if not separator or scheme not in ("file", "pkg"):
             raise ConfigError(SEARCH_PATH, place, f"must begin with file:// or pkg://, for example file://{place}")
         if scheme == "file" and not Path(rest).is_dir():
             raise ConfigError(SEARCH_PATH, place, "there is no such folder")
         if scheme == "pkg":
-            let_import()  # a package of the current folder, which the user has just named
-            if not ImportlibResourcesConfigSource("command line", place).available():
+            let_import()  # the user has just named the package, which may lie in the current folder
+            if not _has_files(rest):
                 raise ConfigError(SEARCH_PATH, place, "there is no such package with a folder of configs")
-    return [str(place) for place in places]
+    return places
 
 
-def _plugins() -> list[type[Any]]:
-    return list(Plugins.instance().discover(SearchPathPlugin))
+def _has_files(package: str) -> bool:
+    try:
+        return resources.files(package).is_dir()
+    except (ImportError, TypeError, ValueError):
+        return False

@@ -4,18 +4,21 @@ Hydra takes ``+alg=snes`` as a new value and runs the default; its other message
 checked here against the composed config, and Hydra gets only what it will accept.
 """
 
+from argparse import Namespace
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.types import Glob, Override
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.options.groups import TABLES, groups, options_in
 from neuro_cli.cli.options.tree import ConfigTree, tree_of
 from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
+from neuro_cli.cli.overrides.flags import parsed_arguments
 from neuro_cli.cli.overrides.keys import checked_key
 from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.cli.overrides.words import (
@@ -23,7 +26,6 @@ from neuro_cli.cli.overrides.words import (
     is_default_null,
     is_hydras,
     override_of,
-    parsed_arguments,
     sweeps,
     values_of,
     without_plus,
@@ -36,86 +38,98 @@ from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
-CONTINUES = ("reproduce",)  # verbs whose command goes on where its folder ended
+CONTINUES = ("reproduce",)  # verbs whose command continues what its folder holds
 
 
 def _known(tree: ConfigTree) -> dict[str, list[str]]:
-    """Groups and their options, those of the user's own folders among them."""
+    """Return the groups and their options, with those of the user's own folders."""
     if not tree.more:
         return groups()
-    found = groups() | {name: [] for name in tree.own_groups}
-    return {name: sorted({*options, *tree.options(name)}) for name, options in found.items()}
+    return {name: list(tree.groups.get(name, [])) for name in (*groups(), *tree.own_groups)}
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Arguments for Hydra. ``composed``: the config that they give (a sweep's first job); None for a user's config tree.
+    """A command that Hydra accepts: its ``flags``, and ``overrides`` of the config ``tree``.
 
-    ``shows``: they ask for help or the config, and nothing runs. ``whole``: ``composed`` is to the last key what Hydra composes
-    of ``arguments``, its own settings included, so it need not do so again.
+    ``composed``: the config that they give, of a sweep that of its first job; None for a config tree of the user's.
+    ``complete``: ``composed`` is to the last key what runs, Hydra's own settings included.
     """
 
-    arguments: list[str]
+    tree: ConfigTree
+    flags: Namespace
+    overrides: list[str]
     composed: DictConfig | None
-    shows: bool = False
-    whole: bool = False
+    complete: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Return whether the command asks for help or the config, so that nothing runs."""
+        return any((self.flags.help, self.flags.hydra_help, self.flags.cfg, self.flags.info))
+
+    @property
+    def sweeps(self) -> bool:
+        """Return whether the command runs several jobs."""
+        mode = None if self.composed is None else OmegaConf.select(self.composed, "hydra.mode")
+        return bool(self.flags.multirun) or mode == RunMode.MULTIRUN
 
 
-def checked(verb: str, arguments: list[str], goes_on: Callable[[Path], bool] = lambda _: False) -> Checked:
-    """Check the arguments of a Hydra verb. Raises UserError for unknown groups, options and keys.
+def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] = lambda _: False) -> Checked:
+    """Check the arguments of a verb that Hydra composes. Raises UserError for unknown groups, options and keys.
 
-    ``goes_on``: whether the sweep in a folder is one that this command began.
+    ``continues``: whether this command began the sweep in a folder.
     """
-    tree = tree_of(verb, parsed_arguments(arguments))
+    flags = parsed_arguments(arguments)
+    tree = tree_of(verb, flags)
     known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
-    arguments = [with_stored_files(text, known) for text in arguments]
-    parsed = parsed_arguments(arguments)
-    for text, override in [(text, override_of(text)) for text in parsed.overrides]:
-        if is_default_null(verb, override, known):  # Hydra takes null in a defaults list, and not for an override
-            arguments.remove(text)
-            parsed.overrides.remove(text)
-    # flags first in what Hydra gets: its own parser refuses an override on both sides of -m
-    flags = list(arguments)
-    for text in parsed.overrides:
-        flags.remove(text)
-    overrides = [override_of(text) for text in parsed.overrides]
-    name = f"hydra.job.name={verb}"  # Hydra would take it from the file of its main function
-    if parsed.config_path:
-        # another config tree in place of ours, with options and keys of its own: Hydra checks it
+    typed = [override_of(with_stored_files(text, known)) for text in flags.overrides]
+    # Hydra takes null in a defaults list, and not for an override
+    overrides = [override for override in typed if not is_default_null(verb, override, known)]
+    name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
+    if not tree.is_ours:
+        # a tree with options and keys of its own, which Hydra checks
         texts = [without_plus(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
-        return Checked([*flags, name, *texts], None)
-    texts, full = compose_whole(tree, flags, [name], overrides, known)
-    whole = full is not None
-    if full is None:
-        hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
-        bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
-        texts = [checked_key(override, bases, known, tree) for override in overrides]
-        # a sweep's first job stands for all: values are checked by the job itself
-        values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
-        full = with_values(bases[0], values)
-    on_slurm = OmegaConf.select(full, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
-    if not (parsed.cfg or parsed.info):
-        _check_launcher(full, bool(parsed.multirun), tree)
-    subfolder = OmegaConf.select(full, "hydra.output_subdir")
+        return Checked(tree, flags, [name, *texts], None)
+    texts, config = compose_whole(tree, [name], overrides, known) if tree.name == verb else ([], None)
+    complete = config is not None
+    if config is None:
+        texts, config = _composed_in_steps(tree, overrides, known)
+    command = Checked(tree, flags, [name, *texts], config, complete)
+    _check(verb, command, overrides, continues)
+    if OmegaConf.select(config, "hydra.launcher._target_") != slurm_sweep.LAUNCHER:
+        return command
+    return replace(command, overrides=[*command.overrides, *_tasks(config, overrides)], complete=False)
+
+
+def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[str, list[str]]) -> tuple[list[str], DictConfig]:
+    """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
+    hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
+    bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
+    texts = [checked_key(override, bases, known, tree) for override in overrides]
+    # the jobs check swept values themselves
+    values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
+    return texts, with_values(bases[0], values)
+
+
+def _check(verb: str, command: Checked, overrides: list[Override], continues: Callable[[Path], bool]) -> None:
+    """Check launcher, folders and swept values. Raises UserError."""
+    config = command.composed
+    assert config is not None
+    if not (command.flags.cfg or command.flags.info):
+        _check_launcher(config, command.sweeps)
+    subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
-        _refuse_existing(full, bool(parsed.multirun), goes_on)
-    _check_sweeps([override for override in overrides if sweeps(override)], bool(parsed.multirun))
-    shows = any((parsed.help, parsed.hydra_help, parsed.cfg, parsed.info, parsed.shell_completion))
-    return Checked([*flags, name, *texts, *(_tasks(full, overrides) if on_slurm else [])], full, shows, whole and not on_slurm)
+        _refuse_existing(config, command.sweeps, continues)
+    _check_sweeps([override for override in overrides if sweeps(override)], command.sweeps)
 
 
-def _check_launcher(full: DictConfig, multirun: bool, tree: ConfigTree) -> None:
+def _check_launcher(full: DictConfig, multirun: bool) -> None:
     """Raise ConfigError where the chosen launcher of a sweep's jobs cannot work."""
     launcher = OmegaConf.select(full, "hydra.launcher._target_")
     if launcher == slurm_sweep.LAUNCHER:
         slurm_sweep.check(multirun)
-    if launcher == slurm_sweep.BROKER_LAUNCHER:
-        slurm_sweep.check_broker(multirun, OmegaConf.select(full, "hydra.launcher.nameserver"))
-        if tree.paths:
-            allowed = "its workers have no --config-dir and no hydra.searchpath: name an option's file, algo=FOLDER/mine.yaml"
-            raise ConfigError("hydra/launcher", "broker", allowed)
 
 
 def _check_sweeps(swept: list[Override], multirun: bool) -> None:
@@ -129,7 +143,7 @@ def _check_sweeps(swept: list[Override], multirun: bool) -> None:
 
 
 def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
-    """Override by which SLURM gives each job room for its ranks; all jobs are one array and get the same."""
+    """Return the override that makes SLURM give each job room for its ranks. All jobs are one array and get the same."""
     key = "hydra.launcher.additional_parameters.ntasks"
     if any(override.key_or_group == key for override in overrides):
         return []
@@ -138,26 +152,26 @@ def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
     return [f"{key}={max(ranks, default=1)}"]
 
 
-def _refuse_existing(config: DictConfig, multirun: bool, goes_on: Callable[[Path], bool]) -> None:
+def _refuse_existing(config: DictConfig, multirun: bool, continues: Callable[[Path], bool]) -> None:
     """Refuse an output folder that already holds a run, before Hydra writes into it."""
     if slurm.restarts():
-        return  # the run of this job's earlier start: it goes on
+        return  # the folder has the run of this job's earlier start, which continues
     HydraConfig.instance().set_config(config)
     try:
         text = str(config.hydra.sweep.dir if multirun else config.hydra.run.dir)
     except OmegaConfBaseException:
-        return  # depends on what only the job knows
+        return  # only the job can resolve the name
     if not text.strip() or "\0" in text:
         key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
         raise ConfigError(key, text, "must be a folder (for the present one: .)")
     folder = Path(text)
-    there = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if there & (RUN_FILES | {SWEEP_RECORD}) and multirun and not goes_on(folder):
-        how = f"; go on with it by: neuro resume {folder}" if SWEEP_RECORD in there else ""
+    files = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if files & (RUN_FILES | {SWEEP_RECORD}) and multirun and not continues(folder):
+        how = f"; continue with: neuro resume {folder}" if SWEEP_RECORD in files else ""
         raise ConfigError("hydra.sweep.dir", folder, f"already contains a run or another sweep; choose a new folder{how}")
     if multirun:
         return
-    if there & RUN_FILES:
-        if not lock.is_taken(folder):  # else a command that still loads there
+    if files & RUN_FILES:
+        if not lock.is_taken(folder):  # else a command is still loading there
             refuse_unbegun(folder)
         raise ConfigError("hydra.run.dir", folder, f"already contains a run; continue it with: neuro resume {folder}")

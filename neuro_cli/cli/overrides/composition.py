@@ -12,24 +12,25 @@ from omegaconf.errors import OmegaConfBaseException
 from neuro_cli.cli.options.groups import groups_of, sections_of
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import choices_of, sweeps, without_plus
-from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
+from neuro_cli.core.removed import no_option
 
-# options that packages named hydra-NAME-launcher and hydra-NAME-sweeper bring, and the extras of ours that some are in
+# options of the packages hydra-NAME-launcher and hydra-NAME-sweeper, and the extras of neuro that install some of them
 PLUGINS = {"launcher": ("rq", "submitit"), "sweeper": ("ax", "nevergrad")}
 IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {"optuna": "sweep"}}
 
 
 def compose_whole(
-    tree: ConfigTree, flags: list[str], first: list[str], overrides: list[Override], known: dict[str, list[str]]
+    tree: ConfigTree, first: list[str], overrides: list[Override], known: dict[str, list[str]]
 ) -> tuple[list[str], DictConfig | None]:
-    """Texts of plain overrides for Hydra, and the config that it makes of ``first`` and them; None where keys must be checked.
+    """Return plain overrides as Hydra takes them, and the config of ``first`` and them; None where keys must be checked.
 
-    Plain: without flags, each chooses an option of a known group or sets a key that is there. Hydra refuses other keys; what
-    is wrong with them is then found by composing without the values.
+    A plain override chooses an option of a known group or sets an existing key. Hydra refuses other keys; composing again
+    without the values shows what is wrong with them.
     """
     texts = [str(o.input_line) if o.key_or_group in tree.own_groups else without_plus(o) for o in overrides]
-    if flags or not all(_is_plain(override, known) for override in overrides):
+    if not all(_is_plain(override, known) for override in overrides):
         return texts, None
     single = {o.key_or_group for o in overrides if "." not in o.key_or_group} - known.keys()
     if single and not single.isdisjoint(sections_of(tree.name)):
@@ -52,6 +53,7 @@ def _is_plain(override: Override, known: dict[str, list[str]]) -> bool:
 
 
 def compose_choices(tree: ConfigTree, overrides: list[str]) -> DictConfig:
+    """Return the config of the ``overrides``, which choose options. Raises UserError."""
     try:
         with tree.loaded():
             return compose(tree.name, overrides, return_hydra_config=True)
@@ -62,8 +64,8 @@ def compose_choices(tree: ConfigTree, overrides: list[str]) -> DictConfig:
         if found := re.match(r"In 'hydra/config': Could not find 'hydra/(launcher|sweeper)/(\w+)'", str(error)):
             raise _no_plugin(found[1], found[2], str(error)) from error
         if str(error).startswith("Cannot find primary config"):
-            raise UserError(f"--config-name {tree.name}: there is no {tree.name}.yaml among neuro's configs or yours") from error
-        # where Hydra has looked takes lines, and tells a user of neuro nothing
+            raise UserError(f"--config-name {tree.name}: neither neuro's configs nor yours have a {tree.name}.yaml") from error
+        # Hydra's search path takes many lines and does not help a user of neuro
         raise UserError(" ".join(str(error).partition("Config search path")[0].split())) from error
 
 
@@ -83,14 +85,14 @@ def with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
 
 
 def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
-    """Error for a launcher or a sweeper that is not there, with the package that brings it where there is one."""
+    """Return the error for an absent launcher or sweeper, with the package that brings it if one does."""
     valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
     if extra := IN_EXTRA[kind].get(name):
         return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(extra)}")
     package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
-    return ConfigError(f"hydra/{kind}", name, f"no such option; {nearest(name, valid)}{package}")
+    return no_option(f"hydra/{kind}", name, valid, package)
 
 
 def _named(verb: str) -> str:
-    """Groups of a verb, as a message lists them."""
+    """Return the groups of a verb as a message lists them."""
     return ", ".join(sorted(group for group in groups_of(verb) if "@" not in group))

@@ -11,7 +11,7 @@ from neuro_cli.core.errors import ConfigError, UserError, nearest
 
 
 def checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]], tree: ConfigTree) -> str:
-    """Text of the override with the prefix that Hydra needs. Raises UserError for an unknown key.
+    """Return the override with the prefix that Hydra needs. Raises UserError for an unknown key.
 
     ``bases``: the config with the chosen options, one for every option of a sweep.
     """
@@ -23,9 +23,9 @@ def checked_key(override: Override, bases: list[DictConfig], known: dict[str, li
     if key.startswith("hydra."):
         return text
     base = next((config for config in bases if not _exists(config, key)), bases[0])
-    there = _exists(base, key)
+    exists = _exists(base, key)
     if override.is_add() or override.is_force_add():
-        if there:
+        if exists:
             return bare
         if "." not in key:
             words = [*known, *(str(name) for name in base if name != "hydra")]
@@ -34,21 +34,21 @@ def checked_key(override: Override, bases: list[DictConfig], known: dict[str, li
         if not _exists(base, parent):
             keys = _keys(base)
             nodes = [node for node in keys if any(other.startswith(f"{node}.") for other in keys)]
-            raise UserError(f"{text}: there is no {parent}; {nearest(parent, nodes)}")
+            raise UserError(f"{text}: no such key {parent}; {nearest(parent, nodes)}")
         return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
-    if there:
+    if exists:
         _refuse_value_of_node(override, base)
         return text
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
-        return f"++{bare}"  # a class where there is none by default
+        return f"++{bare}"  # a class for a key that is null by default
     near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
     new = f"; a new one is added with +{key}=" if "." in key else ""
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
 
 
 def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
-    """Raise ConfigError for a plain value in place of keys: ``checkpoint=5`` would take all of them away."""
+    """Raise ConfigError for a plain value in place of keys: ``checkpoint=5`` would remove all of them."""
     node, value = OmegaConf.select(base, override.key_or_group), override.value()
     plain = isinstance(value, int | float | bool | list) or (isinstance(value, str) and "${" not in value)
     if isinstance(node, DictConfig) and len(node) and plain and not sweeps(override):
@@ -66,15 +66,15 @@ def _exists(config: DictConfig, key: str) -> bool:
 
 
 def _keys(config: DictConfig) -> list[str]:
-    """Dotted keys of the config, without Hydra's own."""
-    found: list[str] = []
+    """Return the dotted keys of the config, without Hydra's own."""
+    names: list[str] = []
 
     def walk(node: Any, prefix: str) -> None:
         if isinstance(node, dict):
             for name, value in node.items():
                 if prefix or name != "hydra":
-                    found.append(f"{prefix}{name}")
+                    names.append(f"{prefix}{name}")
                     walk(value, f"{prefix}{name}.")
 
     walk(OmegaConf.to_container(config, resolve=False), "")
-    return found
+    return names

@@ -1,4 +1,4 @@
-"""Options from a user's files, and lists of options: each is stored for Hydra under a name of its own."""
+"""Options from a user's files, and lists of options: Hydra gets each under a name of its own."""
 
 import re
 from itertools import count
@@ -9,13 +9,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.groups import TABLES, several_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.launch.option_files import remember
 
 
 def with_stored_files(text: str, known: dict[str, list[str]]) -> str:
     """Replace ``model=FOLDER/NAME.yaml``: the file becomes an option of its group, named NAME, which the override chooses.
 
-    ``known`` has it afterwards. Raises ConfigError for a file that is not there or is no option.
+    ``known`` has it afterwards. Raises ConfigError for a file that is absent or no option.
     """
     key, equals, values = text.partition("=")
     group = key.lstrip("+")
@@ -23,13 +22,13 @@ def with_stored_files(text: str, known: dict[str, list[str]]) -> str:
         return text
     if group == "logger" and (listed := re.fullmatch(r"\[([\w, ]*)\]", values)):
         return f"{key}={_several(re.split(r'[, ]+', listed[1].strip(' ,')), known)}"
-    # a list's brackets stay where they are, in a sweep of lists too
+    # brackets of lists stay in place, in a sweep of lists too
     parts = re.split(r"([\[\],])", values)
     return f"{key}={''.join(_stored(group, Path(part), known) if part.endswith('.yaml') else part for part in parts)}"
 
 
 def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
-    """Name by which Hydra finds ``file`` among the options of ``group``: that of the file, numbered if it is taken."""
+    """Store ``file`` as an option of ``group`` and return its name: that of the file, with a number if it is taken."""
     try:
         node = OmegaConf.load(file)
     except OSError as error:
@@ -40,20 +39,18 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
         raise ConfigError(
             group, file, "an option is a file of keys, _target_ among them" if group != TABLES else "an entry is a file of keys"
         )
-    stem = re.sub(r"\W", "_", file.stem)  # it becomes a key
+    stem = re.sub(r"\W", "_", file.stem)  # the name may become a key
     names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
     name = next(name for name in names if name not in known[group])
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
     known[group].append(name)
-    remember(f"{group}={name}", f"{group}={file}")
     return name
 
 
 def _several(names: list[str], known: dict[str, list[str]]) -> str:
-    """Name by which Hydra finds the loggers ``names`` as one option, which has each under its own name. Raises ConfigError."""
+    """Store the loggers ``names`` as one option, with each under its own name, and return its name. Raises ConfigError."""
     name = "_".join(names)
     if name not in known["logger"]:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
         known["logger"].append(name)
-        remember(f"logger={name}", f"logger=[{','.join(names)}]")
     return name

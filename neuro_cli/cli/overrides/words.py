@@ -1,31 +1,15 @@
-"""Parses arguments: Hydra's flags, overrides, and the options of groups that they choose."""
+"""Overrides by Hydra's grammar, and the options of groups that they choose."""
 
 import re
-from argparse import Namespace
-from typing import Any, NoReturn
+from typing import Any
 
-from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
 from neuro_cli.cli.options.groups import TABLES, defaults_of, groups
 from neuro_cli.core.errors import ConfigError, UserError, nearest
-
-
-def parsed_arguments(arguments: list[str]) -> Namespace:
-    """Parse Hydra's flags and the overrides. Raises UserError for an unknown flag."""
-    parser = get_args_parser()
-    parser.error = _refuse_flag  # type: ignore[method-assign]
-    parsed = parser.parse_intermixed_args(arguments)
-    modes = [mode for mode in ("run", "multirun", "cfg", "info", "shell_completion") if getattr(parsed, mode)]
-    if len(modes) > 1:
-        _refuse_flag(f"--{' and --'.join(modes)} exclude each other")
-    return parsed
-
-
-def _refuse_flag(message: str) -> NoReturn:
-    raise UserError(f"{message}; neuro train --hydra-help lists the flags")
+from neuro_cli.core.removed import no_option
 
 
 def override_of(text: str) -> Override:
@@ -53,13 +37,13 @@ def sweeps(override: Override) -> bool:
 
 
 def is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
-    """Tell whether the override is of Hydra's own settings, or takes a group out of the defaults."""
+    """Return whether the override sets one of Hydra's own keys, or removes a group from the defaults."""
     removes = override.is_delete() and override.key_or_group in known
     return removes or override.key_or_group.startswith(("hydra.", "hydra/"))
 
 
 def is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
-    """Tell whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
+    """Return whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
     group = override.key_or_group
     if group not in known or defaults_of(verb).get(group, "") is not None or override.is_delete():
         return False
@@ -80,7 +64,7 @@ def values_of(override: Override, known: list[str]) -> list[str]:
 
 
 def choices_of(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
-    """Group choices of a sweep's first job, then the same with each other option of a swept group in turn."""
+    """Return the choices of a sweep's first job, then the same with each other option of a swept group in turn."""
     options = [_options(override, known) for override in overrides if override.key_or_group in known]
     options = [values for values in options if values]
     first = [values[0] for values in options]
@@ -88,7 +72,7 @@ def choices_of(overrides: list[Override], known: dict[str, list[str]]) -> list[l
 
 
 def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
-    """Pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
+    """Return the pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
     name = override.key_or_group
     if override.is_delete():
         return []
@@ -98,7 +82,7 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
     for value in values:
         for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
             if option not in known[name]:
-                raise ConfigError(name, option, f"no such option; {nearest(option, known[name])}")
-    # a group of the user's own folder is in no defaults list, so it keeps its +
+                raise no_option(name, option, known[name])
+    # no defaults list has a group of the user's own folder, so it keeps its +
     plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
     return [f"{plus}{name}={value}" for value in values]

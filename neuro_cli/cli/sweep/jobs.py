@@ -1,4 +1,4 @@
-"""Jobs of a sweep that goes on: what each of them left in its folder, and what is to be done about it."""
+"""Jobs of a resumed sweep: reads from each folder whether its job is finished, was cut off, failed or still runs."""
 
 import logging
 import shutil
@@ -20,22 +20,22 @@ from neuro_cli.runner.stop import Target
 log = logging.getLogger(__name__)
 
 FAILED, LOST_RANKS = "failed: ", "failed: the world of "
-WRITTEN = ("metrics.csv", "summary.json", "curves.png")  # by a training, beside folders
+WRITTEN = ("metrics.csv", "summary.json", "curves.png")  # files of a training, next to FOLDERS
 FOLDERS = ("checkpoints", "tensorboard", "best")
 
 
 class Left(Enum):
-    """Remainder of a job, in the words of the line that is printed before it."""
+    """State in which an earlier command left a job, in the words of the line that is printed before it."""
 
     NOTHING = ""
     FINISHED = "finished already"
-    CUT_OFF = "goes on after its last checkpoint"
-    FAILED = "failed before: begins anew"
-    RUNNING = "at work elsewhere"
+    CUT_OFF = "resumes from its last checkpoint"
+    FAILED = "failed before: begins again"
+    RUNNING = "runs elsewhere"
 
 
 def left_in(run: Path) -> Left:
-    """Remainder that an earlier command left in a job's folder. Raises UserError for files that it cannot have left."""
+    """Return the state in which an earlier command left a job's folder. Raises UserError for files that it cannot have left."""
     if not run.is_dir() or not any(path.name not in (LOCK, ".hydra") for path in run.iterdir()):
         return Left.NOTHING
     if is_written(run):
@@ -49,7 +49,7 @@ def left_in(run: Path) -> Left:
 
 
 def _ended_as_asked(run: Path, turn: str) -> bool:
-    """Tell whether the run did all its generations, or was ended by its own ``stop.metric`` or ``time_limit``."""
+    """Return whether the run did all its generations, or ended by its own ``stop.metric`` or ``time_limit``."""
     summary = read_summary(run)
     if summary is None:
         return False
@@ -57,7 +57,7 @@ def _ended_as_asked(run: Path, turn: str) -> bool:
         return True
     try:
         config = config_of(run)
-    except UserError:  # a kill has cut it: the job writes it again
+    except UserError:  # a kill has cut the file short: the job writes it again
         return False
     if not isinstance(config.get("generations"), int):
         return False
@@ -65,30 +65,30 @@ def _ended_as_asked(run: Path, turn: str) -> bool:
         return True
     keys = config.get("stop") or {}
     target = Target(section(StopConfig, keys, "stop."), declared(run))
-    known = keys.get("metric") is not None and isinstance(summary.get(keys["metric"]), int | float)
-    return known and target.reached(summary)
+    measured = keys.get("metric") is not None and isinstance(summary.get(keys["metric"]), int | float)
+    return measured and target.reached(summary)
 
 
 def refuse_other_job(run: Path, overrides: Sequence[str]) -> None:
     """Raise UserError when the folder holds a job with other overrides than the sweep's: its results would be lost.
 
-    Hydra writes them before the job runs; of a file that a kill has cut the beginning must agree.
+    Hydra writes them before the job runs; where a kill has cut the file short, its beginning must agree.
     """
     path = run / ".hydra" / "overrides.yaml"
     try:
-        there = path.read_text()
+        written = path.read_text()
     except (FileNotFoundError, NotADirectoryError):
         return
     except (OSError, ValueError) as error:
         raise UserError(f"{path}: not readable: {error}") from error
     wanted = OmegaConf.to_yaml(OmegaConf.create(list(overrides)))
-    if not wanted.startswith(there):
-        hint = "a sweeper that draws its values needs a seed to go on (hydra.sweeper.sampler.seed=1)"
+    if not wanted.startswith(written):
+        hint = "a sweeper that draws its values needs a seed to resume (hydra.sweeper.sampler.seed=1)"
         raise UserError(f"{run}: holds a job with other overrides than {' '.join(overrides)}; {hint}; else choose a new folder")
 
 
 def clear(run: Path) -> None:
-    """Remove what a failed training wrote, so that the job begins anew; the log stays, and goes on."""
+    """Remove the files of a failed training, so that the job begins again. The log stays, and is continued."""
     for name in FOLDERS:
         shutil.rmtree(run / name, ignore_errors=True)
     for name in WRITTEN:
@@ -97,7 +97,7 @@ def clear(run: Path) -> None:
 
 
 def headline_of(run: Path) -> float | None:
-    """Value of a finished job for a sweeper that optimises: ``stop.metric`` where it is set, else the task's headline."""
+    """Return the value of a finished job for a sweeper that optimises: ``stop.metric`` if set, else the task's headline."""
     summary = read_summary(run) or {}
     wanted = (config_of(run).get("stop") or {}).get("metric") or next((metric.name for metric in declared(run)), "")
     value = summary.get(wanted)

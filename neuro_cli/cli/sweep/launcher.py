@@ -1,7 +1,7 @@
-"""Launcher around the one that the user chose: says which job begins, leaves out what is done, goes on after a failure.
+"""Launches the jobs of a sweep by the chosen launcher: announces each, skips finished ones, continues after failures.
 
-Hydra's launchers end at the first failure and run what is finished again. Sweepers of any kind hand their jobs to a launcher, so
-this is the one place where all of them pass.
+Hydra's launchers end at the first failure and repeat finished jobs. Sweepers of any kind hand their jobs to a launcher, so all of
+them pass here, by the plugin ``hydra_plugins/neuro_sweep.py``.
 """
 
 import math
@@ -9,22 +9,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus, filter_overrides
-from hydra.plugins.launcher import Launcher
-from hydra.types import HydraContext, TaskFunction
+from hydra.types import HydraContext
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from neuro_cli.cli.sweep.jobs import Left, clear, headline_of, left_in, refuse_other_job
 from neuro_cli.core.errors import UserError, printable
 
-HYDRAS_OWN = "hydra._internal.core_plugins."
+BASIC = "basic"  # option of hydra/launcher and hydra/sweeper: Hydra's own, one job after another
 NUMBERED = "${hydra.job.num}"
-PATIENCE = 30.0  # seconds in which the ranks of a command that was killed must have ended
+PATIENCE = 30.0  # seconds that the ranks of a killed command have to end
 
 
 class JobFailedError(Exception):
@@ -40,7 +38,7 @@ class JobFailedError(Exception):
 
 @dataclass(frozen=True)
 class Job:
-    """Job ``number`` of a sweep. ``run``: its folder; ``left``: what is there of it."""
+    """Job ``number`` of a sweep. ``run``: its folder; ``left``: its state from an earlier command."""
 
     number: int
     overrides: list[str]
@@ -51,24 +49,26 @@ class Job:
 
 @dataclass
 class Rules:
-    """Rules of a sweep for its jobs. ``trust``: packages that a sweep which goes on may name, None for one that was typed.
+    """Rules of a sweep for its jobs. ``trust``: packages that a resumed sweep may name, None for one that was typed.
 
-    ``begins``: is given the numbers of the jobs before they go to the launcher.
+    ``launch``: hands the overrides of jobs, the first of them with a number, to the chosen launcher.
+    ``begins``: gets the numbers of jobs before they go there.
     """
 
     continues: bool
     fail_fast: bool
     trust: list[str] | None
+    launch: Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
     begins: Callable[[list[int]], None]
 
 
-class SweepLauncher(Launcher):
-    """``inner`` runs the jobs. ``failures``: of jobs, in their order. A sweep of Hydra's own sweeper goes on after a failure."""
+class SweepLauncher:
+    """Launcher of a sweep's jobs, with the errors of failed ones in ``failures``. It continues with Hydra's own sweeper."""
 
-    def __init__(self, inner: Launcher, context: HydraContext, config: DictConfig, rules: Rules) -> None:
-        self._inner, self._context, self._config, self._rules = inner, context, config, rules
-        self.in_turn = str(config.hydra.launcher._target_).startswith(HYDRAS_OWN)
-        self._basic = str(config.hydra.sweeper._target_).startswith(HYDRAS_OWN)
+    def __init__(self, context: HydraContext, config: DictConfig, rules: Rules) -> None:
+        self._context, self._config, self._rules = context, config, rules
+        self.in_turn = option(config, "hydra/launcher") == BASIC
+        self._basic = option(config, "hydra/sweeper") == BASIC
         texts = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
         swept = OverridesParser.create(config_loader=context.config_loader).parse_overrides(
             [*texts, *config.hydra.overrides.task]
@@ -77,9 +77,6 @@ class SweepLauncher(Launcher):
         self._fixed = {str(override.input_line) for override in swept if override.key_or_group not in keys}
         self.total = _count(swept) if self._basic else None
         self.failures: list[Exception] = []
-
-    def setup(self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> None:
-        """Do nothing: ``inner`` is set up."""
 
     def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
         jobs = [self._job(initial_job_idx + place, list(overrides)) for place, overrides in enumerate(job_overrides)]
@@ -98,14 +95,14 @@ class SweepLauncher(Launcher):
                 returns.append(_finished(job))
                 continue
             self._rules.begins([job.number])
-            returns += self._inner.launch([job.overrides], initial_job_idx=job.number)
+            returns += self._rules.launch([job.overrides], job.number)
             if returns[-1].status == JobStatus.FAILED and self._rules.fail_fast:
                 self._failed(returns[-1])
                 raise self.failures[-1]
         return returns
 
     def _side_by_side(self, jobs: list[Job]) -> list[JobReturn]:
-        """Those that are left, together; each keeps its folder whatever number the launcher gives it."""
+        """Run the unfinished jobs together. Each keeps its folder, whatever number the launcher gives it."""
         left = [job for job in jobs if job.left is not Left.FINISHED]
         for job in jobs:
             if job.left is not Left.NOTHING:
@@ -116,11 +113,11 @@ class SweepLauncher(Launcher):
         self._rules.begins([job.number for job in left])
         for job in left:
             if job.left is Left.FAILED:
-                clear(job.run)  # a worker of the task cluster would go on from its checkpoint
+                clear(job.run)
         if left == jobs:
-            return list(self._inner.launch([job.overrides for job in jobs], initial_job_idx=jobs[0].number))
+            return list(self._rules.launch([job.overrides for job in jobs], jobs[0].number))
         placed = [[*job.overrides, f"hydra.sweep.subdir='{job.subdir}'"] for job in left]
-        done = dict(zip((job.number for job in left), self._inner.launch(placed, initial_job_idx=left[0].number), strict=True))
+        done = dict(zip((job.number for job in left), self._rules.launch(placed, left[0].number), strict=True))
         return [done[job.number] if job.number in done else _finished(job) for job in jobs]
 
     def _failed(self, job: JobReturn) -> None:
@@ -132,13 +129,13 @@ class SweepLauncher(Launcher):
             job.status, job.return_value = JobStatus.COMPLETED, None
 
     def _line(self, job: Job) -> str:
-        own = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
+        swept = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
         total = f"/{self.total}" if self.total is not None else ""
         left = f": {job.left.value}" if job.left.value else ""
-        return printable(f"[{job.number + 1}{total}] {own}{left}")
+        return printable(f"[{job.number + 1}{total}] {swept}{left}")
 
     def _job(self, number: int, overrides: list[str]) -> Job:
-        """The job with what an earlier command left of it. Raises UserError where that is another job, or at work elsewhere."""
+        """Return a job with its state from an earlier command. Raises UserError if that was another job, or still runs."""
         if not self._rules.continues:
             return Job(number, overrides, Path(), "", Left.NOTHING)
         subdir = self._subdir(number, overrides)
@@ -152,16 +149,16 @@ class SweepLauncher(Launcher):
         return Job(number, overrides, run, subdir, left)
 
     def _subdir(self, number: int, overrides: list[str]) -> str:
-        """Folder of a job below the sweep's; what the job names is checked where a file says what it is."""
-        known = OmegaConf.to_container(self._config.hydra.sweep, resolve=False)
-        assert isinstance(known, dict)
-        if known["subdir"] == NUMBERED and self._rules.trust is None:
+        """Return the folder of a job below the sweep's. The classes that the job names are checked if a file gave the command."""
+        names = OmegaConf.to_container(self._config.hydra.sweep, resolve=False)
+        assert isinstance(names, dict)
+        if names["subdir"] == NUMBERED and self._rules.trust is None:
             return str(number)
         config = self._context.config_loader.load_sweep_config(self._config, overrides)
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = number
         before = HydraConfig.instance().cfg
-        HydraConfig.instance().set_config(config)  # for ${hydra:...}
+        HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
         try:
             subdir = str(config.hydra.sweep.subdir)
             if self._rules.trust is not None:
@@ -177,35 +174,23 @@ class SweepLauncher(Launcher):
         return subdir
 
 
+def option(config: DictConfig, group: str) -> str | None:
+    """Return the option of ``group`` in a composed config."""
+    chosen: str | None = config.hydra.runtime.choices.get(group)
+    return chosen
+
+
 def _finished(job: Job) -> JobReturn:
-    """Return of a job that an earlier command has done."""
+    """Return the result of a job that an earlier command has finished."""
     done = JobReturn(overrides=job.overrides, working_dir=str(job.run), status=JobStatus.COMPLETED)
     done.return_value = headline_of(job.run)
     return done
 
 
 def _count(overrides: Sequence[Override]) -> int:
-    """Number of jobs of Hydra's own sweeper: the product of the lengths of what is swept; of a key the last override counts."""
+    """Return the number of jobs of Hydra's own sweeper: the product of the numbers of values that each key has last."""
     lengths = {override.key_or_group: 1 for override in overrides}
     for override in overrides:
         if override.is_sweep_override() and override.is_discrete_sweep():
             lengths[override.key_or_group] = sum(1 for _ in override.sweep_string_iterator())
     return math.prod(lengths.values())
-
-
-def wrapped(rules_of: Callable[[], Rules | None], made: Callable[[SweepLauncher], None]) -> Any:
-    """``Plugins.instantiate_launcher`` with a :class:`SweepLauncher` around what it makes, where ``rules_of`` gives rules."""
-    from hydra.core.plugins import Plugins
-
-    plain = Plugins.instantiate_launcher
-
-    def instantiate(self: Any, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> Launcher:
-        inner = plain(self, hydra_context=hydra_context, task_function=task_function, config=config)
-        rules = rules_of()
-        if rules is None:
-            return inner
-        outer = SweepLauncher(inner, hydra_context, config, rules)
-        made(outer)
-        return outer
-
-    return instantiate

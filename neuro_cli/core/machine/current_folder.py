@@ -11,8 +11,6 @@ from pathlib import Path
 
 from neuro_cli.core.errors import UserError
 
-# set for a sweep's job on a worker of a task cluster, JSON with the packages that the worker's owner trusts
-JOB_VARIABLE = "NEURO_JOB_OF_SWEEP"
 USER_VARIABLE = "NEURO_TRUST"  # what the user would pass as trust= to every command
 
 # folders below a library's search path in which the system's loader looks as well
@@ -41,9 +39,8 @@ def advice(library: str) -> str:
 
 
 def trusted_by_user() -> list[str]:
-    """Packages, separated by commas, that the user trusts in every folder; none in a job that came over a network."""
-    given = "" if JOB_VARIABLE in os.environ else os.environ.get(USER_VARIABLE, "")
-    return [name.strip() for name in given.split(",") if name.strip()]
+    """Return the packages, separated by commas in the environment, that the user trusts in every folder."""
+    return [name.strip() for name in os.environ.get(USER_VARIABLE, "").split(",") if name.strip()]
 
 
 def importable() -> bool:

@@ -1,0 +1,76 @@
+"""Verbs with a config that Hydra composes: checks a command, then shows it, runs it or sweeps over it."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.utils import configure_log, run_job
+from hydra.types import HydraContext, RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from neuro_cli.cli.callbacks import Callbacks
+from neuro_cli.cli.completion import script_for
+from neuro_cli.cli.compose import composed
+from neuro_cli.cli.hydra_job import Work, job
+from neuro_cli.cli.overrides.check import Checked, checked
+from neuro_cli.cli.show import show
+from neuro_cli.cli.sweep.sweep import Command, check_sweep, sweep
+from neuro_cli.launch import lock
+from neuro_cli.runner.config import check_early
+
+EARLY = ("train", "evolve")  # verbs whose root keys are checked before torch is imported
+
+
+def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None = None) -> Callable[..., int]:
+    """Return the verb ``name``, which does ``work`` with its resolved config in the folder of the run.
+
+    The verb's ``trust``: packages that the jobs of a sweep may name, None where the user has typed them.
+    ``check`` gets the composed config (of a sweep's first job) before anything is written, and raises UserError.
+    """
+
+    def verb(arguments: list[str], trust: list[str] | None = None) -> int:
+        script = script_for(arguments)
+        if script is not None:
+            print(script, end="")
+            return 0
+        typed = Command(name, arguments, trust)
+        command = checked(name, arguments, typed.same_as)
+        if command.composed is not None and not command.shows:
+            check_sweep(command.composed)
+            if name in EARLY:
+                check_early(plain_keys(command.composed))
+            if check is not None:
+                check(command.composed)
+        if command.shows:
+            return show(name, command)
+        task = partial(job, work=work, trust=trust)
+        with command.tree.loaded() as loader:
+            return sweep(command, typed, task, loader) if command.sweeps else _run(command, task, loader)
+
+    return verb
+
+
+def _run(command: Checked, task: TaskFunction, loader: ConfigLoader) -> int:
+    """Run the one job of ``command``, which ends the process where it fails."""
+    config, name = composed(command, loader, RunMode.RUN), command.tree.name
+    configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+    with suppress(OmegaConfBaseException):  # only the job can resolve the folder's name, and takes it then
+        lock.take(Path(str(config.hydra.run.dir)))
+    callbacks = Callbacks(config)
+    callbacks.on_run_start(config=config, config_name=name)
+    context = HydraContext(config_loader=loader, callbacks=callbacks)  # type: ignore[arg-type]
+    done = run_job(task, config, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context)
+    callbacks.on_run_end(config=config, config_name=name, job_return=done)
+    assert done.return_value is None
+    return 0
+
+
+def plain_keys(config: DictConfig) -> dict[str, Any]:
+    """Return the values of a composed config as typed, without Hydra's own, interpolations not resolved."""
+    plain = OmegaConf.to_container(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]), resolve=False)
+    assert isinstance(plain, dict)
+    return {str(key): value for key, value in plain.items()}

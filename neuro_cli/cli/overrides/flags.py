@@ -1,0 +1,48 @@
+"""Flags of the verbs that Hydra composes: Hydra's own names and meanings."""
+
+from argparse import ArgumentParser, Namespace
+from typing import NoReturn
+
+from neuro_cli.core.errors import UserError
+
+INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+MODES = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that exclude each other
+
+
+class FlagParser(ArgumentParser):
+    """Parser whose refusal is a UserError."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; neuro train --hydra-help lists the flags")
+
+
+def flag_parser() -> FlagParser:
+    """Return the parser of flags and overrides."""
+    parser = FlagParser("neuro", add_help=False)
+    add = parser.add_argument
+    add("overrides", nargs="*", help="key=value and group=option, with a dot for a key below another: algo.sigma=0.1")
+    add("--help", "-h", action="store_true", help="Show a verb's groups, options and keys")
+    add("--hydra-help", action="store_true", help="Show these flags and Hydra's own settings")
+    add("--cfg", "-c", choices=("job", "hydra", "all"), help="Show the config instead of running [job|hydra|all]")
+    add("--resolve", action="store_true", help="With --cfg: show values in place of interpolations")
+    add("--package", "-p", help="With --cfg: show the keys below this one only")
+    add("--run", "-r", action="store_true", help="Run one job (the default)")
+    add("--multirun", "-m", action="store_true", help="Run a sweep: a job for each combination of the values")
+    add("--shell-completion", "-sc", action="store_true", help="With install=SHELL: print the script of neuro completion SHELL")
+    add("--config-path", "-cp", help="Folder of configs in place of neuro's")
+    add("--config-name", "-cn", help="Config file in place of the verb's")
+    add("--config-dir", "-cd", help="Folder with further options")
+    add("--info", "-i", const="all", nargs="?", choices=INFO, help=f"Show where the config comes from [{'|'.join(INFO)}]")
+    return parser
+
+
+def parsed_arguments(arguments: list[str]) -> Namespace:
+    """Parse flags and overrides. Raises UserError for an unknown flag."""
+    parser = flag_parser()
+    flags = parser.parse_intermixed_args(arguments)
+    modes = [mode for mode in MODES if getattr(flags, mode)]
+    if len(modes) > 1:
+        parser.error(f"--{' and --'.join(modes)} exclude each other")
+    if flags.resolve and not flags.cfg:
+        parser.error("--resolve needs --cfg")
+    return flags

@@ -1,0 +1,237 @@
+"""Sweeps of ``neuro VERB -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from hydra.core.config_loader import ConfigLoader
+from hydra.core.plugins import Plugins
+from hydra.core.utils import JobReturn, configure_log
+from hydra.errors import HydraException
+from hydra.types import HydraContext, RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+
+from neuro_cli.cli.callbacks import Callbacks
+from neuro_cli.cli.compose import composed
+from neuro_cli.cli.overrides.check import Checked
+from neuro_cli.cli.sweep.detach import DetachedError, submit
+from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Rules, SweepLauncher, option
+from neuro_cli.core.checks import boolean
+from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
+from neuro_cli.core.errors import report as report_error
+from neuro_cli.core.verbosity import say
+from neuro_cli.launch import lock
+from neuro_cli.launch.slurm_sweep import LAUNCHER, SubmittedJobs, put_aside, refusal
+from neuro_cli.report.table import CSV, read_jobs, show, write
+from neuro_cli.run_folder.log import log_to
+from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
+from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
+
+PLUGIN = "hydra_plugins.neuro_sweep.NeuroLauncher"  # Hydra's way to the launcher of a sweep here
+MULTIRUN = "multirun.yaml"  # Hydra's file in a sweep's folder
+
+
+@dataclass(frozen=True)
+class Command:
+    """Command line of a sweep as it was typed. ``trust``: packages that may be named, None where the user has just typed it."""
+
+    verb: str
+    arguments: list[str]
+    trust: list[str] | None = None
+
+    def same_as(self, folder: Path) -> bool:
+        """Return whether this command began the sweep in ``folder``. Raises UserError for a record that cannot be read."""
+        record = read_record(folder)
+        return record is not None and self.record("").same_command(record)
+
+    def record(self, folder: str) -> SweepRecord:
+        """Return the record of the sweep in ``folder``."""
+        arguments = [text for text in self.arguments if not text.startswith("hydra.sweep.dir=")]
+        return SweepRecord(self.verb, arguments, os.getcwd(), folder)
+
+
+class Sweep:
+    """Sweep of ``config`` in its folder, whose lock it takes. Raises UserError for jobs of an earlier command that still run."""
+
+    current: "Sweep | None" = None  # the one of this process, for Hydra's plugin
+
+    def __init__(self, config: DictConfig, typed: Command) -> None:
+        self.folder, self.trust = Path(str(config.hydra.sweep.dir)), typed.trust
+        lock.take(self.folder)
+        self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
+        self.launcher: SweepLauncher | None = None
+        self.chosen = config.hydra.launcher
+        self.options = OmegaConf.select(config, "sweep") or {}  # a config tree of the user's has none
+        comment = str(self.chosen.comment) if self.chosen._target_ == LAUNCHER else ""
+        self.submitted = SubmittedJobs(self.folder, comment) if comment else None
+        self.continues = self.written = False
+        self.record: SweepRecord | None = None
+        if config.hydra.job.name == "train":
+            self._continue(replace(typed.record(str(config.hydra.sweep.dir)), comment=comment))
+        if self.chosen._target_ == LAUNCHER:
+            signal.signal(signal.SIGTERM, _interrupt)
+        if self.trains:
+            say(f"neuro: sweep folder {self.folder}; progress: neuro report {self.folder}")
+
+    def _continue(self, record: SweepRecord) -> None:
+        """Keep the record for the first job, and put aside earlier logs of SLURM."""
+        self.continues = read_record(self.folder) is not None
+        if self.continues and self.submitted is not None:
+            self.submitted.refuse_alive()
+            put_aside(self.folder)
+        self.record = record
+
+    def run(self, config: DictConfig, name: str, task: TaskFunction, loader: ConfigLoader) -> None:
+        """Run the jobs of ``config``, the file ``name``, by Hydra's sweeper."""
+        callbacks = Callbacks(config)
+        callbacks.on_multirun_start(config=config, config_name=name)
+        _choose_launcher(config, OmegaConf.create({"_target_": PLUGIN}))
+        context = HydraContext(config_loader=loader, callbacks=callbacks)  # type: ignore[arg-type]
+        sweeper = Plugins.instance().instantiate_sweeper(config=config, hydra_context=context, task_function=task)
+        sweeper.sweep(arguments=list(config.hydra.overrides.task))
+        callbacks.on_multirun_end(config=config, config_name=name)
+
+    def launcher_of(self, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> SweepLauncher:
+        """Return the launcher of this sweep, around the one that the user chose, which is in the ``config`` again."""
+        _choose_launcher(config, self.chosen)
+        inner = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
+
+        def launch(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+            if self.options.get("detach"):
+                submit(inner, jobs, first)
+                raise DetachedError
+            return inner.launch(jobs, initial_job_idx=first)
+
+        rules = Rules(self.continues, bool(self.options.get("fail_fast")), self.trust, launch, self._begins)
+        self.launcher = SweepLauncher(hydra_context, config, rules)
+        return self.launcher
+
+    def _begins(self, numbers: list[int]) -> None:
+        """Write the record before the first job, with the numbers of the jobs on SLURM, by which a later command knows them."""
+        if self.submitted is not None:
+            self.submitted.numbers += numbers
+        if self.record is not None and (self.submitted is not None or not self.written):
+            submitted = self.submitted.numbers if self.submitted is not None else []
+            replace(self.record, submitted=list(submitted)).write()
+            self.written = True
+
+    def take_back(self) -> None:
+        """Remove the files of a sweep if none of its jobs ever began, so that the folder is as before."""
+        files = {path.name for path in self.folder.iterdir()} if self.folder.is_dir() else set()
+        if self.continues or not files <= {SWEEP_RECORD, MULTIRUN, lock.LOCK}:
+            return
+        for name in (SWEEP_RECORD, MULTIRUN):
+            (self.folder / name).unlink(missing_ok=True)
+        lock.drop(self.folder, remove=True)
+        with suppress(OSError):
+            self.folder.rmdir()
+
+
+def check_sweep(config: DictConfig) -> None:
+    """Check the keys of a sweep in the config of its first job. Raises ConfigError."""
+    fail_fast = boolean("sweep.fail_fast", OmegaConf.select(config, "sweep.fail_fast"))
+    detach = boolean("sweep.detach", OmegaConf.select(config, "sweep.detach"))
+    if detach and OmegaConf.select(config, "hydra.launcher._target_") != LAUNCHER:
+        raise ConfigError("sweep.detach", True, "needs hydra/launcher=slurm: other jobs end with the command that starts them")
+    if fail_fast and option(config, "hydra/launcher") != BASIC:
+        raise ConfigError("sweep.fail_fast", True, "needs jobs one after another; this hydra/launcher runs them in parallel")
+
+
+def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLoader) -> int:
+    """Run the jobs of a sweep and return the exit code. It ends with the table of its jobs."""
+    failure: BaseException | None = None
+    with _signals_put_back():
+        config = composed(command, loader, RunMode.MULTIRUN)
+        configure_log(config.hydra.hydra_logging, config.hydra.verbose)
+        this = Sweep.current = Sweep(config, typed)
+        try:
+            this.run(config, command.tree.name, task, loader)
+        except BaseException as error:
+            failure = error
+        if isinstance(failure, DetachedError):
+            print(f"neuro: submitted; neuro report {this.folder} shows progress, neuro resume {this.folder} resumes", flush=True)
+            return 0
+        if failure is not None:
+            this.take_back()
+        if isinstance(failure, UserError | HydraException):
+            raise failure  # the sweep failed, not a job
+        code = _conclude(this, failure)
+    if _tell(this):
+        return code
+    refused = refusal(failure) if failure is not None and this.submitted is not None else None
+    return _or_raise(refused or failure) or code  # no job has a folder: each may have failed before it had one
+
+
+def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
+    with read_write(config.hydra), open_dict(config.hydra):
+        config.hydra.launcher = launcher
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Treat SIGTERM as Ctrl-C, so that the jobs that the command waits for are cancelled."""
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+@contextmanager
+def _signals_put_back() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _or_raise(failure: BaseException | None) -> int:
+    if failure is not None:
+        raise failure
+    return 0
+
+
+def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
+    """Wait for all jobs, or cancel them. Returns the exit code."""
+    jobs = sweep.submitted
+    interrupted = isinstance(failure, KeyboardInterrupt)
+    if jobs is not None:
+        try:
+            if interrupted:
+                print("neuro: interrupted: the jobs of this sweep are cancelled", file=sys.stderr, flush=True)
+                jobs.cancel()
+            else:
+                jobs.wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            jobs.cancel()
+    if interrupted:
+        return INTERRUPTED
+    if isinstance(failure, SystemExit):
+        return failure.code if isinstance(failure.code, int) else FAILED
+    failed = sweep.launcher.failures if sweep.launcher is not None else []
+    first = failed[0] if failed else failure
+    return first.code if isinstance(first, JobFailedError) else FAILED if first is not None else 0
+
+
+def _tell(sweep: Sweep) -> bool:
+    """Print and write the table; False when no run ever began."""
+    log_to(None, 0)  # a job of this process has ended: its log can be closed
+    jobs = sweep.submitted
+    try:
+        if not sweep.folder.is_dir():
+            return False
+        if not sweep.trains:
+            return True
+        rows = read_jobs(sweep.folder, jobs.states() if jobs is not None else None)
+        if not rows:
+            return False
+        show(rows)
+        write(sweep.folder / CSV, rows)
+    except UserError as error:
+        report_error(error)
+    finally:
+        if jobs is not None:
+            jobs.tidy()
+    return True

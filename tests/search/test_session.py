@@ -16,7 +16,7 @@ from neuro_cli.strategy.generational import Generational
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Space
 
-MADE = ("pool=local", "pool._target_=made_pool.MadePool")
+MADE = ("pool=embedded", "pool._target_=made_pool.MadePool")
 
 
 def search(folder: Path, run: str, *overrides: str) -> Done:

@@ -91,7 +91,7 @@ def test_a_word_that_is_none_is_refused(tmp_path):
     )
 
 
-INSIDE = ("pool=local", "pool._target_=made_pool.InsidePool")
+INSIDE = ("pool=embedded", "pool._target_=made_pool.InsidePool")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,8 @@
     python -m neuro_cli.broker.worker.child \\
         '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000, "ranks": 1}'
 
-With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``). One program for a
-worker of a cluster and for `pool=local`. ``process.TaskProcess`` is its owner's side, ``frames`` what passes between them. It
-ends with its input, and with its owner.
+With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``).
+``process.TaskProcess`` is its owner's side, ``frames`` has the messages between them. It ends with its input, and with its owner.
 """
 
 import faulthandler

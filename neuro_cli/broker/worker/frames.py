@@ -2,7 +2,7 @@
 
     length of the head (4 bytes, big-endian), length of the payload (4 bytes), head, payload
 
-JSON and not protobuf: `pool=local` works without the packages of a cluster. The payload stands beside the head because it is the
+JSON and not protobuf, so that a task's process starts without gRPC's packages. The payload is apart because it is the
 submitter's, passed on as it is.
 """
 

@@ -38,6 +38,22 @@ class Host(Protocol):
         """Connect with exactly ``peers``; called after every change of the members."""
 
 
+class PortHost(Host, Protocol):
+    """Peer with a leader port."""
+
+    def open_port(self, port: int) -> str:
+        """Listen at ``port`` of this machine too. Returns why that is not possible, "" when it is done."""
+
+    def close_port(self) -> None:
+        """Close the port, if it is open."""
+
+    def stop_fetching(self) -> None:
+        """End the fetch that :meth:`fall_back` began: nothing that it asked for is taken any more."""
+
+    def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
+        """Try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes name and word of each leader there."""
+
+
 class Election(ABC):
     """Base of the elections. ``draw``: generator of the times between elections."""
 

@@ -8,7 +8,7 @@ from neuro_cli.evolve.network.messages import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 3"  # of messages between peers
-# names that elections had in the identities of earlier versions, which the hashes of their ledgers begin with
+# name in the identities of earlier versions of an election that was removed: their ledgers can still be read
 FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
 HISTORY = "neuro evolve 1"  # of committed records: runs of earlier versions can be read and continued
 

@@ -47,7 +47,7 @@ def test_the_port_goes_from_leader_to_leader_and_no_iteration_is_lost(cluster, c
                 assert peer.node.ledger.head_at(position) == head
     (last,) = rest
     wait(lambda: len(last.node.election.members) == 1, 30, "the dead are removed")
-    assert "found nobody at the leader port" in caplog.text
+    assert "nobody answered at the leader port" in caplog.text
     last.end(leave=True)
     wait(lambda: not is_open(port), 30, "the port is closed")
 

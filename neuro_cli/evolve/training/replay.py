@@ -12,6 +12,7 @@ from rich.console import Console
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.removed import refuse_removed
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
@@ -20,6 +21,7 @@ from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
@@ -28,8 +30,6 @@ from neuro_cli.runner.load import read_config
 from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
-
-PUBLISHED = "neuro_cli.election.takeover.FirstToFinish"
 
 
 def newest_snapshot(run: Path) -> Snapshot | None:
@@ -52,10 +52,12 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
     """
     ledger = read_ledger(run)
     if ledger.base == 0 and ledger.head_at(0) != start:
-        other = "it is of another config (task, model, seed, sampler, selection, election, ...)"
-        if parts.config.plain["election"]["_target_"] == PUBLISHED:
-            other += "; what earlier versions called election=takeover is election=succession now"
-        raise ConfigError("cluster.from_run", run, other)
+        election = saved_config(run).get("election")
+        if isinstance(election, dict):
+            refuse_removed(str(election.get("_target_")))
+        raise ConfigError(
+            "cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, election, ...)"
+        )
     snapshot = None if from_start else newest_snapshot(run)
     if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
         restore_snapshot(parts, snapshot)

@@ -12,7 +12,6 @@ from typing import Any
 
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.events import Failed
-from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.node import Node
 
 log = logging.getLogger(__name__)
@@ -54,8 +53,8 @@ class NodeThread:
         self._call(self.node.peer_ledger.compact, iteration)
 
     def status(self) -> dict[str, Any]:
-        """:func:`neuro_cli.evolve.members.status.status_of` the node."""
-        return status_of(self.node)
+        """Return the status of the node."""
+        return self.node.status()
 
     def stop(self, leave: bool) -> None:
         """End the thread; ``leave``: leave the cluster first, so that it does not wait for this peer."""

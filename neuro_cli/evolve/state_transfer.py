@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import logging
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,10 +14,10 @@ from torch import Tensor
 
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.channel import Channel, RefusedError
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
-from neuro_cli.evolve.settings import Settings
+from neuro_cli.evolve.peer_state import PeerState
 
 CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and their approximate bytes
 NEXT = 20.0  # seconds in which the next message must come
@@ -183,29 +182,11 @@ log = logging.getLogger(__name__)
 ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 
-class TransferNode(Protocol):
-    """Part of a node that fetching needs."""
-
-    me: str
-    settings: Settings
-    connections: Connections
-    traffic: ChannelTraffic
-
-    @property
-    def peer_ledger(self) -> Keeper: ...
-
-    def current_leader(self) -> str | None: ...
-
-    def tls(self) -> ssl.SSLContext: ...
-
-    def hello(self, purpose: str) -> dict[str, Any]: ...
-
-
 class StateTransfer:
     """Fetches for a node, on the network thread; one fetch at a time."""
 
-    def __init__(self, node: TransferNode) -> None:
-        self._node = node
+    def __init__(self, state: PeerState, connections: Connections, ledger: Keeper) -> None:
+        self._state, self._connections, self._keeper = state, connections, ledger
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, position: int, source: str | None) -> None:
@@ -220,16 +201,15 @@ class StateTransfer:
             self._task = None
 
     async def _fetch(self, position: int, source: str | None) -> None:
-        node = self._node
+        state = self._state
         for attempt in range(ATTEMPTS):
-            others = [
-                peer for peer in (source, node.current_leader(), *sorted(node.connections.connected)) if peer and peer != node.me
-            ]
+            known = (source, state.leader, *sorted(self._connections.connected))
+            others = [peer for peer in known if peer and peer != state.me]
             if others:
                 peer = others[attempt % len(others)]
                 try:
                     await self.fetch_from(peer)
-                    if node.peer_ledger.ledger.next >= position:
+                    if self._keeper.ledger.next >= position:
                         return
                 except (RefusedError, ConnectionError) as error:
                     log.info("could not fetch iterations from %s: %s", peer, error)
@@ -238,12 +218,11 @@ class StateTransfer:
 
     async def fetch_from(self, peer: str) -> dict[str, Any]:
         """Fetch all iterations that a peer (a name, or HOST:PORT) has and we lack. Returns its answer, with its cluster."""
-        node = self._node
-        ledger = node.peer_ledger.ledger
-        hello = {**node.hello("fetch"), "next": ledger.next, "head": ledger.head}
-        channel, answer = await dial(peer, node.tls(), node.traffic, hello, ("cluster",), node.settings.join_timeout)
+        ledger = self._keeper.ledger
+        hello = {**self._state.hello("fetch"), "next": ledger.next, "head": ledger.head}
+        channel, answer = await self._state.dial(peer, hello, ("cluster",), self._state.settings.join_timeout)
         try:
-            await fetch(channel, node.peer_ledger)
+            await fetch(channel, self._keeper)
         finally:
             channel.close()
         return answer

@@ -116,7 +116,7 @@ class InProcess:
 
     @property
     def leads(self) -> bool:
-        return self.node.election.leader == self.node.me
+        return self.node.state.election.leader == self.node.me
 
     def call(self, function: Any, *arguments: Any, timeout: float = 30.0) -> Any:
         """The outcome of ``function`` on the network's thread."""

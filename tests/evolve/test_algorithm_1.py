@@ -38,7 +38,7 @@ def cluster(folder, count: int, *overrides: str) -> tuple[list[str], list[Peer]]
         config = composed(*SMALL, "cluster.local_peers=1", "cluster.deadline=300", *join, *overrides, verb="evolve")
         peers.append(Peer(Options(config), run, server, here, secret, quiet=True))
         if address is None:
-            peers[0]._network.node.settings.begin_with = count  # all of them are there from the first iteration on
+            peers[0]._network.node.state.settings.begin_with = count  # all of them are there from the first iteration on
         peers[-1].enter(stop)
         address = address or here
     threads = [threading.Thread(target=peer.work, args=(stop, address, secret)) for peer in peers]

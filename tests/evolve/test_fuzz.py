@@ -49,12 +49,12 @@ class Cluster:
         hostile = InProcess(folder / "h", election, join=first.address, grace=600.0)
         progress([*self.honest, hostile])
         hostile.end()
-        self.name, self.credentials = hostile.node.me, hostile.node.credentials
+        self.name, self.credentials = hostile.node.me, hostile.node.state.credentials
         wait(lambda: any(peer.leads for peer in self.honest), 30, "an honest leader")
         progress(self.honest)
 
     def hello(self, purpose: str, **more) -> dict:
-        cluster = self.honest[0].node.cluster
+        cluster = self.honest[0].node.state.cluster
         return {"k": "hello", "for": purpose, "format": FORMAT, "peer": self.name, "cluster": cluster, **more}
 
     def say(self, peer: InProcess, contents: list[bytes]) -> int:

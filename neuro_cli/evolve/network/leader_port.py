@@ -3,42 +3,30 @@
 import asyncio
 import os
 import socket
-import ssl
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
-from neuro_cli.evolve.network.channel import ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.channel import RefusedError
 from neuro_cli.evolve.network.names import address_of
-from neuro_cli.evolve.settings import Settings
+from neuro_cli.evolve.peer_state import PeerState
 
 ANSWER = 2.0  # seconds for a leader to answer at its port
 
 Words = list[tuple[str, dict[str, Any]]]  # of leaders: name, and message about itself
 
 
-class PortNode(Protocol):
-    """Part of a node that its leader port needs."""
-
-    settings: Settings
-    traffic: ChannelTraffic
-
-    def tls(self) -> ssl.SSLContext: ...
-
-    def greeting(self, purpose: str) -> dict[str, Any]: ...
-
-
 class LeaderPort:
     """Port of a node, on the network thread. ``accept`` serves its connections, as it does those of the peer's own address."""
 
-    def __init__(self, node: PortNode, accept: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
-        self._node, self._accept = node, accept
+    def __init__(self, state: PeerState, accept: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
+        self._state, self._accept = state, accept
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, port: int) -> str:
         """Listen. Returns why that is not possible, "" when it is done."""
-        bind = self._node.settings.bind
+        bind = self._state.settings.bind
         try:
             self._socket = socket.create_server(
                 (bind, port), family=socket.AF_INET6 if ":" in bind else socket.AF_INET, backlog=128
@@ -65,7 +53,7 @@ class LeaderPort:
 
     def knock(self, port: int, peers: list[str], answered: Callable[[Words], None]) -> None:
         """Ask who leads at ``port`` of the hosts of ``peers`` and our own; ``answered`` is called once, with all that lead."""
-        hosts = sorted({address_of(peer).rpartition(":")[0] for peer in (*peers, self._node.settings.address)})
+        hosts = sorted({address_of(peer).rpartition(":")[0] for peer in (*peers, self._state.settings.address)})
         task = asyncio.get_running_loop().create_task(self._ask_all([f"{host}:{port}" for host in hosts], answered), name="knock")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -75,9 +63,8 @@ class LeaderPort:
         answered([word for word in found if word is not None])
 
     async def _ask(self, address: str) -> tuple[str, dict[str, Any]] | None:
-        node = self._node
         try:
-            channel, answer = await dial(address, node.tls(), node.traffic, node.greeting("leader"), ("word", "leader"), ANSWER)
+            channel, answer = await self._state.dial(address, self._state.greeting("leader"), ("word", "leader"), ANSWER)
         except (RefusedError, ConnectionError):
             return None
         channel.close()

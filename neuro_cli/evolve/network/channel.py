@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from neuro_cli.core.tls import UNKNOWN_AUTHORITY, alert_of
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked, printable
 from neuro_cli.evolve.network.names import address_of, identifier_in
@@ -136,9 +137,8 @@ async def dial(
     except ssl.SSLCertVerificationError as error:
         raise RefusedError("it has another secret") from error
     except ssl.SSLError as error:
-        raise RefusedError(
-            "it has another secret" if "UNKNOWN_CA" in str(error) else f"no peer of neuro is there ({error.reason})"
-        ) from error
+        other = alert_of(error) == UNKNOWN_AUTHORITY
+        raise RefusedError("it has another secret" if other else f"no peer of neuro is there ({error.reason})") from error
     except TimeoutError as error:
         raise ConnectionError(f"no answer in {timeout:g} s") from error
     except StrangerError:

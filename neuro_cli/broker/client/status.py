@@ -35,8 +35,6 @@ def status(nameserver: str, security: Security, dead: int) -> None:
         table.add_row(str(info.broker_id), printable(info.address), workers, *(str(getattr(reply, name)) for name in COUNTS))
     console.print(table)
     for info, answer in known:
-        for line in [] if isinstance(answer, str) else answer[0].damage:
-            console.print(printable(f"broker {info.broker_id}: {line}"), markup=False, highlight=False, soft_wrap=True)
         for letter in [] if isinstance(answer, str) else answer[1]:
             _show(console, info, letter)
 

@@ -79,16 +79,12 @@ class Broker:
         info.workers = sum(not consumer.peer for consumer in self._queues.consumers)
 
     async def _sweep(self) -> None:
-        damaged = self._store.damaged
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._queues.sweep()
             self._submission.settle()
             if self._store.broken:
                 raise UserError(self._store.broken)
-            if self._store.damaged > damaged:
-                damaged = self._store.damaged
-                self._submission.end("rows of the broker's database are damaged and were set apart: submit again")
 
     async def _forget(self) -> None:
         while True:

@@ -96,7 +96,6 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
                 messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.held), peer=one.peer)
                 for one in self._queues.consumers
             ],
-            damage=self._store.damage,
         )
 
     async def DeadLetters(self, request, context):  # noqa: N802

@@ -20,6 +20,7 @@ from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
+from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained
 from neuro_cli.search.weights import packed
@@ -42,9 +43,9 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     for part in PARTS:
         value_of(payload, f"{part}._target_")
     refuse_foreign(payload, "candidates")
-    training = value_of(payload, "training")
-    device = device_of(training["device"])
-    torch.set_num_threads(training["threads"])
+    training = TrainingConfig.of(payload)
+    device = device_of(training.device)
+    torch.set_num_threads(training.threads)
     torch.use_deterministic_algorithms(device.type != "cpu")  # on one thread of a CPU all are
     keep_freed_memory()
     begun = time.perf_counter()
@@ -61,15 +62,14 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     return {**found, "seconds": time.perf_counter() - begun}
 
 
-def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    examples = examples_of(
-        json.dumps(payload["task"], sort_keys=True), tuple(payload["model"]["input_shape"]), training["validation"]
-    )
+def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.device) -> dict[str, Any]:
+    shape = tuple(payload["model"]["input_shape"])
+    examples = examples_of(json.dumps(payload["task"], sort_keys=True), shape, training.validation)
     task = make(payload, "task", Classification)
     with seeded(payload["seed"]):
         model: nn.Module = make(payload, "model", nn.Module)
     model = model.to(device).to(memory_format=torch.channels_last)
-    optimizer = make(training, "optimizer", partial)
+    optimizer = make(training.plain, "optimizer", partial)
     train_loss = trained(model, task, examples, optimizer, training, payload["seed"])
     fitness, loss = scores(model, task, examples.data, examples.validation)
     test_accuracy, test_loss = scores(model, task, examples.data, examples.data.test)

@@ -30,16 +30,16 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     Raises UserError, before anything is written, for what does not fit.
     """
     role = one_of("role", config.get("role"), (*ROLES, *PARTS))
-    check(config)
+    search_config = check(config)
     pool = make(config, "pool", Pool)
     if config["pool"].get("ranks", 1) != 1:
         world_launcher()  # raises UserError where there is none
     if role == "model" and pool.own_workers:
         raise ConfigError("role", role, "its candidates are trained by the workers of a cluster: it needs pool=broker")
-    config = completed(config)
-    save(config)
+    search_config = completed(search_config)
+    save(search_config.plain)
     log_to(run, 0)
-    return _told(search(config, run), shown)
+    return _report(search(search_config, run), shown)
 
 
 def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
@@ -50,16 +50,16 @@ def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
     refuse_untrusted(config, trust, OURS)
     if is_written(run):
         raise UserError(f"{run}: another process works on this search")
-    check(config)
+    search_config = check(config)
     checkpoint = CheckpointStore(run, keep=1).load()
     done = len(checkpoint.scalars["outcomes"])
-    if config["trainings"] < done:
-        raise ConfigError("trainings", config["trainings"], f"the checkpoint has {done} already")
+    if search_config.trainings < done:
+        raise ConfigError("trainings", search_config.trainings, f"the checkpoint has {done} already")
     log_to(run, 0)
-    return _told(search(config, run, checkpoint), run)
+    return _report(search(search_config, run, checkpoint), run)
 
 
-def _told(summary: dict[str, Any], run: Path) -> int:
+def _report(summary: dict[str, Any], run: Path) -> int:
     """Print what was found. Returns the exit code."""
     if summary["module"] is not None:
         accuracies = (

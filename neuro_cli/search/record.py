@@ -17,9 +17,10 @@ from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_a
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.runner.options import make_logger
+from neuro_cli.search.config import ALL, BEST, SearchConfig
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.settings import identity_of, keep_of, network_of
-from neuro_cli.search.weights import ALL, BEST, WeightsFolder, unpacked
+from neuro_cli.search.settings import identity_of, network_of
+from neuro_cli.search.weights import WeightsFolder, unpacked
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module, text_of
 
@@ -46,14 +47,14 @@ COLUMNS = (
 class SearchRecord:
     """Run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
 
-    def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
-        self.run, self.config, self.name = run, config, name
-        self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+    def __init__(self, run: Path, search: SearchConfig, name: str, resumed_at: int | None) -> None:
+        self.run, self._search, self.name = run, search, name
+        self._store = CheckpointStore(run, search.keep)
         self._store.hold()
         self._weights = WeightsFolder(run)
-        self._loggers = with_csv(make_logger(config))
+        self._loggers = with_csv(make_logger(search.plain))
         for logger in self._loggers:
-            logger.start(run, config, resumed_at)
+            logger.start(run, search.plain, resumed_at)
         remember(run)
         self._generation = resumed_at or 0
         self._counted = 0  # candidates that were done at the last row
@@ -70,13 +71,13 @@ class SearchRecord:
 
     def weights(self, engine: Engine, module: Module, result: dict[str, Any]) -> None:
         """Keep the weights of a candidate that were asked for, before the checkpoint that says it is done."""
-        keep = keep_of(self.config)
-        best = [engine.archive.started[outcome.module] for outcome in engine.best(self.config["best"])]
+        keep = self._search.keep_weights
+        best = [engine.archive.started[outcome.module] for outcome in engine.best(self._search.best)]
         number = engine.archive.started[module]
         wanted = keep == ALL or (keep == BEST and number in best)
         if wanted and "weights" in result:
             try:
-                self._weights.write(number, unpacked(result["weights"], network_of(self.config, module)))
+                self._weights.write(number, unpacked(result["weights"], network_of(self._search, module)))
             except UserError as error:
                 log.warning("candidate %d (%s): its weights are not kept: %s", number, text_of(module), error)
         elif wanted and "weights_error" in result:
@@ -87,7 +88,7 @@ class SearchRecord:
     def save(self, engine: Engine, seconds: float) -> None:
         """Save a checkpoint: the outcomes in their order are all that a search is."""
         outcomes = [outcome.as_json() for outcome in engine.archive.outcomes.values()]
-        scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self.config), "outcomes": outcomes}
+        scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self._search), "outcomes": outcomes}
         self._store.save(len(outcomes), {}, scalars)
 
     def candidates(self, engine: Engine, tested: bool) -> None:
@@ -134,7 +135,7 @@ class SearchRecord:
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
         """Write the best architectures, the plot and the summary; return the summary."""
         self._store.refuse_other()
-        best = engine.best(self.config["best"])
+        best = engine.best(self._search.best)
         self.candidates(engine, tested=True)
         self._export(engine, best)
         summary = self._summary(engine, best, seconds, workers)
@@ -161,7 +162,7 @@ class SearchRecord:
             "candidates_per_second": done / seconds if seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
             "parameters": winner and winner.parameters,
-            "device": self.config["training"]["device"],
+            "device": self._search.training.device,
             "versions": versions(),
             "git_revision": git_revision(),
             "complete": engine.finished,
@@ -181,9 +182,9 @@ class SearchRecord:
         """``best/best_1.yaml`` and on: options of the group `model`, the fittest first."""
         folder = self.run / "best"
         folder.mkdir(exist_ok=True)
-        epochs = self.config["training"]["epochs"]
+        epochs = self._search.training.epochs
         for place, outcome in enumerate(best, 1):
-            model = {**self.config["model"], "module": list(outcome.module)}
+            model = {**self._search.plain["model"], "module": list(outcome.module)}
             comment = f"# {outcome.parameters:,} parameters, validation accuracy {outcome.fitness:.4f} after {epochs} epochs"
             weights = self._weights.path(engine.archive.started[outcome.module])
             comment += f"; weights: {weights.relative_to(self.run)}" if weights.exists() else ""

@@ -13,11 +13,11 @@ from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
 from neuro_cli.runner.stop import StopRequest
+from neuro_cli.search.config import SearchConfig
 from neuro_cli.search.display import SearchDisplay
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.record import SearchRecord, saved_outcomes
-from neuro_cli.search.settings import identity_of, space_of, task_of
-from neuro_cli.strategy.base import Strategy
+from neuro_cli.search.settings import engine_of, identity_of, task_of
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module
 
@@ -27,26 +27,25 @@ POLL_SECONDS = 0.25  # that a request to stop may wait
 NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # of a candidate's result
 
 
-def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
+def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
     """Search in the folder ``run``, from the start or from a checkpoint on, and return the summary. Raises UserError."""
-    engine = Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
+    engine = engine_of(config)
     name, before = secrets.token_hex(6), 0.0
     if checkpoint is not None:
         refuse_difference(identity_of(config), checkpoint.scalars["identity"], "neuro search")
         name, before = checkpoint.scalars["name"], checkpoint.scalars["seconds"]
         replay(engine, saved_outcomes(checkpoint))
-    pool = _pool(config, name)
+    pool = _pool(config.plain["pool"], name)
     try:
         record = SearchRecord(run, config, name, None if checkpoint is None else engine.strategy.generation)
-        with StopRequest(config["time_limit"]) as stop, SearchDisplay(engine) as view:
+        with StopRequest(config.time_limit) as stop, SearchDisplay(engine) as view:
             return _Session(config, engine, pool, record, view, before).run(stop)
     finally:
         pool.close()
 
 
-def _pool(config: dict[str, Any], name: str) -> Pool:
+def _pool(node: dict[str, Any], name: str) -> Pool:
     """Make the pool. One that outlives this process knows the tasks by the search's name: a resumed search finds them there."""
-    node = config["pool"]
     pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
     return pool
 
@@ -62,7 +61,7 @@ class _Session:
     """One process's part of a search. ``before``: seconds that earlier ones took."""
 
     def __init__(
-        self, config: dict[str, Any], engine: Engine, pool: Pool, record: SearchRecord, view: SearchDisplay, before: float
+        self, config: SearchConfig, engine: Engine, pool: Pool, record: SearchRecord, view: SearchDisplay, before: float
     ) -> None:
         self._config, self._engine, self._pool, self._record, self._view = config, engine, pool, record, view
         self._before, self._begun = before, time.perf_counter()
@@ -87,7 +86,7 @@ class _Session:
             done = len(engine.archive.outcomes)
             log.warning("stopped after candidate %d (%s); go on with: neuro resume %s", done, stop.reason, record.run)
         elif engine.exhausted:
-            log.warning("the search ends early: every module of up to %d layers is trained", self._config["max_layers"])
+            log.warning("the search ends early: every module of up to %d layers is trained", self._config.max_layers)
         facts = self._pool.facts()
         self._view.update(facts, last=True)
         return record.finish(engine, self._seconds(), facts.get("workers"))

@@ -11,6 +11,7 @@ from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.schedule import Schedule
+from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import SlicedBatch, world_of_task
 from neuro_cli.task.classification import Classification, Data, Split
 
@@ -27,7 +28,7 @@ class Examples:
 
 
 def trained(
-    model: nn.Module, task: Classification, examples: Examples, optimizer: partial[Any], training: dict[str, Any], seed: int
+    model: nn.Module, task: Classification, examples: Examples, optimizer: partial[Any], training: TrainingConfig, seed: int
 ) -> float:
     """Train ``model`` in place for ``training.epochs``; the mean loss of the last epoch.
 
@@ -35,15 +36,15 @@ def trained(
     Several ranks share the ``training.slices`` of a batch. Raises ConfigError for more slices than a batch has examples.
     """
     device = next(model.parameters()).device
-    batch_size = min(training["batch_size"], len(examples.training.targets))
+    batch_size = min(training.batch_size, len(examples.training.targets))
     data = replace(examples.data, train=examples.training, test=examples.validation)
     task.take(data, input_shape=None, device=device, seed=seed, batch_size=batch_size)
     per_epoch = max(1, len(examples.training.targets) // batch_size)
-    steps = training["epochs"] * per_epoch
-    schedule = Schedule(**training["lr_schedule"], key=SCHEDULE, generations=steps)
+    steps = training.epochs * per_epoch
+    schedule = Schedule(**training.plain["lr_schedule"], key=SCHEDULE, generations=steps)
     stepper = ScheduledOptimizer(optimizer, schedule, list(model.parameters()), OPTIMIZER)
     model.train()
-    slices = integer("training.slices", training.get("slices", 1), 1, batch_size)
+    slices = integer("training.slices", training.slices, 1, batch_size)
     batches = SlicedBatch(model, task, slices, world_of_task())
     total = 0.0
     for step in range(steps):

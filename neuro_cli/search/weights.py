@@ -19,8 +19,6 @@ from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import write_atomically
 
-NONE, BEST, ALL = "none", "best", "all"
-KEEP = (NONE, BEST, ALL)
 FOLDER = "weights"
 ROOM = 16384  # bytes that the other fields of a result take at most
 

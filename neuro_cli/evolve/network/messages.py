@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core import errors as core
+from neuro_cli.evolve.config import MOST_LOCAL
 from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
 from neuro_cli.evolve.network.names import is_name
 
@@ -16,7 +17,6 @@ MOST_MEMBERS = 4096  # peers of a cluster
 HEAD, DIGEST = 32, 64  # bytes of a SHA-256, its hex digits
 SHOWN = 60  # characters of a wrong value in a log line
 PART = 2**20  # bytes of a snapshot in a message
-MOST_LOCAL = 256  # local iterations of a report
 
 
 class MalformedError(ConnectionError):

@@ -39,7 +39,8 @@ class FirstToFinish(Election):
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
         super().start(host, me, members, term, newcomer)
-        self._started, self._term, self._leader = True, term, None  # type: bool, int, str | None
+        self._started, self._term = True, term
+        self._leader: str | None = None
         self._connected: set[str] = set()
         self._since, self._cycle = host.now(), SHORTEST  # start of this iteration; duration of our last one
         self._due = float("inf")  # time to try the port: never while our own iteration is under way
@@ -71,7 +72,7 @@ class FirstToFinish(Election):
 
     @property
     def can_commit(self) -> bool:
-        """Whether this peer leads, and has the iterations of the peers that it could ask when it took the place."""
+        """Return whether this peer leads, and has the iterations of the peers that it could ask when it took the place."""
         return self.leads and self._settling.is_over(self.host.position()[0], self.host.now())
 
     @property

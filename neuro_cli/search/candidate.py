@@ -1,7 +1,7 @@
 """Task kind `candidate`: train one network, and score it on examples that it has not seen.
 
-What comes over a network is data. It names classes all the same (task, model, optimizer), and making them runs their code: only
-ours and torch's are made.
+A payload comes over a network as data. Still it names classes (task, model, optimizer), and making them runs their code, so only
+classes of neuro and torch are made.
 """
 
 import json
@@ -34,10 +34,9 @@ PARTS = ("task", "model", "training.optimizer")
 def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     """Train the network of ``payload``: ``task``, ``model``, ``training`` as in `conf/search.yaml`, and a ``seed``.
 
-    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds; the trained weights
-    too (`weights.packed`) where ``weights`` of the payload is true. A network that
-    does not fit in memory, or diverges, gives ``error`` instead: one line. The same payload gives the same numbers on
-    processors of one kind.
+    Returns fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds; also the trained
+    weights (`weights.packed`) where ``weights`` of the payload is true. A network that does not fit in memory, or diverges, gives
+    ``error`` instead, one line. The same payload gives the same numbers on processors of one kind.
     Raises UserError for a payload that describes no training.
     """
     for part in PARTS:
@@ -46,20 +45,20 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     training = TrainingConfig.of(payload)
     device = device_of(training.device)
     torch.set_num_threads(training.threads)
-    torch.use_deterministic_algorithms(device.type != "cpu")  # on one thread of a CPU all are
+    torch.use_deterministic_algorithms(device.type != "cpu")  # one thread of a CPU is deterministic anyway
     keep_freed_memory()
     begun = time.perf_counter()
     try:
-        found = _trained(payload, training, device)
-    except Exception as error:  # what an allocation raises may come wrapped, as the refusal of a constructor
+        result = _trained(payload, training, device)
+    except Exception as error:  # an error of an allocation may come wrapped in that of a constructor
         if not _no_memory(error):
             raise
-        found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
-        if world_of_task().size > 1:  # other ranks may have had room, and now wait for this one: it must not end well
-            raise UserError(found["error"]) from error
-    if "error" in found:
-        give_back_memory()  # the next candidate in this process must not find it in pieces
-    return {**found, "seconds": time.perf_counter() - begun}
+        result = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
+        if world_of_task().size > 1:  # other ranks may have had room and wait for this one: it must fail
+            raise UserError(result["error"]) from error
+    if "error" in result:
+        give_back_memory()  # memory in pieces would be too small for the next candidate in this process
+    return {**result, "seconds": time.perf_counter() - begun}
 
 
 def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.device) -> dict[str, Any]:
@@ -90,10 +89,10 @@ def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.de
 @lru_cache(maxsize=1)  # a worker trains many candidates on the same examples
 def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) -> Examples:
     """Load the examples of a task, given as the JSON of its config, ``share`` of the training ones held out. Raises UserError."""
-    made: Task = make({"task": json.loads(task)}, "task", Task)
-    if not isinstance(made, Classification):
-        raise ConfigError("task", type(made).__name__, "a search needs a task of images with classes to train on")
-    data = made.read(input_shape)
+    source: Task = make({"task": json.loads(task)}, "task", Task)
+    if not isinstance(source, Classification):
+        raise ConfigError("task", type(source).__name__, "a search needs a task of images with classes to train on")
+    data = source.read(input_shape)
     return Examples(data, *hold_out(data, share, "training.validation"))
 
 

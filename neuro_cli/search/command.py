@@ -1,4 +1,4 @@
-"""`neuro search` and `neuro resume` of a search: from a config to a folder with what was found."""
+"""`neuro search` and `neuro resume` of a search: from a config to a folder with the results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,14 +20,14 @@ from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
-PARTS = ("nameserver", "broker", "worker")  # of a cluster, which do not search
-OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # their classes start and read nothing by being made
+PARTS = ("nameserver", "broker", "worker")  # processes of a cluster, which do not search
+OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # making these classes starts and reads nothing
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
     """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the whole config there.
 
-    Raises UserError, before anything is written, for what does not fit.
+    Raises UserError before anything is written.
     """
     role = one_of("role", config.get("role"), (*ROLES, *PARTS))
     search_config = check(config)
@@ -43,7 +43,7 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
 
 
 def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
-    """Search from the last checkpoint of ``run`` on. ``trust``: packages whose classes the saved config may name.
+    """Resume the search of ``run`` from its last checkpoint. ``trust``: packages whose classes the saved config may name.
 
     Raises UserError.
     """
@@ -60,13 +60,13 @@ def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
 
 
 def _report(summary: dict[str, Any], run: Path) -> int:
-    """Print what was found. Returns the exit code."""
+    """Print the best module. Returns the exit code."""
     if summary["module"] is not None:
         accuracies = (
             f"validation accuracy {summary['validation_accuracy']:.4f}, {ACCURACY.label} {ACCURACY.text(summary[ACCURACY.name])}"
         )
-        found = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
-        Console().print(printable(found), markup=False, highlight=False, soft_wrap=True)
+        best = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
+        Console().print(printable(best), markup=False, highlight=False, soft_wrap=True)
         then = printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it")
         Console().print(then, markup=False, highlight=False, soft_wrap=True)
     say(f"neuro: results in {run}")

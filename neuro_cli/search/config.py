@@ -63,17 +63,17 @@ class SearchConfig:
     def of(cls, plain: dict[str, Any]) -> Self:
         """Check the keys. Raises UserError for one that is missing, of another type, or out of its range."""
 
-        def whole(key: str, low: int, high: int | None = None) -> int:
+        def bounded(key: str, low: int, high: int | None = None) -> int:
             return integer(key, value_of(plain, key), low, high)
 
         limit = value_of(plain, "time_limit")
         return cls(
             plain=plain,
-            seed=whole("seed", 0, 2**63 - 1),
-            trainings=whole("trainings", 1, 10**6),
-            max_layers=whole("max_layers", 1, 100),
-            best=whole("best", 1),
-            keep=whole("checkpoint.keep", 1),
+            seed=bounded("seed", 0, 2**63 - 1),
+            trainings=bounded("trainings", 1, 10**6),
+            max_layers=bounded("max_layers", 1, 100),
+            best=bounded("best", 1),
+            keep=bounded("checkpoint.keep", 1),
             keep_weights=one_of("keep_weights", plain.get("keep_weights", NONE), KEEP),  # earlier versions kept none
             time_limit=None if limit is None else number("time_limit", limit, above=0.0),
             training=TrainingConfig.of(plain),

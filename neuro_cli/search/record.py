@@ -45,7 +45,7 @@ COLUMNS = (
 
 
 class SearchRecord:
-    """Run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
+    """Run folder of a search that begins (``resumed_at`` None), or continues after ``resumed_at`` complete generations."""
 
     def __init__(self, run: Path, search: SearchConfig, name: str, resumed_at: int | None) -> None:
         self.run, self._search, self.name = run, search, name
@@ -57,10 +57,10 @@ class SearchRecord:
             logger.start(run, search.plain, resumed_at)
         remember(run)
         self._generation = resumed_at or 0
-        self._counted = 0  # candidates that were done at the last row
+        self._counted = 0  # candidates done at the last row
 
     def outcome(self, engine: Engine, outcome: TrainingOutcome, seconds: float) -> None:
-        """One more candidate is done: a line in the log, a row in ``candidates.csv``, a checkpoint."""
+        """Record a finished candidate: a line in the log, a row in ``candidates.csv``, a checkpoint."""
         number = engine.archive.started[outcome.module]
         reported = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
         log.info("candidate %d (%s) on %s: %s", number, text_of(outcome.module), outcome.worker, reported)
@@ -70,7 +70,7 @@ class SearchRecord:
         self.candidates(engine, tested=False)
 
     def weights(self, engine: Engine, module: Module, result: dict[str, Any]) -> None:
-        """Keep the weights of a candidate that were asked for, before the checkpoint that says it is done."""
+        """Keep the weights of a candidate where wanted, before the checkpoint that counts it as done."""
         keep = self._search.keep_weights
         best = [engine.archive.started[outcome.module] for outcome in engine.best(self._search.best)]
         number = engine.archive.started[module]
@@ -86,13 +86,13 @@ class SearchRecord:
             self._weights.keep(best)
 
     def save(self, engine: Engine, seconds: float) -> None:
-        """Save a checkpoint: the outcomes in their order are all that a search is."""
+        """Save a checkpoint: the outcomes in their order determine the search."""
         outcomes = [outcome.as_json() for outcome in engine.archive.outcomes.values()]
         scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self._search), "outcomes": outcomes}
         self._store.save(len(outcomes), {}, scalars)
 
     def candidates(self, engine: Engine, tested: bool) -> None:
-        """Write ``candidates.csv``; with ``tested`` test accuracies too, which nobody is to see before the end."""
+        """Write ``candidates.csv``; ``tested``: with test accuracies, which nobody should see before the end."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -105,7 +105,7 @@ class SearchRecord:
         _write(self.run / CANDIDATES, text.getvalue())
 
     def generation(self, engine: Engine, seconds: float, elapsed: float) -> Row | None:
-        """Write a row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it.
+        """Write a row of ``metrics.csv`` where a generation has been completed: its ``seconds``, and the population after it.
 
         ``elapsed``: seconds of the search up to now.
         """
@@ -142,7 +142,7 @@ class SearchRecord:
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
             if curves.wanted():
-                from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
+                from neuro_cli.search.plot import plot_search  # late, since matplotlib takes time
 
                 plot_search(self.run / CANDIDATES, self.run / "curves.png")
         for logger in self._loggers:
@@ -179,7 +179,7 @@ class SearchRecord:
         }
 
     def _export(self, engine: Engine, best: list[TrainingOutcome]) -> None:
-        """``best/best_1.yaml`` and on: options of the group `model`, the fittest first."""
+        """Write ``best/best_1.yaml``, ``best_2.yaml``, ...: options of the group `model`, the fittest first."""
         folder = self.run / "best"
         folder.mkdir(exist_ok=True)
         epochs = self._search.training.epochs
@@ -198,8 +198,8 @@ def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
 
 
 def _median(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
 
 
 def _write(path: Path, text: str) -> None:

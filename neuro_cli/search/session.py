@@ -23,12 +23,12 @@ from neuro_cli.strategy.space import Module
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.25  # that a request to stop may wait
-NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # of a candidate's result
+POLL_SECONDS = 0.25  # seconds that a request to stop may wait
+NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # numbers in a candidate's result
 
 
 def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
-    """Search in the folder ``run``, from the start or from a checkpoint on, and return the summary. Raises UserError."""
+    """Search in the folder ``run``, from the start or from a checkpoint, and return the summary. Raises UserError."""
     engine = engine_of(config)
     name, before = secrets.token_hex(6), 0.0
     if checkpoint is not None:
@@ -45,20 +45,20 @@ def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None
 
 
 def _pool(node: dict[str, Any], name: str) -> Pool:
-    """Make the pool. One that outlives this process knows the tasks by the search's name: a resumed search finds them there."""
+    """Make the pool. One that outlives this process knows the tasks by the search's name, so a resumed search finds them."""
     pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
     return pool
 
 
 def replay(engine: Engine, outcomes: list[TrainingOutcome]) -> None:
-    """Tell a new ``engine`` what was found before, in that order: it then stands where the earlier one stood."""
+    """Give a new ``engine`` earlier outcomes in their order, which brings it to the state of the earlier engine."""
     for outcome in outcomes:
         engine.ask()
         engine.tell(outcome)
 
 
 class _Session:
-    """One process's part of a search. ``before``: seconds that earlier ones took."""
+    """Session of one process in a search. ``before``: seconds of earlier sessions."""
 
     def __init__(
         self, config: SearchConfig, engine: Engine, pool: Pool, record: SearchRecord, view: SearchDisplay, before: float
@@ -66,13 +66,13 @@ class _Session:
         self._config, self._engine, self._pool, self._record, self._view = config, engine, pool, record, view
         self._before, self._begun = before, time.perf_counter()
         self._row_at = self._begun
-        self._modules: dict[str, Module] = {}  # by task
+        self._modules: dict[str, Module] = {}  # modules by task
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
-        """Search until the end or until a stop is wanted; the summary."""
+        """Search until the end or until a stop is wanted. Returns the summary."""
         engine, record = self._engine, self._record
         done = len(engine.archive.outcomes)
-        log.info("search %s: %d of %d candidates are trained", "goes on" if done else "begins", done, engine.trainings)
+        log.info("search %s: %d of %d candidates are trained", "continues" if done else "begins", done, engine.trainings)
         engine.ask()
         record.save(engine, self._seconds())
         self._submit(engine.under_way)
@@ -84,7 +84,7 @@ class _Session:
                 break
         if not engine.finished:
             done = len(engine.archive.outcomes)
-            log.warning("stopped after candidate %d (%s); go on with: neuro resume %s", done, stop.reason, record.run)
+            log.warning("stopped after candidate %d (%s); continue with: neuro resume %s", done, stop.reason, record.run)
         elif engine.exhausted:
             log.warning("the search ends early: every module of up to %d layers is trained", self._config.max_layers)
         facts = self._pool.facts()
@@ -97,13 +97,13 @@ class _Session:
         self._pool.submit(tasks)
 
     def _take(self, result: WorkResult) -> None:
-        """One result: the books, the folder, and what is trained next."""
+        """Take one result: record it, and start the next trainings."""
         engine = self._engine
         outcome = outcome_of(self._modules[result.id], result)
         engine.tell(outcome)
         fresh = engine.ask()
         now = time.perf_counter()
-        # before the checkpoint: resume drops rows, but makes none again
+        # the row comes before the checkpoint: resume drops rows, but writes none again
         if self._record.generation(engine, now - self._row_at, self._seconds()):
             self._row_at = now
         self._record.weights(engine, outcome.module, result.payload)
@@ -122,8 +122,8 @@ class _Session:
 
 
 def outcome_of(module: Module, result: WorkResult) -> TrainingOutcome:
-    """Make an outcome of a pool's result for a module."""
+    """Convert a pool's result for a module to an outcome."""
     error = result.error.strip() or str(result.payload.get("error", ""))
-    known = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
+    numbers = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
     seconds = float(result.payload.get("seconds", result.seconds))
-    return TrainingOutcome(module, **known, seconds=seconds, worker=result.worker, error=error)
+    return TrainingOutcome(module, **numbers, seconds=seconds, worker=result.worker, error=error)

@@ -27,7 +27,7 @@ from neuro_cli.search.training import OPTIMIZER, SCHEDULE
 from neuro_cli.strategy.base import Strategy
 from neuro_cli.strategy.space import Module, Space, text_of
 
-# what the numbers of a search depend on, beside where its data lie
+# keys that determine the numbers of a search, apart from where its data lie
 IDENTITY = ("seed", "max_layers", "layers", "task", "model", "strategy", "training")
 FREE = ("task.root", "task.download", "task.evaluation_batch")
 
@@ -55,7 +55,7 @@ def engine_of(search: SearchConfig) -> Engine:
 def completed(search: SearchConfig) -> SearchConfig:
     """Fill in the sizes of the model that the config leaves null. Raises UserError.
 
-    Reads the examples once: what is wrong with them is said before any candidate is sent out.
+    Reads the examples once, so that errors in them come before any candidate is sent out.
     """
     config = search.plain
     declared = config["model"].get("input_shape")
@@ -63,7 +63,7 @@ def completed(search: SearchConfig) -> SearchConfig:
     examples_of(json.dumps(config["task"], sort_keys=True), shape, search.training.validation)
     search = replace(search, plain=Options(config).plain)
     make(described(search, (next(iter(space_of(search).layers)),)), "model", ModuleCNN)
-    examples_of.cache_clear()  # only the workers train on them
+    examples_of.cache_clear()  # only the workers train on these examples
     return search
 
 
@@ -75,12 +75,12 @@ def space_of(search: SearchConfig) -> Space:
 def identity_of(search: SearchConfig) -> dict[str, Any]:
     """Return the dotted keys and values that the search's numbers depend on."""
     leaves = flatten({key: search.plain[key] for key in IDENTITY})
-    # modules are what is searched for: the one in the config is never used
+    # the search chooses modules: the one in the config is never used
     return {key: value for key, value in leaves.items() if key not in FREE and key != "model.module"}
 
 
 def task_of(search: SearchConfig, module: Module, name: str) -> WorkUnit:
-    """Make the task that trains ``module``, the same one whenever the search ``name`` asks for it."""
+    """Make the task that trains ``module``; the search ``name`` gets the same one each time."""
     payload = described(search, module)
     digest = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
     return WorkUnit(f"{name}-{digest[:24]}", "candidate", payload)
@@ -105,5 +105,5 @@ def network_of(search: SearchConfig, module: Module) -> ModuleCNN:
 
 
 def training_seed(seed: int, module: Module) -> int:
-    """Seed of a candidate's weights and batches: of the search's seed and the architecture, not of who trains it or when."""
+    """Return the seed of a candidate's weights and batches, a function of the search's seed and the architecture alone."""
     return text_seed(f"{seed}: {text_of(module)}")

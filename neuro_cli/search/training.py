@@ -1,4 +1,4 @@
-"""Back-propagation of one network on the training part of a task's examples, and its scores on the parts it has not seen."""
+"""Back-propagation of one network on the training part of a task's examples, and its scores on the other parts."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,12 +15,12 @@ from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import SlicedBatch, world_of_task
 from neuro_cli.task.classification import Classification, Data, Split
 
-OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # their keys in errors
+OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # keys that errors name
 
 
 @dataclass(frozen=True)
 class Examples:
-    """``data`` of a task with its training examples in two: what is learnt, and what validates."""
+    """``data`` of a task with its training examples split in two, for training and for validation."""
 
     data: Data
     training: Split
@@ -30,9 +30,9 @@ class Examples:
 def trained(
     model: nn.Module, task: Classification, examples: Examples, optimizer: partial[Any], training: TrainingConfig, seed: int
 ) -> float:
-    """Train ``model`` in place for ``training.epochs``; the mean loss of the last epoch.
+    """Train ``model`` in place for ``training.epochs``. Returns the mean loss of the last epoch.
 
-    The order of the examples is a function of ``seed``; what is left of an epoch after its last whole batch begins the next.
+    The order of the examples is a function of ``seed``; examples left after the last full batch of an epoch begin the next one.
     Several ranks share the ``training.slices`` of a batch. Raises ConfigError for more slices than a batch has examples.
     """
     device = next(model.parameters()).device
@@ -55,7 +55,7 @@ def trained(
 
 
 def scores(model: nn.Module, task: Classification, data: Data, split: Split) -> tuple[float, float]:
-    """(accuracy, loss) of ``model`` on ``split``."""
+    """Return (accuracy, loss) of ``model`` on ``split``."""
     device = next(model.parameters()).device
     task.take(replace(data, test=split), input_shape=None, device=device, seed=0, batch_size=1)
     model.eval()

@@ -140,7 +140,7 @@ def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finis
     assert result(run) == result(finished)
     assert children
     assert not any(running(child) for child in children)
-    assert "search goes on: " in (run / "log.txt").read_text()
+    assert "search continues: " in (run / "log.txt").read_text()
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class Dispatch:
-    """Serves a node, on the network thread."""
+    """Dispatch of a node, on the network thread."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Dispatch:
             self._state.election.connected(peer, connected)
 
     def received(self, peer: str, message: dict[str, Any]) -> None:
-        """Take a message of an authenticated peer of our cluster. Raises MalformedError, and what the election raises."""
+        """Take a message of an authenticated peer of our cluster. Raises MalformedError, and errors of the election."""
         kind = checked(message, *ON_A_LINK)["k"]
         is_member = peer in self._connections.wanted
         if is_member:
@@ -52,7 +52,7 @@ class Dispatch:
                 self._state.election.receive(peer, message["m"])
                 self._state.election.tick()
         elif not is_member:
-            return  # not a member as far as we know; it sends this again
+            return  # not a member as far as we know; it will send this again
         elif kind in ("report", "sequence"):
             self._leader.take(peer, report_of(peer, message, self._limits))
         else:

@@ -1,4 +1,4 @@
-"""``neuro evolve``: founds a cluster or joins one, and works in it until all iterations are committed."""
+"""``neuro evolve``: found a cluster or join one, and work in it until all iterations are committed."""
 
 import errno
 import importlib.util
@@ -48,7 +48,7 @@ def listen(cluster: ClusterConfig) -> socket.socket:
     except OverflowError as error:
         raise ConfigError("cluster.port", cluster.port, str(error)) from error
     except OSError as error:
-        named = error.errno is not None and error.errno < 0  # of getaddrinfo
+        named = error.errno is not None and error.errno < 0  # an error of getaddrinfo
         key = "bind" if named or error.errno == errno.EADDRNOTAVAIL else "port"
         reason = "no host has this name" if named else error.strerror if error.errno is None else os.strerror(error.errno)
         raise ConfigError(f"cluster.{key}", getattr(cluster, key), f"cannot listen at {cluster.bind}: {reason}") from error
@@ -60,7 +60,7 @@ def listen(cluster: ClusterConfig) -> socket.socket:
 
 
 def advertised(cluster: ClusterConfig, listener: socket.socket) -> str:
-    """Address HOST:PORT under which others reach this peer. Raises ConfigError."""
+    """Return the address HOST:PORT under which others reach this peer. Raises ConfigError."""
     host, port = cluster.advertise, listener.getsockname()[1]
     if host is None:
         host = cluster.bind if cluster.bind not in EVERYWHERE else socket.gethostname()
@@ -97,7 +97,7 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[
 
 
 def _shared(config: dict[str, Any]) -> dict[str, Any]:
-    """The config in which this machine's cores are shared among the peers on it."""
+    """Return the config with this machine's cores shared among its peers."""
     peers = integer("cluster.local_peers", config["cluster"]["local_peers"], 1, MOST_PEERS)
     if config["threads"] is not None:
         return config
@@ -113,7 +113,7 @@ def _take_back(run: Path) -> None:
 
 
 def _announce(cluster: ClusterConfig, address: str, kept: Path | None) -> None:
-    """Print the command by which others join; ``kept``: the file of a new secret. The secret itself is never shown."""
+    """Print the command with which others join; ``kept``: file of a new secret, None without one. Never show the secret."""
     from neuro_cli.evolve.network.secret import VARIABLE
 
     file = kept or cluster.secret_file
@@ -126,17 +126,17 @@ def _announce(cluster: ClusterConfig, address: str, kept: Path | None) -> None:
 def _work(
     options: "Options", cluster: ClusterConfig, run: Path, shown: Path, listener: socket.socket, secret: str | None, quiet: bool
 ) -> None:  # fmt: skip
-    """Build all parts and enter the cluster; only then write and print anything; work until the end."""
+    """Build all parts, enter the cluster, and only then write and print anything; work until the end."""
     from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
     from neuro_cli.evolve.peer import peer_of
     from neuro_cli.runner.stop import StopRequest
 
-    address, made = advertised(cluster, listener), secret is None
+    address, is_new = advertised(cluster, listener), secret is None
     secret = secret or new_secret()
     with StopRequest(options.config.time_limit) as stop, peer_of(options, cluster, run, listener, address, secret, quiet) as peer:
         peer.enter(stop)
-        if made:
+        if is_new:
             keep_secret(run, secret)
         if not quiet:
-            _announce(cluster, address, shown / FILE if made else None)
+            _announce(cluster, address, shown / FILE if is_new else None)
         peer.work(stop, address, secret)

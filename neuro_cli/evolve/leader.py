@@ -17,7 +17,7 @@ from neuro_cli.selection.base import Selection
 log = logging.getLogger(__name__)
 
 PATIENCE = 60.0  # seconds that a founder waits for the peers it has started
-AGAIN = 1.0  # seconds after which a proposal that was not committed is made again
+AGAIN = 1.0  # seconds after which an uncommitted proposal is repeated
 
 
 class Leader:
@@ -40,13 +40,13 @@ class Leader:
         self._late, self._dropped = RateLimitedLog(log, 10, logging.INFO), RateLimitedLog(log, 10)
 
     def wait_for_peers(self) -> None:
-        """Wait with the first iteration for the peers that this founder has started."""
+        """Let the first iteration wait for the peers that this founder has started."""
         self._waits_until = time.monotonic() + PATIENCE
 
     def take(self, peer: str, report: ScoreReport) -> None:
         """Take a report, of this peer or another."""
         if self._state.leader != self._state.me:
-            return  # its sender will hear of the new leader and send it there
+            return  # the sender will hear of the new leader and send its report there
         if not self.collector.take(peer, report, time.monotonic()):
             self._late.say(f"a report of {peer} on iteration {report.scores.iteration} came too late")
         self.decide()
@@ -100,9 +100,9 @@ class Leader:
 
     def _record(self) -> LedgerRecord:
         reports = self.collector.all_reports()
-        with np.errstate(over="ignore", invalid="ignore"):  # a fitness near the end of float32: see _content
+        with np.errstate(over="ignore", invalid="ignore"):  # a fitness near the largest float32: see _content
             steps = self._selection.choose([report.scores for report in reports], self._sigma)
-        # a late one scored an earlier model and an earlier state of the task: it is in the steps, not in the means
+        # a late report scored an earlier model and an earlier state of the task, so it counts in the steps, not in the means
         present = [report for report in reports if report.scores.iteration == self._ledger.next]
         members = sum(report.members for report in present)
         means = sum(report.means.astype(np.float64) * report.members for report in present) / members
@@ -127,5 +127,5 @@ class Leader:
 
 
 def largest(report: ScoreReport) -> float:
-    """Largest absolute value in a report."""
+    """Return the largest absolute value in a report."""
     return max(float(np.abs(values.astype(np.float64)).max()) for values in (report.scores.fitness, report.means))

@@ -41,7 +41,7 @@ class Peer:
         self._config, self._cluster, self._run, self._quiet = config, cluster, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        self._logger = options.logger  # made now: its errors come before a connection is opened
+        self._logger = options.logger  # the logger is made now, so that its errors come before a connection is opened
         self.parts = build(options, SingleProcess())
         try:
             self._network = NodeThread(self._node(election, listener, address, secret))
@@ -100,7 +100,7 @@ class Peer:
 
 
 def limits_of(parts: Parts, initial: Snapshot) -> Limits:
-    """Limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
+    """Return the limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
     return Limits(
         population=parts.config.population,
         columns=len(parts.task.score_names),

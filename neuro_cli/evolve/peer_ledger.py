@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 class PeerLedger:
-    """Keeps ``ledger`` and ``ledger.bin`` in the folder ``run`` alike, on the network thread.
+    """Ledger in memory (``ledger``) and in the folder ``run`` (``ledger.bin``), on the network thread.
 
     ``committed`` is called with each record and the hash up to it, ``replaced`` when another history takes the place of ours,
     ``fail`` when the file cannot be written, ``fetch`` to begin a :class:`~neuro_cli.evolve.state_transfer.StateTransfer`.
@@ -52,7 +52,7 @@ class PeerLedger:
         self._file.close()
 
     def has(self, position: int, head: bytes) -> bool:
-        """Whether the first ``position`` iterations are here with the hash ``head``, as far as their hashes are still known."""
+        """Return whether this peer has the first ``position`` iterations with the hash ``head``, as far as it still knows."""
         ledger = self.ledger
         return position <= ledger.next and (position < ledger.base or ledger.head_at(position) == head)
 
@@ -62,7 +62,7 @@ class PeerLedger:
         if outcome is Offered.GAP:
             self.fall_back(self.ledger.next + 1, b"", None)
         elif outcome is Offered.INVALID:
-            log.error("a committed record is not of this version: it is left out")
+            log.error("a committed record has another version: it is left out")
         elif outcome is Offered.FORK:
             log.error("a committed record follows another history than ours: taking the leader's history")
             self.fall_back(self.ledger.next, b"", None)
@@ -87,7 +87,7 @@ class PeerLedger:
             self._fail(UserError(f"{self._run}: the ledger cannot be written: {error.strerror}"))
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
-        """Fetch the history up to ``position`` unless it is here as ``head``; from ``source`` first, where that is known."""
+        """Fetch the history up to ``position`` unless we have it as ``head``; from ``source`` first, where that is known."""
         if not head or self.ledger.head_at(position) != head:
             self._fetch(position, source)
 
@@ -116,5 +116,5 @@ class PeerLedger:
         self._file.rewrite(self.ledger)
 
     def marker(self) -> Callable[[], None]:
-        """:meth:`~neuro_cli.evolve.ledger.file.LedgerFile.marker` of the file."""
+        """Return the :meth:`~neuro_cli.evolve.ledger.file.LedgerFile.marker` of the file."""
         return self._file.marker()

@@ -1,4 +1,4 @@
-"""Sends a peer's score report to the leader, again and again until its iteration is committed."""
+"""Sends a peer's score report to the leader repeatedly, until its iteration is committed."""
 
 from neuro_cli.evolve.collector import ScoreReport, message_of, misfit
 from neuro_cli.evolve.leader import Leader
@@ -8,7 +8,7 @@ from neuro_cli.evolve.peer_state import PeerState
 
 
 class Reporter:
-    """Keeps the report of a node that is not committed yet, on the network thread."""
+    """Keeper of a node's uncommitted report, on the network thread."""
 
     def __init__(self, state: PeerState, connections: Connections, ledger: PeerLedger, leader: Leader) -> None:
         self._state, self._connections, self._ledger, self._leader = state, connections, ledger, leader
@@ -16,7 +16,7 @@ class Reporter:
 
     def submit(self, report: ScoreReport) -> None:
         if misfit(self._state.me, report, self._ledger.limits):
-            return  # scored under a name that is given up: the worker scores the members of the new one
+            return  # scored under a former name: the worker scores the members of the new one
         self._pending = report
         if self._state.entered.is_set():
             self._state.election.finished()
@@ -24,7 +24,7 @@ class Reporter:
         self._leader.decide()
 
     def discard(self) -> None:
-        """Forget the report: its members belong to a name that is given up, or its iteration to another history."""
+        """Forget the report: its members belong to a former name, or its iteration to another history."""
         self._pending = None
 
     def send(self) -> None:

@@ -51,7 +51,7 @@ async def serve(
         channel.send({"k": "none"})
         return
     if start < ledger.base or ledger.head_at(start) != head:
-        # it has another history, or the records that it lacks were dropped here
+        # the peer has another history, or lacks records that were dropped here
         snapshot = newest() if ledger.base else None
         if ledger.base == 0:
             start = 0
@@ -77,7 +77,7 @@ async def serve(
 
 
 def _chunk(records: list[bytes]) -> list[bytes]:
-    """First ``records`` that fit in a message, at least one if there is one."""
+    """Return the first ``records`` that fit in a message, at least one where any exist."""
     size, count = 0, 0
     while count < len(records) and (not count or size + len(records[count]) <= CHUNK_BYTES):
         size, count = size + len(records[count]), count + 1
@@ -87,7 +87,7 @@ def _chunk(records: list[bytes]) -> list[bytes]:
 async def fetch(channel: Channel, keeper: Keeper) -> None:
     """Receive the messages of :func:`serve`. Raises ConnectionError for records that do not fit.
 
-    Our history gives way to another only when that has arrived as a whole, and is at least as long as ours.
+    Our history gives way to another only when that is complete, and at least as long as ours.
     """
     channel.most = keeper.limits.message
     other: Draft | None = None
@@ -116,7 +116,7 @@ async def fetch(channel: Channel, keeper: Keeper) -> None:
 
 
 class Draft:
-    """History that is being fetched, and is not ours yet; ``records``: its records, decoded."""
+    """History that is being fetched and does not replace ours yet; ``records``: its records, decoded."""
 
     def __init__(self, ledger: Ledger, columns: int) -> None:
         self.ledger, self._columns = ledger, columns
@@ -172,7 +172,7 @@ async def _snapshot(channel: Channel, message: dict[str, Any], limits: Limits) -
 
 
 def shapes_of(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and dtype by name."""
+    """Return shape and dtype by name."""
     return {name: (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in tensors.items()}
 
 
@@ -183,19 +183,19 @@ ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 
 class StateTransfer:
-    """Fetches for a node, on the network thread; one fetch at a time."""
+    """Fetches of a node, on the network thread, one at a time."""
 
     def __init__(self, state: PeerState, connections: Connections, ledger: Keeper) -> None:
         self._state, self._connections, self._keeper = state, connections, ledger
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, position: int, source: str | None) -> None:
-        """Start to fetch what we lack of the first ``position`` iterations, from ``source`` if that is known to have them."""
+        """Start to fetch the missing ones of the first ``position`` iterations, first from ``source`` where that has them."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._fetch(position, source), name="fetch")
 
     def stop(self) -> None:
-        """End the fetch, if one is under way: nothing of it is taken any more."""
+        """End a fetch that is under way; no further record of it is taken."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -203,8 +203,8 @@ class StateTransfer:
     async def _fetch(self, position: int, source: str | None) -> None:
         state = self._state
         for attempt in range(ATTEMPTS):
-            known = (source, state.leader, *sorted(self._connections.connected))
-            others = [peer for peer in known if peer and peer != state.me]
+            candidates = (source, state.leader, *sorted(self._connections.connected))
+            others = [peer for peer in candidates if peer and peer != state.me]
             if others:
                 peer = others[attempt % len(others)]
                 try:
@@ -217,7 +217,7 @@ class StateTransfer:
         log.error("iterations before %d could not be fetched from anybody", position)
 
     async def fetch_from(self, peer: str) -> dict[str, Any]:
-        """Fetch all iterations that a peer (a name, or HOST:PORT) has and we lack. Returns its answer, with its cluster."""
+        """Fetch all iterations of a peer (a name, or HOST:PORT) that we lack. Returns its answer, with its cluster."""
         ledger = self._keeper.ledger
         hello = {**self._state.hello("fetch"), "next": ledger.next, "head": ledger.head}
         channel, answer = await self._state.dial(peer, hello, ("cluster",), self._state.settings.join_timeout)

@@ -32,9 +32,8 @@ class EmbeddedPool(BrokerPool):
         ranks: int = 1,
         kinds: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(
-            "127.0.0.1:0", task_timeout=task_timeout
-        )  # replaced by the address of its own nameserver, with certificates, when the cluster starts
+        # the cluster sets the address of its nameserver, and the certificates, when it starts
+        super().__init__("127.0.0.1:0", task_timeout=task_timeout)
         self._ranks = integer("pool.ranks", ranks, 1, 1024)
         cores = max(1, usable_cores() // self._ranks)
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)

@@ -22,7 +22,7 @@ NUMBERS = ("generations", "wall_seconds", "candidates_per_second", "ranks")  # o
 LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
 # log lines that say how a run stands; the last of them counts
-TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on): )")
+TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on|continues): )")
 
 
 @dataclass

@@ -10,13 +10,16 @@ from neuro_cli.evolve.peer_state import PeerState
 
 log = logging.getLogger(__name__)
 
-PAUSE = 2.0  # seconds between two calls of `watch`, normally one, from which on this process must have been suspended
+PAUSE = 2.0  # seconds between two calls of `watch`, one as a rule, above which this process was suspended
 SILENT = 4.0  # seconds after which a silent connection is dropped, and dialled again
-LEADERLESS = 5.0  # seconds, at least, before a peer warns that there is no leader
+LEADERLESS = 5.0  # shortest time in seconds before a peer warns that no leader exists
 
 
 class Heartbeat:
-    """Heartbeats of a node, on the network thread. ``last_heard``: when each peer last sent; ``progress``: iterations it has."""
+    """Heartbeats of a node, on the network thread.
+
+    ``last_heard``: time of each peer's last message; ``progress``: number of its iterations.
+    """
 
     def __init__(self, state: PeerState, connections: Connections, ledger: PeerLedger, run: Path) -> None:
         self._state, self._connections, self._ledger, self._run = state, connections, ledger, run
@@ -62,7 +65,7 @@ class Heartbeat:
         for peer in state.election.members:
             silent = peer != state.me and now - self.last_heard.setdefault(peer, now) > state.settings.grace
             if silent and state.election.can_remove(peer):
-                self.last_heard[peer] = now  # it may take a while, or fail: then it is repeated after as long
+                self.last_heard[peer] = now  # a removal may take a while, or fail: it is repeated after the same time
                 log.warning("%s has said nothing for %g s: it is removed", peer, state.settings.grace)
                 state.election.remove(peer, lambda done: None)
 
@@ -77,7 +80,7 @@ class Heartbeat:
             self._warned = True
             answer = len(connected & set(election.members)) + 1
             if answer >= election.needed:
-                text = "no leader: %d of %d members answer, which is enough: one is awaited (a stopped process may hold its port)"
+                text = "no leader: %d of %d members answer, which is enough: wait for one (a stopped process may hold its port)"
                 log.warning(text, answer, len(election.members))
                 return
             log.warning(

@@ -19,7 +19,7 @@ from neuro_cli.evolve.state_transfer import StateTransfer
 
 log = logging.getLogger(__name__)
 
-TICK = 0.02  # seconds
+TICK = 0.02  # seconds between two looks at the outcome
 ENTRY = 10.0  # seconds in which a newcomer is admitted, or asks again
 END = 4.0  # seconds in which leaving, or waiting for the others, must succeed
 
@@ -80,7 +80,7 @@ class Membership:
             raise UserError(f"cluster.join={addresses[0]}: no peer could be joined in {timeout:g} s: {why}")
 
     async def _ask_in(self, peer: str) -> bool:
-        """Ask ``peer`` (a name, or HOST:PORT), or the leader that it names, for admission; False while there is no leader."""
+        """Ask ``peer`` (a name, or HOST:PORT), or the leader that it names, for admission. False while no leader exists."""
         state = self._state
         for _ in range(4):
             channel, answer = await state.dial(peer, state.hello("enter"), ("members", "leader"), state.settings.join_timeout)
@@ -97,8 +97,8 @@ class Membership:
     async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
         """Take part before we are admitted, since our vote may be needed to commit that. Returns whether it was committed.
 
-        Where that is unknown we keep taking part, under the same name, and ask again: the entry that makes us a member may
-        be in others' logs, and without our vote they could lack a majority.
+        Where that is unknown this peer keeps taking part, under the same name, and asks again: the entry that makes it a member
+        may be in others' logs, and without its vote they could lack a majority.
         """
         if self._state.me not in answer["members"]:
             raise MalformedError("members without the newcomer")
@@ -119,10 +119,10 @@ class Membership:
         return False
 
     async def rejoin(self) -> None:
-        """Join again after the cluster has removed us, under a new name and with the history that we have."""
+        """Join again after the cluster has removed us, under a new name and with our history."""
         log.warning("the cluster has removed this peer: it joins again")
         self._withdraw()
-        # by address: they may have new names too
+        # addresses, since the others may have new names too
         addresses = sorted({address_of(peer) for peer in self._state.known} - {self._state.settings.address})
         await self.join(addresses)
 

@@ -1,4 +1,4 @@
-"""Detects that the cluster has removed this peer, from the members that refuse its connections or say so."""
+"""Detects that the cluster has removed this peer: members refuse its connections or report the removal."""
 
 import logging
 import time
@@ -14,7 +14,7 @@ LEADER_SILENT = 2.0  # seconds without a message of the leader, after which memb
 
 
 class RemovalDetector:
-    """Counts reports that a node is no member any more, on the network thread."""
+    """Counter of reports that a node is no longer a member, on the network thread."""
 
     def __init__(self, state: PeerState, heartbeat: Heartbeat) -> None:
         self._state, self._heartbeat = state, heartbeat
@@ -42,7 +42,7 @@ class RemovalDetector:
             self._count += 1
 
     def _led(self) -> bool:
-        """Whether this peer leads, or has heard its leader just now: then a report of its removal is out of date."""
+        """Return whether this peer leads, or has just heard its leader: then a report of its removal is out of date."""
         leader = self._state.leader
         heard = self._heartbeat.last_heard.get(leader or "", float("-inf"))
         return (leader == self._state.me and self._state.election.can_commit) or time.monotonic() - heard < LEADER_SILENT

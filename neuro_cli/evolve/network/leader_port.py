@@ -1,4 +1,4 @@
-"""Leader port of a peer: a second listening socket while it leads, and the question who leads, asked at the ports of others."""
+"""Leader port of a peer: a second listening socket while it leads, and questions at the ports of others."""
 
 import asyncio
 import os
@@ -12,11 +12,11 @@ from neuro_cli.evolve.peer_state import PeerState
 
 ANSWER = 2.0  # seconds for a leader to answer at its port
 
-Words = list[tuple[str, dict[str, Any]]]  # of leaders: name, and message about itself
+Words = list[tuple[str, dict[str, Any]]]  # name of each leader, and its message about itself
 
 
 class LeaderPort:
-    """Port of a node, on the network thread. ``accept`` serves its connections, as it does those of the peer's own address."""
+    """Leader port of a node, on the network thread. ``accept`` serves its connections, like those of the peer's own address."""
 
     def __init__(self, state: PeerState, accept: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> None:
         self._state, self._accept = state, accept
@@ -25,7 +25,7 @@ class LeaderPort:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def open(self, port: int) -> str:
-        """Listen. Returns why that is not possible, "" when it is done."""
+        """Listen at ``port``. Returns why that is not possible, "" on success."""
         bind = self._state.settings.bind
         try:
             self._socket = socket.create_server(
@@ -42,11 +42,11 @@ class LeaderPort:
         server = None if listening is not self._socket else await asyncio.start_server(self._accept, sock=listening)
         if listening is self._socket:
             self._server = server
-        else:  # closed meanwhile
+        else:  # the port was closed meanwhile
             (server or listening).close()
 
     def close(self) -> None:
-        """Close the port, if it is open, or as soon as it is."""
+        """Close the port, if it is open or opening."""
         if self._server is not None:
             self._server.close()
         self._server = self._socket = None
@@ -59,8 +59,8 @@ class LeaderPort:
         task.add_done_callback(self._tasks.discard)
 
     async def _ask_all(self, addresses: list[str], answered: Callable[[Words], None]) -> None:
-        found = await asyncio.gather(*map(self._ask, addresses))
-        answered([word for word in found if word is not None])
+        words = await asyncio.gather(*map(self._ask, addresses))
+        answered([word for word in words if word is not None])
 
     async def _ask(self, address: str) -> tuple[str, dict[str, Any]] | None:
         try:
@@ -69,5 +69,5 @@ class LeaderPort:
             return None
         channel.close()
         if answer["k"] != "word" or answer["peer"].partition("@")[0] != channel.peer.partition("@")[0]:
-            return None  # it does not lead, or speaks under the name of another
+            return None  # the peer does not lead, or uses another's name
         return answer["peer"], answer["m"]

@@ -21,11 +21,11 @@ from neuro_cli.evolve.state_transfer import Snapshot, serve
 log = logging.getLogger(__name__)
 
 HANDSHAKE = 5.0  # seconds for a newcomer to show the secret and say what it wants
-LINES = 10  # per minute, about peers that know the secret
+LINES = 10  # log lines a minute about peers that know the secret
 
 
 class Listener:
-    """Serves incoming connections of a node, on the network thread."""
+    """Server of a node's incoming connections, on the network thread."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class Listener:
                 self._strangers.say(f"refused {address}: {why} ({_short(error)})")
             else:
                 log.debug("%s: %s", address, error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # of an election
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # raised by an election
             self._malformed.say(f"{channel.peer or address} sent what is no message of this version: {shown(repr(error))}")
         finally:
             writer.close()
 
     def log_refusals(self, at_once: bool = False) -> None:
-        """Log the number of refusals that were not logged yet."""
+        """Log the number of refusals that have not been logged yet."""
         for lines in (self._strangers, self._refused, self._malformed):
             lines.due(at_once)
 
@@ -94,7 +94,7 @@ class Listener:
             await self._listen(channel)
         elif purpose == "fetch":
             if not state.cluster:
-                return  # joining ourselves: ask again
+                return  # this peer is joining itself: the other asks again
             channel.send({"k": "cluster", "cluster": state.cluster})
             await serve(channel, self._ledger.ledger, hello["next"], hello["head"], limits.origin, self._snapshot)
         elif purpose == "leader":
@@ -108,7 +108,7 @@ class Listener:
         await channel.drain()
 
     def _refusal(self, channel: Channel, hello: dict[str, Any]) -> str | None:
-        """Reason to refuse ``hello``, or None. A newcomer's identity is compared key by key, so that the reason names the key.
+        """Return the reason to refuse ``hello``, or None. Identities are compared key by key, so that the reason names the key.
 
         Raises MalformedError for any other message.
         """
@@ -135,7 +135,7 @@ class Listener:
             self._dispatch.received(channel.peer, await channel.receive())
 
     async def _change(self, channel: Channel, purpose: str) -> None:
-        """Add or remove a peer if we lead; else answer with the leader."""
+        """Add or remove a peer as the leader; else answer with the leader's name."""
         state, election, peer = self._state, self._state.election, channel.peer
         if not state.entered.is_set() or not election.can_commit:
             channel.send({"k": "leader", "leader": state.leader if state.leader != state.me else None})

@@ -1,4 +1,4 @@
-"""Replays a peer's model from its run folder, also of a running peer: the newest checkpoint and the records after it."""
+"""Replays a peer's model from its run folder, its newest checkpoint and the records after it, even while the peer runs."""
 
 import logging
 import time
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 def newest_snapshot(run: Path) -> Snapshot | None:
-    """Newest checkpoint of the run folder as a snapshot, None without one."""
+    """Return the newest checkpoint of the run folder as a snapshot, None without one."""
     try:
         checkpoint = CheckpointStore(run, keep=1).load()
     except UserError as error:
@@ -47,8 +47,8 @@ def newest_snapshot(run: Path) -> Snapshot | None:
 def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False) -> Ledger:
     """Bring ``parts`` to the state of the peer of the folder ``run``, and return its ledger. Raises UserError.
 
-    ``start``: the hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record,
-    though a checkpoint would save some.
+    ``start``: hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record, even where a
+    checkpoint would save some.
     """
     ledger = read_ledger(run)
     if ledger.base == 0 and ledger.head_at(0) != start:
@@ -62,7 +62,7 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
     if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
         restore_snapshot(parts, snapshot)
     elif ledger.base:
-        raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and there is no checkpoint that fits")
+        raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and no checkpoint fits")
     replay(parts, ledger)
     return ledger
 
@@ -86,7 +86,7 @@ def replay(parts: Parts, ledger: Ledger) -> None:
 
 @dataclass(frozen=True)
 class ReplayedPeer:
-    """Model of a peer at the end of its ledger. ``seconds``: of the replay; ``digest``: SHA-256 of the parameters."""
+    """Model of a peer at the end of its ledger. ``seconds``: duration of the replay; ``digest``: SHA-256 of the parameters."""
 
     parts: Parts
     ledger: Ledger
@@ -101,14 +101,14 @@ class ReplayedPeer:
         return parameters_sha256(steps_of(self.parts).centre)
 
     def module(self) -> nn.Module:
-        """Network with the task's statistics of observations, so that it works by itself."""
+        """Return the network with the task's statistics of observations, so that it works by itself."""
         centre = centre_module(self.parts, steps_of(self.parts).centre, max(self.iteration - 1, 0))
         return self.parts.task.deployed(centre)
 
 
 @contextmanager
 def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[ReplayedPeer]:
-    """Replay the peer of a run folder, also while it works. ``config``: read from there. Raises UserError."""
+    """Replay the peer of a run folder, even while it works. ``config``: that of the folder. Raises UserError."""
     if "cluster" not in config:
         raise UserError(f"{run}: not a run of neuro evolve")
     parts = build(Options(config), SingleProcess())
@@ -126,7 +126,7 @@ def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[Re
 def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> dict[str, Any]:
     """Write the model of a peer's run folder as safetensors, also while the peer works. Raises UserError.
 
-    Returns and prints what was written.
+    Prints and returns the iteration and the hash of the parameters.
     """
     config = read_config(run, trust)
     file = file or run / MODEL

@@ -1,4 +1,4 @@
-"""``neuro search certs FOLDER [NAME ...]``: a certificate authority of one's own, and the certificate of a cluster's processes.
+"""``neuro search certs FOLDER [NAME ...]``: the user's own certificate authority, and the certificate of a cluster's processes.
 
 All processes of a cluster show the same certificate or others of the same authority, as servers and as clients alike.
 """
@@ -29,30 +29,30 @@ ALWAYS = ("localhost", "127.0.0.1", "::1")
 def make_certificates(folder: Path, names: Sequence[str] = (), *, keep_authority: bool = True) -> list[Path]:
     """Make an authority, unless the folder has one, and a node certificate by it for this host and ``names``.
 
-    The key of the authority (ca.key) is needed for more certificates only: no process of a cluster reads it, and with
-    ``keep_authority`` false it is not there. Returns the files written. Raises UserError: a node certificate is there already.
+    Only further certificates need the key of the authority (ca.key): no process of a cluster reads it, and ``keep_authority``
+    false removes it. Returns the written files. Raises UserError where a node certificate exists.
     """
     if (folder / CERTIFICATE).exists() or (folder / KEY).exists():
-        raise UserError(f"{folder}: {CERTIFICATE} is there already; choose another folder or remove it")
+        raise UserError(f"{folder}: {CERTIFICATE} exists already; choose another folder or remove it")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = [] if (folder / AUTHORITY_KEY).exists() else _make_authority(folder)
-    made += _make_node(folder, [*dict.fromkeys((*ALWAYS, socket.gethostname(), *names))])
+    paths = [] if (folder / AUTHORITY_KEY).exists() else _make_authority(folder)
+    paths += _make_node(folder, [*dict.fromkeys((*ALWAYS, socket.gethostname(), *names))])
     if not keep_authority:
         (folder / AUTHORITY_KEY).unlink()
-    return [path for path in made if path.exists()]
+    return [path for path in paths if path.exists()]
 
 
 def own_certificates() -> Path:
-    """Folder of this user's certificates for this machine, made at the first time. Raises ConfigError."""
+    """Return the folder of this user's certificates for this machine, and make it the first time. Raises ConfigError."""
     folder = default_folder()
     if (folder / KEY).exists():
         return folder
     try:
         folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=".cluster-", dir=folder.parent))  # for its owner alone
+        draft = Path(tempfile.mkdtemp(prefix=".cluster-", dir=folder.parent))  # readable by its owner alone
         try:
             make_certificates(draft, keep_authority=False)
-            os.rename(draft, folder)  # in one step: processes of a cluster are started together
+            os.rename(draft, folder)  # a single step, since processes of a cluster start together
         except OSError:
             shutil.rmtree(draft, ignore_errors=True)
             if not (folder / KEY).exists():
@@ -82,7 +82,7 @@ def _make_node(folder: Path, names: Sequence[str]) -> list[Path]:
 
 def _validity() -> tuple[datetime.datetime, datetime.datetime]:
     now = datetime.datetime.now(datetime.UTC)
-    return now - datetime.timedelta(hours=1), now + datetime.timedelta(days=DAYS)  # an hour, since clocks differ
+    return now - datetime.timedelta(hours=1), now + datetime.timedelta(days=DAYS)  # the hour allows for clocks that differ
 
 
 def _write(folder: Path, names: tuple[str, str], text: bytes, key: ec.EllipticCurvePrivateKey) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Reasons why a process was not reached: no listener, or an end that does not take the other's certificate, and which one."""
+"""Reasons why a process was not reached: no listener, or an end that refuses the other's certificate."""
 
 import asyncio
 import re
@@ -21,13 +21,13 @@ REFUSED = "the other end refuses ours: it is of another authority, or out of dat
 
 
 async def unreachable(key: str, address: str, security: Security, error: grpc.RpcError) -> UserError:
-    """Error for a user: this process never reached another, and why."""
+    """Return the error of a process that never reached another, with the reason."""
     said = await asyncio.to_thread(examine, address, security)
     return ConfigError(key, address, f"{said} ({reason(error)})")
 
 
 async def distrusted(address: str, security: Security) -> bool:
-    """Test for a listener with which no call will succeed."""
+    """Return whether the two ends refuse each other, so that no call will succeed."""
     return (await asyncio.to_thread(examine, address, security)).startswith(UNFIT)
 
 
@@ -50,7 +50,7 @@ def _shaken(link: socket.socket, host: str, security: Security) -> str:
     tls.set_alpn_protocols(["h2"])
     try:
         with tls.wrap_socket(link, server_hostname=host) as secured:
-            if not secured.recv(1):  # with TLS 1.3 the other end judges our certificate after our handshake; gRPC says no word
+            if not secured.recv(1):  # with TLS 1.3 the other end checks our certificate after our handshake; gRPC reports nothing
                 return UNFIT + REFUSED
     except ssl.SSLCertVerificationError as error:
         return UNFIT + f"that of the other end is refused ({error.verify_message})"

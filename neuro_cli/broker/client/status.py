@@ -47,7 +47,7 @@ def _show(console: Console, info: nameserver_pb2.BrokerInfo, letter: messages.De
 
 
 async def _asked(nameserver: str, security: Security, dead: int) -> list[tuple[nameserver_pb2.BrokerInfo, Answer | str]]:
-    """Ask each broker. Returns its answer, or the reason why there is none."""
+    """Ask each broker. Returns its answer, or why none came."""
     channel = open_channel(nameserver, security)
     try:
         known = await brokers(NameserverStub(channel), nameserver, security)

@@ -18,7 +18,7 @@ Frame = tuple[dict[str, Any], bytes]
 
 
 class FrameError(ValueError):
-    """Bytes that are no message: longer than allowed, or with a head that is no JSON object."""
+    """Bytes that are not a message: too long, or with a head that is no JSON object."""
 
 
 def framed(head: dict[str, Any], payload: bytes) -> bytes:
@@ -28,7 +28,7 @@ def framed(head: dict[str, Any], payload: bytes) -> bytes:
 
 
 def read_frame(file: BinaryIO) -> Frame | None:
-    """Wait for the next message, the owner's; None at the end of the stream."""
+    """Wait for the owner's next message; None at the end of the stream."""
     lengths = file.read(LENGTHS.size)
     if len(lengths) < LENGTHS.size:
         return None

@@ -53,7 +53,7 @@ class LedgerFile:
         self._next += 1
 
     def marker(self) -> Callable[[], None]:
-        """Return a function, for one call on any thread: it flushes the file, then writes its number of iterations to the header."""
+        """Return a function, for one call on any thread: it flushes the file, then writes the iterations to its header."""
         handle, header = os.dup(self._file), self._header()
 
         def mark() -> None:

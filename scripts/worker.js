@@ -1,23 +1,80 @@
-// A worker in another language: nothing but the .proto files ties it to the rest.
+// A worker in another language, for the tests and as an example: the .proto files are all that it shares with Python.
 //   npm install --prefix scripts && node scripts/worker.js 127.0.0.1:7700 [FOLDER of certificates | insecure]
 // Without a folder it takes the user's own certificates, which the first process of a cluster has made.
-// It does the tasks of kinds.js, each in a thread. SIGTERM: it finishes what it holds, then ends.
+// It does the kinds of task below, each task in a thread. SIGTERM: it finishes the tasks that it has, then ends.
 "use strict";
+const fs = require("fs");
 const os = require("os");
 const path = require("path");
-const { Worker } = require("worker_threads");
-const { Nameserver, Work, brokers, credentials, sleep } = require("./cluster.js");
-const { KINDS } = require("./kinds.js");
+const { createHash } = require("crypto");
+const { Worker, isMainThread, parentPort, workerData } = require("worker_threads");
+
+// Kinds of task: functions from a JSON object to a JSON object.
+
+async function noop({ seconds = 0, echo = null }) {
+  const began = Date.now() / 1000;
+  if (seconds) await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+  return { began, echo };
+}
+
+// Throws darts at the unit square, to the bit as class Darts of docs/examples/monte_carlo.py.
+function Darts({ seed, count }) {
+  let inside = 0;
+  for (let number = 0; number < Math.floor(count / 4); number += 1) {
+    const block = createHash("sha256").update(`${seed} ${number}`).digest();
+    for (let place = 0; place < 32; place += 8) {
+      const x = block.readUInt32LE(place) >>> 6;
+      const y = block.readUInt32LE(place + 4) >>> 6;
+      inside += x * x + y * y < 2 ** 52 ? 1 : 0;
+    }
+  }
+  return { inside };
+}
+
+const KINDS = { noop, Darts };
+
+// The cluster: its contract, certificates, the list of brokers.
+
+const [nameserverAddress, certificates] = process.argv.slice(2);
+const { grpc, Nameserver, Work } = isMainThread ? contract() : {}; // a task's thread starts without gRPC
+
+function contract() {
+  const grpc = require("@grpc/grpc-js");
+  const folder = path.join(__dirname, "..", "neuro_cli", "broker", "proto");
+  const files = ["nameserver.proto", "broker.proto"].map((name) => path.join(folder, name));
+  const form = { keepCase: true, defaults: true, enums: String, longs: Number };
+  return { grpc, ...grpc.loadPackageDefinition(require("@grpc/proto-loader").loadSync(files, form)).neuro.v1 };
+}
+
+function sleep(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+}
+
+// `certificates`: a folder, "insecure", or nothing for the user's own, which the first process of a cluster has made.
+function credentials(certificates) {
+  if (certificates === "insecure") return grpc.credentials.createInsecure();
+  const own = path.join(process.env.XDG_CONFIG_HOME || path.join(os.homedir(), ".config"), "neuro", "cluster");
+  const read = (file) => fs.readFileSync(path.join(certificates || own, file));
+  return grpc.credentials.createSsl(read("ca.crt"), read("node.key"), read("node.crt"));
+}
+
+// All living brokers; none when the nameserver does not answer.
+function brokers(nameserver) {
+  return new Promise((resolve) => {
+    nameserver.Brokers({}, { deadline: Date.now() + 5000 }, (error, reply) => resolve(error ? [] : reply.brokers));
+  });
+}
+
+// The worker.
 
 const CAPACITY = 8; // tasks it holds at a time
 const RETRY_MS = 500;
-const HEAD_BYTES = 16384; // of a message, around a payload
-const [nameserverAddress, certificates] = process.argv.slice(2);
+const HEAD_BYTES = 16384; // room in a message beside a payload
 const name = `node ${os.hostname()}:${process.pid}`;
 let draining = false;
 let goOn = () => {};
 
-// Do one task. No result comes of one whose thread is marked `dropped`: nobody wants it any more.
+// Do one task. A thread that is marked `dropped` gives no result: nobody wants it any more.
 function done(task, mostBytes, threads, key) {
   const named = { run: task.run, id: task.id, worker: name, delivery: task.delivery };
   if (!Object.hasOwn(KINDS, task.kind)) {
@@ -25,7 +82,7 @@ function done(task, mostBytes, threads, key) {
   }
   const began = Date.now();
   return new Promise((resolve) => {
-    const thread = new Worker(path.join(__dirname, "kinds.js"), { workerData: { kind: task.kind, payload: task.payload.toString() } });
+    const thread = new Worker(__filename, { workerData: { kind: task.kind, payload: task.payload.toString() } });
     threads.set(key, thread);
     let timer = null;
     const ended = (result) => {
@@ -110,5 +167,17 @@ async function main() {
   process.exit(0);
 }
 
-process.on("SIGTERM", () => { draining = true; goOn(); });
-main();
+// A task's thread: the same file, with the task as its data.
+function runTask() {
+  Promise.resolve()
+    .then(() => KINDS[workerData.kind](JSON.parse(workerData.payload || "{}")))
+    .then((answer) => parentPort.postMessage({ answer: JSON.stringify(answer) }))
+    .catch((error) => parentPort.postMessage({ error: String(error && error.stack) }));
+}
+
+if (isMainThread) {
+  process.on("SIGTERM", () => { draining = true; goOn(); });
+  main();
+} else {
+  runTask();
+}

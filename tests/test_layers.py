@@ -54,6 +54,13 @@ ALLOWED = {
         "neuro_cli.evolve.local_peers",
         "neuro_cli.library.named",
     },
+    "cryptography": {
+        "neuro_cli.core.tls",
+        "neuro_cli.evolve.network.names",
+        "neuro_cli.evolve.network.tls",
+        "neuro_cli.broker.certificates",
+        "neuro_cli.broker.credentials",
+    },
     "grpc": below("broker"),
     "grpc_health": below("broker"),
     "grpc_reflection": below("broker"),

@@ -11,7 +11,7 @@ import neuro_cli as neuro
 
 @dataclass
 class Darts(neuro.BaseTask):
-    """Throws ``count`` darts at the unit square; scripts/kinds.js does the same, to the bit, in JavaScript."""
+    """Throws ``count`` darts at the unit square; scripts/worker.js does the same, to the bit, in JavaScript."""
 
     seed: int
     count: int

@@ -5,5 +5,5 @@
 
 import os
 
-# what gRPC's core says to the terminal about connections that end is no news to a user; errors stay
+# gRPC's core reports ended connections on the terminal, which no user needs; errors stay
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")

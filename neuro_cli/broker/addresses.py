@@ -5,12 +5,12 @@ import re
 
 from neuro_cli.core.errors import ConfigError
 
-LONGEST = 256  # characters of an address
+LONGEST = 256  # most characters of an address
 _NAME = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 
 
 def split(address: str) -> tuple[str, int]:
-    """(host, port): a name, an IPv4 address, or an IPv6 address in brackets. Raises ValueError."""
+    """Return (host, port); the host is a name, an IPv4 address, or an IPv6 address in brackets. Raises ValueError."""
     host, colon, port = address.rpartition(":")
     if len(address) > LONGEST or not colon or not re.fullmatch("[0-9]{1,5}", port) or int(port) > 65535:
         raise ValueError(address)
@@ -23,7 +23,10 @@ def split(address: str) -> tuple[str, int]:
 
 
 def wrong(address: str, only_here: bool) -> str:
-    """Reason against a connection to ``address``, which another process named; empty for a good one. ``only_here``: loopback."""
+    """Return the reason against a connection to ``address``, which another process named; "" without one.
+
+    ``only_here``: only loopback is allowed.
+    """
     try:
         _, port = split(address)
     except ValueError:
@@ -36,7 +39,7 @@ def wrong(address: str, only_here: bool) -> str:
 
 
 def check_address(key: str, value: object, *, zero: bool = False) -> str:
-    """``value`` if it is host:port; port 0 only where ``zero``. Raises ConfigError."""
+    """Return ``value`` if it is host:port; port 0 is allowed only with ``zero``. Raises ConfigError."""
     try:
         _, port = split(str(value))
     except ValueError:
@@ -47,7 +50,7 @@ def check_address(key: str, value: object, *, zero: bool = False) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Check that only this machine reaches ``address``; another name than localhost does not count, whatever it resolves to."""
+    """Return whether only this machine reaches ``address``; names other than localhost do not count."""
     host, _ = split(address)
     if host == "localhost":
         return True
@@ -58,5 +61,5 @@ def is_loopback(address: str) -> bool:
 
 
 def joined(host: str, port: int) -> str:
-    """``host:port``, an IPv6 host in brackets."""
+    """Return ``host:port``, with an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,4 +1,4 @@
-"""The folder of certificates of a cluster's processes, what they read of it, and whether others could have read or changed it."""
+"""Folder of certificates of a cluster's processes: they read it, once nobody else can have read or changed it."""
 
 import datetime
 import os
@@ -26,7 +26,7 @@ class Credentials:
 
 
 def user_folder() -> Path:
-    """Folder of this user's keys and tokens."""
+    """Return the folder of this user's keys and tokens. Raises UserError."""
     try:
         return Path(os.environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser() / "neuro"
     except RuntimeError as error:
@@ -34,12 +34,12 @@ def user_folder() -> Path:
 
 
 def default_folder() -> Path:
-    """Certificates of this user's clusters on this machine."""
+    """Return the folder of certificates of this user's clusters on this machine."""
     return user_folder() / "cluster"
 
 
 def read_credentials(folder: Path) -> Credentials:
-    """Raises ConfigError for a folder without them, one that others can read or change, and certificates that do not hold."""
+    """Read a folder of certificates. Raises ConfigError where they are missing or invalid, or others can read or change them."""
     try:
         _check_private(folder)
         ours = Credentials(*((folder / name).read_bytes() for name in (AUTHORITY, CERTIFICATE, KEY)))
@@ -52,17 +52,17 @@ def read_credentials(folder: Path) -> Credentials:
 
 def _check_private(folder: Path) -> None:
     for path, forbidden in ((folder, 0o022), (folder / AUTHORITY, 0o022), (folder / CERTIFICATE, 0o022), (folder / KEY, 0o077)):
-        found = path.stat()
-        if found.st_uid not in (os.geteuid(), 0):
-            raise ConfigError(SETTING, folder, f"{path.name} belongs to another user (uid {found.st_uid})")
-        if found.st_mode & forbidden:
+        status = path.stat()
+        if status.st_uid not in (os.geteuid(), 0):
+            raise ConfigError(SETTING, folder, f"{path.name} belongs to another user (uid {status.st_uid})")
+        if status.st_mode & forbidden:
             can, mode = ("read", 600) if path.name == KEY else ("change", 700 if path is folder else 644)
-            how = f"mode {stat.S_IMODE(found.st_mode):o}"
+            how = f"mode {stat.S_IMODE(status.st_mode):o}"
             raise ConfigError(SETTING, folder, f"others can {can} {path.name} ({how}): chmod {mode} {path}")
 
 
 def _check_certificate(folder: Path, ours: Credentials) -> None:
-    """Say what the other end would not: that a certificate is out of date, or that the three files do not belong together."""
+    """Raise ConfigError for a certificate out of date, or files that do not belong together: no other end would say that."""
     try:
         node, authority = (x509.load_pem_x509_certificate(text) for text in (ours.certificate, ours.authority))
         key = serialization.load_pem_private_key(ours.key, None)
@@ -71,7 +71,7 @@ def _check_certificate(folder: Path, ours: Credentials) -> None:
     now = datetime.datetime.now(datetime.UTC)
     for name, one in ((CERTIFICATE, node), (AUTHORITY, authority)):
         if now > one.not_valid_after_utc:
-            raise ConfigError(SETTING, folder, f"{name} has expired on {one.not_valid_after_utc:%Y-%m-%d}; {_anew(folder)}")
+            raise ConfigError(SETTING, folder, f"{name} has expired on {one.not_valid_after_utc:%Y-%m-%d}; {_renewal(folder)}")
         if now < one.not_valid_before_utc:
             raise ConfigError(
                 SETTING, folder, f"{name} is valid from {one.not_valid_before_utc:%Y-%m-%d %H:%M} UTC: is the clock right?"
@@ -84,7 +84,7 @@ def _check_certificate(folder: Path, ours: Credentials) -> None:
         raise ConfigError(SETTING, folder, f"{CERTIFICATE} is not by the authority of {AUTHORITY}") from error
 
 
-def _anew(folder: Path) -> str:
+def _renewal(folder: Path) -> str:
     if folder == default_folder():
-        return "remove that folder: it is made anew"
+        return "remove that folder: it is made again"
     return "neuro search certs FOLDER makes new ones in another folder, or in this one without those files"

@@ -1,4 +1,4 @@
-"""Cluster on this machine: role processes as children of this one, started again when they end, ended with it."""
+"""Cluster on this machine: its processes are children of this one, which starts them again when they end, and end with it."""
 
 import json
 import logging
@@ -29,10 +29,10 @@ class ClusterProcess:
 
 
 class Cluster:
-    """Role processes by their names. ``folder`` keeps what they keep; None: a temporary one that goes with the cluster.
+    """Processes of a cluster, by their names. ``folder`` has their files; None: a temporary one that ends with the cluster.
 
-    They talk by certificates made for this cluster, in a folder that its owner alone can read (``certificates``), or as
-    ``security`` says, settings of that section.
+    They have certificates of their own, in a folder that its owner alone can read (``certificates``), or ``security``: settings
+    of that section.
     """
 
     def __init__(self, folder: Path | None = None, security: dict[str, Any] | None = None) -> None:
@@ -62,7 +62,7 @@ class Cluster:
         self._start(name, "worker", {"name": name, **settings})
 
     def revive(self) -> list[str]:
-        """Start processes that have ended again. Returns their names."""
+        """Restart processes that have ended. Returns their names."""
         ended = [name for name, member in self.members.items() if member.process.poll() is not None]
         for name in ended:
             member = self.members[name]
@@ -77,7 +77,7 @@ class Cluster:
         return code
 
     def close(self) -> None:
-        """End all of them."""
+        """End all processes."""
         processes = [member.process for member in self.members.values()]
         for process in processes:
             if process.poll() is None:

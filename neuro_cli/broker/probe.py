@@ -1,4 +1,4 @@
-"""Reasons why a process was not reached: no listener, or an end that does not take the other's certificate, and which one."""
+"""Reasons why a process was not reached: no listener, or an end that refuses the other's certificate."""
 
 import asyncio
 import re
@@ -12,28 +12,22 @@ from neuro_cli.broker.credentials import AUTHORITY, CERTIFICATE, KEY
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import reason
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.tls import ALERTS, alert_of, context
 
 PROBE_SECONDS = 3.0
 NOBODY = "nobody answers there"
 UNFIT = "the certificates of the two ends do not fit: "
 REFUSED = "the other end refuses ours: it is of another authority, or out of date by the other end's clock"
-ALERTS = {  # of the other end, by the names that OpenSSL gives them
-    "CERTIFICATE_EXPIRED": "the other end says that ours has expired (its clock may differ)",
-    "UNKNOWN_CA": "the other end does not know the authority of ours",
-    "CERTIFICATE_REQUIRED": "the other end asks for one",
-    "BAD_CERTIFICATE": "the other end refuses ours",
-    "DECRYPT_ERROR": "the other end knows an authority of that name with another key",
-}
 
 
 async def unreachable(key: str, address: str, security: Security, error: grpc.RpcError) -> UserError:
-    """Error for a user: this process never reached another, and why."""
+    """Return the error of a process that never reached another, with the reason."""
     said = await asyncio.to_thread(examine, address, security)
     return ConfigError(key, address, f"{said} ({reason(error)})")
 
 
 async def distrusted(address: str, security: Security) -> bool:
-    """Test for a listener with which no call will succeed."""
+    """Return whether the two ends refuse each other, so that no call will succeed."""
     return (await asyncio.to_thread(examine, address, security)).startswith(UNFIT)
 
 
@@ -50,21 +44,20 @@ def examine(address: str, security: Security) -> str:
 
 def _shaken(link: socket.socket, host: str, security: Security) -> str:
     assert security.certificates is not None
-    context = ssl.create_default_context(cafile=str(security.certificates / AUTHORITY))
-    context.load_cert_chain(security.certificates / CERTIFICATE, security.certificates / KEY)
-    context.set_alpn_protocols(["h2"])
+    folder = security.certificates
+    authority = (folder / AUTHORITY).read_text()
+    tls = context(ssl.PROTOCOL_TLS_CLIENT, authority, folder / CERTIFICATE, folder / KEY, by_host=True)
+    tls.set_alpn_protocols(["h2"])
     try:
-        with context.wrap_socket(link, server_hostname=host) as secured:
-            if not secured.recv(1):  # with TLS 1.3 the other end judges our certificate after our handshake; gRPC says no word
+        with tls.wrap_socket(link, server_hostname=host) as secured:
+            if not secured.recv(1):  # with TLS 1.3 the other end checks our certificate after our handshake; gRPC reports nothing
                 return UNFIT + REFUSED
     except ssl.SSLCertVerificationError as error:
         return UNFIT + f"that of the other end is refused ({error.verify_message})"
     except ssl.SSLError as error:
-        name = str(error.reason or "")
-        known = next((text for part, text in ALERTS.items() if name.endswith(part)), "")
-        if known:
-            return UNFIT + known
-        if name in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"):
+        if alert := alert_of(error):
+            return UNFIT + ALERTS[alert]
+        if error.reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_EOF_WHILE_READING", "RECORD_LAYER_FAILURE"):
             return UNFIT + "the other end speaks plaintext or no TLS"
         return UNFIT + re.sub(r"\s+", " ", str(error))
     except TimeoutError:

@@ -2,8 +2,7 @@
 
     python -m neuro_cli.broker '{"role": "broker", "broker": {...}, ...}'
 
-The second way takes the same config as JSON. It costs a fraction of the first one's start and is how a cluster on one
-machine is made.
+The second form takes the same config as JSON. It starts in a fraction of the time, and a cluster on one machine uses it.
 """
 
 import asyncio
@@ -19,7 +18,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def serve(config: dict[str, Any]) -> int:
-    """Be the process that ``config["role"]`` names. Returns the exit code; raises UserError."""
+    """Run the process of ``config["role"]``. Returns the exit code. Raises UserError."""
     role = one_of("role", config.get("role"), tuple(ROLES))
     need_packages()
     try:
@@ -87,7 +86,7 @@ async def _worker(config: dict[str, Any]) -> int:
 
 
 async def _unless_signalled(work: Awaitable[None]) -> bool:
-    """Run ``work`` until it ends or a signal comes. Returns True at its end, raises what it raises."""
+    """Run ``work`` until it ends or a signal comes. Returns True at its end, and raises its error."""
     task = asyncio.ensure_future(work)
     signalled = asyncio.create_task(_signalled())
     await asyncio.wait((task, signalled), return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""Settings of a cluster's processes, as ``conf/broker_cluster.yaml`` names them, checked."""
+"""Settings of a cluster's processes, checked; ``conf/broker_cluster.yaml`` names them."""
 
 import logging
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Security:
-    """Trust of a process: holders of certificates from the folder ``certificates``; None: all users of this machine.
+    """Parties that a process trusts: holders of certificates of the folder ``certificates``; None: all users of this machine.
 
     ``local``: those certificates are for processes on this machine.
     """
@@ -41,7 +41,7 @@ class NameserverSettings:
 
 @dataclass(frozen=True)
 class BrokerSettings:
-    """Of a broker; times in seconds. The comments in ``conf/broker_cluster.yaml`` say what each is."""
+    """Settings of a broker; times in seconds. The comments in ``conf/broker_cluster.yaml`` say what each is."""
 
     address: str
     nameserver: str
@@ -59,7 +59,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True)
 class WorkerSettings:
-    """Of a worker. ``kinds`` is what it does, each with the place of its function; ``memory`` in MiB."""
+    """Settings of a worker. ``kinds``: its types of task, each with the place of its function; ``memory`` in MiB."""
 
     nameserver: str
     name: str = ""
@@ -72,7 +72,7 @@ class WorkerSettings:
 
 
 def security_of(config: dict[str, Any]) -> Security:
-    """Settle the certificates: without a folder those of the user, made at the first time. Raises UserError."""
+    """Settle the certificates: without a folder those of the user, which are made the first time. Raises UserError."""
     unsettled = check_security(config)
     if unsettled is not None:
         return unsettled
@@ -83,7 +83,7 @@ def security_of(config: dict[str, Any]) -> Security:
 
 
 def check_security(config: dict[str, Any]) -> Security | None:
-    """Return what `security_of` gives, or None where that is the user's own certificates. Raises UserError."""
+    """Return the result of `security_of`, or None where that has the user's own certificates. Raises UserError."""
     node = _section(config, "security")
     folder, insecure = node["certificates"], boolean("security.insecure", node["insecure"])
     size = integer("security.message_bytes", node["message_bytes"], SMALLEST_MESSAGE, LARGEST_MESSAGE)
@@ -102,14 +102,14 @@ def check_security(config: dict[str, Any]) -> Security | None:
 
 
 def nameserver_settings(config: dict[str, Any]) -> NameserverSettings:
-    """Raises UserError."""
+    """Check the settings of a nameserver. Raises UserError."""
     node = _section(config, "nameserver")
     timeout = number("nameserver.timeout", node["timeout"], above=0.0)
     return NameserverSettings(check_address("nameserver.address", node["address"], zero=True), Path(str(node["folder"])), timeout)
 
 
 def broker_settings(config: dict[str, Any]) -> BrokerSettings:
-    """Raises UserError."""
+    """Check the settings of a broker. Raises UserError."""
     node = _section(config, "broker")
     return BrokerSettings(
         address=check_address("broker.address", node["address"], zero=True),
@@ -128,7 +128,7 @@ def broker_settings(config: dict[str, Any]) -> BrokerSettings:
 
 
 def worker_settings(config: dict[str, Any]) -> WorkerSettings:
-    """Raises UserError."""
+    """Check the settings of a worker. Raises UserError."""
     node = _section(config, "worker")
     memory, kinds = node["memory"], _kinds(node["kinds"], node["more_kinds"])
     return WorkerSettings(

@@ -1,7 +1,7 @@
-"""Task of one's own: data and a function of it, after figure 7 of Hajewski and Oliveira.
+"""Task of a user: data and a function of them, after figure 7 of Hajewski and Oliveira.
 
-The paper's worker takes an object that has ``run()``. Here an object is never sent: a task goes as the bytes that it makes of
-itself, and a worker makes it again with the class that its owner has named for that kind. No message chooses a class.
+The paper's worker takes an object that has ``run()``. Here no object is sent: a task is converted to bytes, and a worker rebuilds
+it with the class that the worker's owner has named for that kind. No message chooses a class.
 """
 
 import json
@@ -15,8 +15,8 @@ from neuro_cli.core.errors import UserError
 class BaseTask(ABC):
     """Unit of work for the workers of a task cluster: derive from it, as a dataclass, and write :meth:`run`.
 
-    ``kind`` is the name by which workers know the class, by default the class's own. The four conversions are of JSON: fields
-    and results of numbers, texts, lists and mappings. Override them for another format (protobuf, an image, an array's bytes):
+    ``kind``: name under which workers know the class, by default the class's own. The four conversions are JSON: fields and
+    results are numbers, texts, lists and mappings. Override them for another format (protobuf, an image, an array's bytes):
     brokers pass bytes on as they are.
     """
 
@@ -29,17 +29,17 @@ class BaseTask(ABC):
 
     @abstractmethod
     def run(self) -> Any:
-        """Do the work, in a process of the worker's. What it raises becomes the task's error, with its traceback."""
+        """Do the work, in a process of the worker. An exception becomes the task's error, with its traceback."""
 
     def to_bytes(self) -> bytes:
-        """Pack the fields for the way to the worker. Raises UserError for those that JSON has no form for."""
+        """Pack the fields for the worker. Raises UserError for those that JSON cannot hold."""
         if not is_dataclass(self):
             raise UserError(f"task {self.kind}: it must be a dataclass, or have to_bytes and from_bytes of its own")
         return _packed(self.kind, "its fields", asdict(self))
 
     @classmethod
     def from_bytes(cls, payload: bytes) -> Self:
-        """Make the task again from ``payload``. Raises UserError for bytes of no such task."""
+        """Rebuild the task from ``payload``. Raises UserError for bytes that do not fit."""
         try:
             fields = json.loads(payload)
             if isinstance(fields, dict):
@@ -50,7 +50,7 @@ class BaseTask(ABC):
 
     @classmethod
     def result_to_bytes(cls, result: Any) -> bytes:
-        """Pack what :meth:`run` returned, for the way back. Raises UserError for what JSON has no form for."""
+        """Pack the result of :meth:`run`. Raises UserError for one that JSON cannot hold."""
         return _packed(cls.kind, "its result", result)
 
     @classmethod

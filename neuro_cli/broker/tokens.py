@@ -1,4 +1,4 @@
-"""Proofs of who may do what in a cluster: a token for each delivery of a task, and one for each run."""
+"""Tokens, the proofs of rights in a cluster: one for each delivery of a task, and one for each run."""
 
 import hashlib
 import hmac
@@ -11,25 +11,25 @@ from neuro_cli.broker.credentials import user_folder
 from neuro_cli.core.errors import UserError
 
 NONCE, MAC = 8, 16  # bytes of a delivery's token
-RUN_TOKEN = 32  # bytes
+RUN_TOKEN = 32  # bounds of its bytes
 
 
 class Deliveries:
-    """Makes and knows the tokens of a broker's deliveries; ``secret`` is kept for the broker's life.
+    """Tokens of a broker's deliveries; ``secret`` stays the same for the broker's life.
 
-    A worker whose broker was started again, or that was thought to be lost, may still offer its result: its token holds.
+    A worker whose broker was restarted, or that counted as lost, may still offer its result: its token remains valid.
     """
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def token(self, run: str, task_id: str) -> bytes:
-        """Make a proof that this task was handed out, another one at each time."""
+        """Return a new proof that this task was handed out."""
         nonce = secrets.token_bytes(NONCE)
         return nonce + self._mac(nonce, run, task_id)
 
     def holds(self, token: bytes, run: str, task_id: str) -> bool:
-        """Check that ``token`` is of a delivery of this task."""
+        """Return whether ``token`` belongs to a delivery of this task."""
         return len(token) == NONCE + MAC and hmac.compare_digest(token[NONCE:], self._mac(token[:NONCE], run, task_id))
 
     def _mac(self, nonce: bytes, run: str, task_id: str) -> bytes:
@@ -39,7 +39,7 @@ class Deliveries:
 
 
 def run_token(run: str) -> bytes:
-    """Token of a run with a name: random, and kept for this user, who may come back to the run. Raises UserError."""
+    """Return the token of a named run, random and stored for this user, who may return to the run. Raises UserError."""
     folder = user_folder() / "runs"
     path = folder / hashlib.sha256(run.encode()).hexdigest()[:32]
     try:
@@ -61,6 +61,6 @@ def run_token(run: str) -> bytes:
 
 
 def _link(draft: Path, path: Path) -> None:
-    """Give a whole file its name, unless one has it."""
+    """Give a complete file its name, unless another file has it."""
     with suppress(FileExistsError):
         os.link(draft, path)

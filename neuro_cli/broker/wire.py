@@ -1,4 +1,4 @@
-"""gRPC channels and servers as all processes of a cluster use them: limits, signs of life, mutual TLS, health, reflection."""
+"""gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -14,13 +14,13 @@ from neuro_cli.broker.credentials import Credentials, read_credentials
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
 
-PING_SECONDS, PING_TIMEOUT = 10, 10  # a host that vanished is noticed after both
-MOST_CALLS = 128  # of one connection at a time, each with a message of security.message_bytes half read at most; others wait
-BATCH_BYTES = 2**20  # payloads of one message, if there is more than one
+PING_SECONDS, PING_TIMEOUT = 10, 10  # a vanished host is noticed after the sum of both
+MOST_CALLS = 128  # calls of a connection at a time, each with at most one message half read; others wait
+BATCH_BYTES = 2**20  # bytes of payloads in a message with more than one
 
 
 def options(security: Security) -> list[tuple[str, int]]:
-    """Options for both ends of a connection."""
+    """Return the options for both ends of a connection."""
     return [
         ("grpc.max_receive_message_length", security.message_bytes),
         ("grpc.max_send_message_length", security.message_bytes),
@@ -38,12 +38,12 @@ def options(security: Security) -> list[tuple[str, int]]:
 
 
 def payload_limit(security: Security) -> int:
-    """Bytes of a task's or result's payload that fit into a message with what stands around it."""
+    """Return the bytes of a payload that fit into a message with its other fields."""
     return security.message_bytes - 16384
 
 
 def open_channel(address: str, security: Security) -> grpc.aio.Channel:
-    """Open a channel of the running event loop. Raises ConfigError for one to another machine without certificates for it."""
+    """Open a channel of the running event loop. Raises ConfigError for another machine without certificates for it."""
     _refuse_remote(address, security)
     # gRPC shares connections between channels of the same address; a process that lost one must not wait for another's
     more = [*options(security), ("grpc.use_local_subchannel_pool", 1)]
@@ -61,7 +61,7 @@ def _refuse_remote(address: str, security: Security) -> None:
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Filter of gRPC's log: a message that is none is its sender's fault and needs no traceback."""
+    """Filter gRPC's log: bytes that are not a message are their sender's fault and need no traceback."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, DecodeError):
         record.exc_info, record.msg, record.args = None, f"a message that is none was refused: {error}", ()
@@ -74,8 +74,8 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_in_one_line)
 class Server:
     """Server of gRPC on the running event loop: its own services, health and reflection.
 
-    ``names``: full names of the services; ``add`` registers them. ``address`` gets the port that was found, where it was 0.
-    Raises ConfigError for an address that cannot be had.
+    ``names``: full names of the services; ``add`` registers them. ``address`` has the actual port where it was 0.
+    Raises ConfigError for an address where it cannot listen.
     """
 
     def __init__(self, key: str, address: str, security: Security, names: Sequence[str], add: Callable[[Any], None]) -> None:
@@ -112,6 +112,6 @@ def _server_credentials(ours: Credentials) -> grpc.ServerCredentials:
 
 
 def reason(error: grpc.RpcError) -> str:
-    """One line about a call that failed."""
+    """Return one line about a failed call."""
     details = " ".join(str(error.details() or "").split())
     return f"{error.code().name}: {details}"[:300]

@@ -7,9 +7,16 @@ from neuro_cli.core.errors import ConfigError, nearest
 # option: advice, the end of "GROUP=NAME: was removed; "
 OPTIONS = {
     "hydra/launcher=broker": "hydra/launcher=joblib, ray or slurm runs the jobs of a sweep elsewhere",
+    "election=succession": "election=takeover works down to one survivor too; neuro evolve export still reads such a run",
+    "pool=local": "pool=embedded trains candidates on this machine",
 }
 # class of a saved config: the option that named it
-CLASSES: dict[str, str] = {}
+CLASSES = {
+    "neuro_cli.election.succession.Succession": "election=succession",
+    "neuro_cli.election.takeover.Takeover": "election=succession",
+    "neuro_cli.broker.local_pool.LocalPool": "pool=local",
+    "neuro_cli.pool.local.LocalPool": "pool=local",
+}
 
 
 def no_option(group: str, name: str, known: Iterable[str], more: str = "") -> ConfigError:

@@ -14,7 +14,7 @@ class Host(Protocol):
     """Peer that an election works for."""
 
     def now(self) -> float:
-        """Seconds of a monotonic clock."""
+        """Return the seconds of a monotonic clock."""
 
     def send(self, peer: str, message: dict[str, Any]) -> None:
         """Send a message of plain data; it may be lost."""
@@ -23,10 +23,10 @@ class Host(Protocol):
         """Take the next committed content."""
 
     def position(self) -> tuple[int, bytes]:
-        """Number of iterations of this peer, and the hash of all of them."""
+        """Return the number of iterations of this peer, and the hash of all of them."""
 
     def has(self, position: int, head: bytes) -> bool:
-        """Whether this peer has the first ``position`` iterations and, as far as it can tell, their hash is ``head``."""
+        """Return whether this peer has the first ``position`` iterations and, as far as it can tell, their hash is ``head``."""
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
         """Fetch the committed history up to ``position``, with hash ``head``, since this peer has less or another."""
@@ -38,6 +38,22 @@ class Host(Protocol):
         """Connect with exactly ``peers``; called after every change of the members."""
 
 
+class PortHost(Host, Protocol):
+    """Peer with a leader port."""
+
+    def open_port(self, port: int) -> str:
+        """Listen at ``port`` of this machine too. Returns why that is not possible, "" when it is done."""
+
+    def close_port(self) -> None:
+        """Close the port, if it is open."""
+
+    def stop_fetching(self) -> None:
+        """End the fetch that :meth:`fall_back` began: nothing that it asked for is taken any more."""
+
+    def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
+        """Try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes name and word of each leader there."""
+
+
 class Election(ABC):
     """Base of the elections. ``draw``: generator of the times between elections."""
 
@@ -47,9 +63,9 @@ class Election(ABC):
         self.draw = random.Random()
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
-        """Take part as ``me``, beside ``members`` (all of them, ``me`` included); ``term``: of the leader that admits us.
+        """Take part as ``me``, along with ``members`` (all of them, ``me`` included); ``term``: that of the leader who admits us.
 
-        ``newcomer``: we are being admitted, so we are no candidate before we have heard from a leader.
+        ``newcomer``: this peer is being admitted, so it is no candidate before it has heard from a leader.
         """
         self.host, self.me = host, me
 
@@ -71,10 +87,10 @@ class Election(ABC):
     @property
     @abstractmethod
     def can_commit(self) -> bool:
-        """Whether this peer is the leader and sees as many others as a commit needs."""
+        """Return whether this peer is the leader and sees as many others as a commit needs."""
 
     def can_remove(self, peer: str) -> bool:
-        """Whether this peer is the leader and sees as many others as the removal of ``peer`` needs."""
+        """Return whether this peer is the leader and sees as many others as the removal of ``peer`` needs."""
         return self.can_commit
 
     @property
@@ -84,18 +100,18 @@ class Election(ABC):
 
     @abstractmethod
     def propose(self, content: bytes) -> None:
-        """Leader: have ``content`` committed. It may be lost, or committed twice; the ledger knows."""
+        """Have ``content`` committed, as the leader. It may be lost, or committed twice; the ledger knows."""
 
     @abstractmethod
     def add(self, peer: str, done: Callable[[bool], None]) -> None:
-        """Leader: add ``peer``; ``done(True)`` when that is committed."""
+        """Add ``peer``, as the leader; ``done(True)`` is called when that is committed."""
 
     @abstractmethod
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
-        """Leader: remove ``peer``."""
+        """Remove ``peer``, as the leader."""
 
     def word(self) -> dict[str, Any] | None:
-        """Message by which a leader answers who asks at its leader port; None: this peer does not lead, or has no such port."""
+        """Return the leader's answer at its leader port; None where this peer does not lead or has no such port."""
         return None
 
     def finished(self) -> None:  # noqa: B027 (most elections have clocks of their own)
@@ -103,11 +119,11 @@ class Election(ABC):
 
     @abstractmethod
     def resign(self) -> None:
-        """Leader: hand over to another member, as far as that is possible."""
+        """Hand over to another member, as the leader and as far as that is possible."""
 
     @abstractmethod
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """Take a message from :meth:`Host.send` of another peer. Raises ValueError for one that no peer of this version sends."""
+        """Take a message of another peer's :meth:`Host.send`. Raises ValueError for one that no peer of this version sends."""
 
     @abstractmethod
     def connected(self, peer: str, there: bool) -> None:

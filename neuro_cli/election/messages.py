@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-END = 2**62  # of terms, indices and positions
+END = 2**62  # bound of terms, indices and positions
 TERMS_AHEAD = 2**20  # a term that far beyond ours does not belong to this cluster: terms grow by one per election
 MOST_MEMBERS, LONGEST_NAME, LONGEST_HEAD, LONGEST_CONTENT = 4096, 300, 64, 32 * 2**20
 
@@ -25,12 +25,12 @@ def checked(message: dict[str, Any], kinds: dict[str, dict[str, Check]], term: i
     if fields is None or message.keys() != {"type", *fields}:
         raise InvalidMessageError(f"election message {str(kind)[:40]!r}: unknown type, or other fields than that has")
     try:
-        found = {name: check(message[name]) for name, check in fields.items()}
+        values = {name: check(message[name]) for name, check in fields.items()}
     except InvalidMessageError as error:
         raise InvalidMessageError(f"election message {kind!r}: {error}") from error
-    if found.get("term", 0) > term + TERMS_AHEAD:
-        raise InvalidMessageError(f"election message {kind!r}: term={found['term']} is far beyond ours, {term}")
-    return {"type": kind, **found}
+    if values.get("term", 0) > term + TERMS_AHEAD:
+        raise InvalidMessageError(f"election message {kind!r}: term={values['term']} is far beyond ours, {term}")
+    return {"type": kind, **values}
 
 
 def number(value: Any) -> int:
@@ -66,10 +66,10 @@ def name(value: Any) -> str:
 
 
 def members(value: Any) -> tuple[str, ...]:
-    """Names of peers, sorted, none twice."""
+    """Check names of peers, which are sorted and all different."""
     if not isinstance(value, list) or not 0 < len(value) <= MOST_MEMBERS:
         raise InvalidMessageError("members are not a list of names")
-    found = [name(item) for item in value]
-    if any(first >= second for first, second in pairwise(found)):
-        raise InvalidMessageError("members are not sorted, or one is there twice")
-    return tuple(found)
+    names = [name(item) for item in value]
+    if any(first >= second for first, second in pairwise(names)):
+        raise InvalidMessageError("members are not sorted, or one is listed twice")
+    return tuple(names)

@@ -6,13 +6,13 @@ import msgpack
 
 
 def packed(value: Any) -> bytes:
-    """Encode ``value`` as bytes. Raises TypeError for other than plain data."""
+    """Encode ``value`` as bytes. Raises TypeError for anything but plain data."""
     content: bytes = msgpack.packb(value, strict_types=True)
     return content
 
 
 def unpacked(content: bytes) -> Any:
-    """Decode bytes of :func:`packed`. Raises ValueError for any others."""
+    """Decode bytes of :func:`packed`. Raises ValueError for other bytes."""
     try:
         return msgpack.unpackb(content, strict_map_key=False, ext_hook=_unknown)
     except ValueError:

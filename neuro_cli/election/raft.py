@@ -1,8 +1,8 @@
 """Raft (Ongaro and Ousterhout 2014): a majority commits, and what it committed no later leader loses.
 
-The algorithm is :mod:`neuro_cli.election.raft_replica`, which knows neither clock nor network; this module feeds it with both.
-It is our own because what we need is not what a library offers: members that come and go without a disk, a snapshot that
-points to a ledger kept elsewhere, our authenticated transport, and a replica that a simulation drives through any schedule.
+The algorithm is :mod:`neuro_cli.election.raft_replica`, which knows neither clock nor network; this module gives it both.
+No library offers what a cluster needs here: members that come and go without a disk, a snapshot that points to a ledger kept
+elsewhere, an authenticated transport of its own, and a replica that a simulation can drive through any schedule.
 """
 
 import logging
@@ -17,7 +17,7 @@ from neuro_cli.election.raft_replica import Replica, Timing
 
 log = logging.getLogger(__name__)
 
-STRANGER, MOST_STRANGERS = 10.0, 64  # seconds for which a peer that is no member is connected with; how many of them
+STRANGER, MOST_STRANGERS = 10.0, 64  # seconds for which a peer that is no member stays connected; number of such peers
 
 
 class Raft(Election):
@@ -38,14 +38,14 @@ class Raft(Election):
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
         super().start(host, me, members, term, newcomer)
-        # a newcomer is a member from the entry on that says so, which its log has not yet
-        known = tuple(sorted(set(members) - {me} if newcomer else members))
-        base = 0 if newcomer else 1  # where a cluster begins there is a ledger that a newcomer has to have: its first snapshot
-        self._replica = Replica(me, known, term, base, self._timing, self.draw, host.has, host.position(), host.now())
+        # a newcomer is a member from its own entry on, which its log does not have yet
+        first = tuple(sorted(set(members) - {me} if newcomer else members))
+        base = 0 if newcomer else 1  # the ledger at the start of a cluster is the first snapshot: a newcomer has to fetch it
+        self._replica = Replica(me, first, term, base, self._timing, self.draw, host.has, host.position(), host.now())
         self._applied = base
         self._there: set[str] = set()
         self._wanted: tuple[str | None, list[str], list[tuple[str, ...]]] | None = None  # leader, strangers, memberships
-        # who asks or leads is to get its answer, also one that our log does not know yet or any more: until when
+        # time until which a peer that asks or leads stays connected, also one that our log does not know yet or any more
         self._strangers: dict[str, float] = {}
         self._changes: deque[tuple[bool, str, Callable[[bool], None]]] = deque()
         # index of the entry that changes the members, when it was proposed, the members before
@@ -55,7 +55,7 @@ class Raft(Election):
 
     @property
     def replica(self) -> Replica:
-        """The state machine behind. Only after :meth:`start`."""
+        """The state machine of Raft; exists after :meth:`start`."""
         assert self._replica is not None, "start comes first"
         return self._replica
 
@@ -69,7 +69,7 @@ class Raft(Election):
 
     @property
     def members(self) -> list[str]:
-        """Those of a change that is not committed yet too, the peer that it removes included: it may be taken back."""
+        """Members, with those of an uncommitted change and the peer that it removes: it may be taken back."""
         return sorted({self.me}.union(*self.replica.memberships))
 
     @property
@@ -78,9 +78,9 @@ class Raft(Election):
         return replica.leads and replica.successor is None and self._suffices(replica.members)
 
     def can_remove(self, peer: str) -> bool:
-        """A change of the members counts from the moment it is in the log, so those who stay are to agree (Ongaro 2014, 4.1).
+        """Return whether the members that stay can agree: a change counts as soon as it is in the log (Ongaro 2014, 4.1).
 
-        The leader of two may so remove the other: a majority of two and one of one have a member in common.
+        So the leader of two may remove the other: a majority of two and one of one have a member in common.
         """
         return self.replica.leads and self._suffices(set(self.replica.members) - {peer})
 
@@ -112,7 +112,7 @@ class Raft(Election):
         self._settle()
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """Raises ValueError for what no peer of this version sends."""
+        """Take a message. Raises ValueError for one that no peer of this version sends."""
         if self._replica is not None:
             self._replica.receive(peer, message, self.host.now())
             if message["type"] in ("ask", "append", "snapshot"):
@@ -143,7 +143,7 @@ class Raft(Election):
             elif after == set(before) and self._change is None:
                 done(True)
             elif (enters or self._suffices(after)) and self._propose_members(after):
-                self._end_change(False)  # of the one that was taken back
+                self._end_change(False)  # the change that was taken back
                 self._change = self.replica.log.last, self.host.now(), before, done
             else:
                 self._changes.append((enters, peer, done))
@@ -163,7 +163,7 @@ class Raft(Election):
             self._change = self.replica.log.last, self.host.now(), before, lambda _: None
 
     def _remember(self, peer: str) -> None:
-        """Be connected for a while with a peer that is no member, so that it gets its answer."""
+        """Stay connected for a while with a peer that is no member, so that it gets its answer."""
         others = {name: until for name, until in self._strangers.items() if name != peer}
         if not any(peer in members for members in self.replica.memberships):
             others[peer] = self.host.now() + STRANGER
@@ -175,11 +175,11 @@ class Raft(Election):
             done(outcome)
 
     def _settle(self) -> None:
-        """Hand on what the replica has brought about: committed entries, messages, connections that it needs."""
+        """Pass on the results of the replica: committed entries, messages, connections that it needs."""
         replica = self._replica
         if self._applying or replica is None:
             return
-        self._applied = min(self._applied, replica.committed)  # a snapshot was dropped; the ledger knows what it has
+        self._applied = min(self._applied, replica.committed)  # a snapshot was dropped; the ledger knows which iterations it has
         if self._applied < replica.committed:
             self._applying = True
             try:
@@ -187,7 +187,7 @@ class Raft(Election):
             finally:
                 self._applying = False
         if self._change is not None and not replica.leads:
-            self._end_change(False)  # the next leader may commit it all the same
+            self._end_change(False)  # the next leader may still commit it
         strangers = []
         if self._strangers:
             now = self.host.now()
@@ -209,7 +209,7 @@ class Raft(Election):
 
     def _apply(self, replica: Replica) -> None:
         while self._applied < replica.committed:
-            self._applied = max(self._applied + 1, replica.log.base)  # a snapshot stands for what it skips
+            self._applied = max(self._applied + 1, replica.log.base)  # a snapshot stands for the entries that it skips
             content = replica.log[self._applied].content if self._applied > replica.log.base else None
             if isinstance(content, bytes):
                 self.host.commit(content)

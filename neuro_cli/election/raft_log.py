@@ -40,18 +40,18 @@ class Log:
         return self._memberships[-1][1]
 
     def memberships_since(self, index: int) -> list[tuple[str, ...]]:
-        """Members that hold at ``index``, then those of every later entry that changes them."""
-        if index >= self._memberships[-1][0]:  # nearly always, and it is asked at every message
+        """Return the members at ``index``, then those of every later entry that changes them."""
+        if index >= self._memberships[-1][0]:  # the usual case, at every message
             return [self._memberships[-1][1]]
-        found = [members for at, members in self._memberships if at > index]
-        return [self.members_at(index), *found]
+        later = [members for at, members in self._memberships if at > index]
+        return [self.members_at(index), *later]
 
     def members_at(self, index: int) -> tuple[str, ...]:
-        """Members that hold at ``index`` >= ``base``."""
+        """Return the members at ``index`` >= ``base``."""
         return next(members for at, members in reversed(self._memberships) if at <= index)
 
     def term_at(self, index: int) -> int | None:
-        """Term of an entry; None where it was dropped or is not there."""
+        """Return the term of an entry; None where it was dropped or does not exist."""
         place = index - self.base
         if place == 0:
             return self.base_term
@@ -62,14 +62,14 @@ class Log:
         return self._entries[index - self.base - 1]
 
     def after(self, index: int, size: int) -> list[Entry]:
-        """Entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
-        found: list[Entry] = []
+        """Return the entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
+        entries: list[Entry] = []
         for entry in self._entries[index - self.base :]:
             size -= len(entry.content) if isinstance(entry.content, bytes) else 64
-            if found and size < 0:
+            if entries and size < 0:
                 break
-            found.append(entry)
-        return found
+            entries.append(entry)
+        return entries
 
     def append(self, entry: Entry) -> None:
         self._entries.append(entry)

@@ -7,12 +7,12 @@ from neuro_cli.election.raft_log import Entry
 
 
 def plain(entry: Entry) -> list[Any]:
-    """The entry as a list, for the wire."""
+    """Return the entry as a list, for the wire."""
     return [entry.term, list(entry.content) if isinstance(entry.content, tuple) else entry.content]
 
 
 def entries(value: Any) -> list[Entry]:
-    """Entries of :func:`plain` lists."""
+    """Return the entries of :func:`plain` lists. Raises InvalidMessageError."""
     if not isinstance(value, list):
         raise InvalidMessageError("entries are not a list")
     return [_entry(item) for item in value]

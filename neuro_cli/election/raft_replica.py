@@ -5,11 +5,11 @@ Ongaro's thesis ("Consensus: Bridging Theory and Practice", Stanford 2014) adds:
 (chapter 4, and the correction that a leader first commits an entry of its own term), leadership transfer (3.10), snapshots
 (chapter 5), pre-vote (9.6), and a leader that steps down when it hears from too few (6.2).
 
-Nothing is written to a disk, which Raft asks for because a server comes back under its name. Here a name is never used
-again: a process that died joins as a new member, so its term, vote and log live exactly as long as its name.
+Raft asks for a disk because a server comes back under its name. Here a name is never used again: a process that died joins
+as a new member. So its term, vote and log live exactly as long as its name, and nothing is written.
 
-Legend: a *snapshot* is a pointer. What the dropped entries led to is the ledger, which a peer fetches from another by itself;
-a follower takes the snapshot, and so acknowledges it, only when :attr:`Replica.has` says that its own ledger goes as far.
+Legend: a *snapshot* is a pointer into the ledger, which holds the outcome of the dropped entries and which a peer fetches by
+itself. A follower takes the snapshot, and so acknowledges it, only when :attr:`Replica.has` says that its ledger goes as far.
 """
 
 import logging
@@ -30,7 +30,7 @@ SIZE = 2**20  # bytes of entries in a message
 
 @dataclass
 class Timing:
-    """Seconds: between two messages of a leader; shortest and longest silence after which a follower stands."""
+    """Times in seconds: between two messages of a leader, and bounds of the silence after which a follower stands."""
 
     heartbeat: float
     shortest: float
@@ -39,7 +39,10 @@ class Timing:
 
 @dataclass
 class Progress:
-    """What a leader knows of a follower: entries up to ``match`` are there, ``next`` is sent next, ``answered``: when last."""
+    """Progress of a follower, as the leader knows it: it has the entries up to ``match``; ``next`` is sent next.
+
+    ``answered``: time of its last answer.
+    """
 
     next: int
     match: int
@@ -49,8 +52,8 @@ class Progress:
 class Replica:
     """``committed`` grows; the owner takes entries up to it in order. ``outbox``: (peer, message) to be sent, may be lost.
 
-    ``base``: 1 for those who found a cluster, 0 for one that is being let in (its log begins with a snapshot).
-    ``has(position, head)``: whether the ledger of this peer holds what a snapshot stands for.
+    ``base``: 1 for founders of a cluster, 0 for a peer that is being admitted (its log begins with a snapshot).
+    ``has(position, head)``: whether the ledger of this peer holds the iterations of a snapshot.
     """
 
     def __init__(
@@ -69,22 +72,22 @@ class Replica:
         self._timing, self._draw = timing, draw
         self.log = Log(base, 0, members)
         self.committed = base
-        self.position = position  # of the ledger when the log was last compacted: what a snapshot points to
+        self.position = position  # position of the ledger when the log was last compacted: a snapshot points there
         self.role = FOLLOWER
         self.leader: str | None = None
         self.vote: str | None = None
         self.progress: dict[str, Progress] = {}
         self.outbox: list[tuple[str, dict[str, Any]]] = []
         self.lacks: tuple[int, bytes, str] | None = None  # position, head, leader of a snapshot that was not taken
-        self.removed_by: str | None = None  # the leader of a cluster in which we are no member any more
+        self.removed_by: str | None = None  # leader of a cluster that has removed us
         self.successor: str | None = None
-        self._before_snapshot: tuple[Log, int, tuple[int, bytes]] | None = None  # log, committed, position, until it is confirmed
+        self._before_snapshot: tuple[Log, int, tuple[int, bytes]] | None = None  # log, committed, position before a snapshot
         self._votes: set[str] = set()
-        self._heard = float("-inf")  # when a leader spoke last
+        self._heard = float("-inf")  # time of the last message of a leader
         self._beat = self._transfer_ends = 0.0
         self._deadline = now if members == (me,) else self._later(now)
 
-    # what the owner asks
+    # questions of the owner
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -92,7 +95,7 @@ class Replica:
 
     @property
     def memberships(self) -> list[tuple[str, ...]]:
-        """The last committed members, then those of every later entry that changes them."""
+        """Last committed members, then those of every later entry that changes them."""
         return self.log.memberships_since(self.committed)
 
     @property
@@ -109,23 +112,23 @@ class Replica:
             self.successor = None
         if now >= self._beat:
             self._broadcast(now)
-        # a leader that too few answer makes way, unless the removal of one more silent peer would leave it enough
+        # a leader steps down when too few answer, unless the removal of one more silent peer would leave it enough
         active = sum(now - self.progress[peer].answered <= 2 * self._timing.longest for peer in self._others())
         if active + 1 <= (len(self.members) - 1) / 2:
             self._follow(self.term, None, now)
 
     def propose(self, content: bytes, now: float) -> bool:
-        """Leader: append an entry and send it; whether that was possible."""
+        """Append an entry and send it, as the leader. Returns whether that was possible."""
         return self._lead_entry(Entry(self.term, content), now)
 
     def change(self, members: tuple[str, ...], now: float) -> bool:
-        """Leader: append a change of the members (sorted) by one; False while it is not allowed.
+        """Append a change of the members (sorted) by one, as the leader. Returns False while that is not allowed.
 
-        Between the last committed members and the newest there may be two sets, which differ by one peer: so the majorities
-        of all sets that can be in force anywhere have a peer in common. Taking a change back is therefore allowed.
+        Between the last committed members and the newest there may be two sets, which differ by one peer. So the majorities of
+        all sets that can be in force anywhere have a peer in common, and a change may be taken back.
         """
         ready = self.log.term_at(self.committed) == self.term  # Ongaro's correction to section 4.1 of the thesis
-        sets = {frozenset(found) for found in self.memberships} | {frozenset(members)}
+        sets = {frozenset(one) for one in self.memberships} | {frozenset(members)}
         if not ready or len(sets) != 2 or len(frozenset.symmetric_difference(*sets)) != 1:
             return False
         return self._lead_entry(Entry(self.term, members), now)
@@ -141,7 +144,7 @@ class Replica:
         return True
 
     def transfer(self, peers: set[str], now: float) -> None:
-        """Leader: hand over to the one of ``peers`` that has most; proposals are refused until that is done or given up."""
+        """Hand over, as the leader, to the one of ``peers`` with most entries; refuse proposals until then."""
         able = set(self._others()) & peers if self.leads else set()
         if able:
             successor = min(able, key=lambda peer: (-self.progress[peer].match, peer))
@@ -150,7 +153,7 @@ class Replica:
             self._urge(successor)
 
     def compact(self, index: int, position: tuple[int, bytes]) -> None:
-        """Drop entries up to ``index`` <= ``committed``, all of which the owner's ledger at ``position`` holds."""
+        """Drop entries up to ``index`` <= ``committed``; the owner's ledger at ``position`` holds all of them."""
         self.log.compact(index)
         self.position = position
 
@@ -169,7 +172,7 @@ class Replica:
         """Ask whether others would vote for us, before a term is used up (pre-vote)."""
         self._deadline = self._later(now)
         if self.me not in self.members:
-            return  # a newcomer whose admission is in no log that it has seen
+            return  # a newcomer has seen no log yet that admits it
         self.leader = None
         self._ask(STANDS_BEFORE, now)
 
@@ -211,7 +214,7 @@ class Replica:
         self.outbox.append((peer, message))
 
     def receive(self, peer: str, message: dict[str, Any], now: float) -> None:
-        """Take a message of ``peer``. Raises InvalidMessageError; log and commits are as before then."""
+        """Take a message of ``peer``. Raises InvalidMessageError, and leaves log and commits as they were then."""
         message = checked(message, FIELDS, self.term)
         kind, term = message.pop("type"), message.pop("term")
         handlers: dict[str, Callable[..., None]] = {
@@ -226,7 +229,7 @@ class Replica:
         handler(peer, term, now, **message)
 
     def _current(self, last: int, last_term: int) -> bool:
-        """Tell whether a log that ends so has all that ours may know to be committed (section 5.4.1)."""
+        """Return whether a log with this end has every entry that may be committed here (section 5.4.1)."""
         return (last_term, last) >= (self.log.last_term, self.log.last)
 
     def _asked_before(self, peer: str, term: int, now: float, last: int, last_term: int, pre: bool) -> None:
@@ -257,19 +260,19 @@ class Replica:
             self._count(now)
 
     def _removed(self, peer: str, term: int, now: float, leader: str) -> None:
-        """A member that has a leader does not know us: we were removed while we could not be heard."""
+        """Note that a member with a leader does not know us: we were removed while nobody could hear us."""
         if self.leader is None and term >= self.term:
             self.removed_by = leader
 
     def _urged(self, peer: str, term: int, now: float) -> None:
-        """The leader wants us in its place: stand at once, without asking before."""
+        """Stand at once, without asking before: the leader wants us in its place."""
         if term == self.term and peer == self.leader and self.me in self.members:
             self._become_candidate(now)
 
     # log replication: the follower
 
     def _hears(self, peer: str, term: int, now: float, latest: int = 0) -> bool:
-        """Follow ``peer`` if it leads; it hears of a later term else. ``latest``: the latest term of the entries that it sends.
+        """Follow ``peer`` if it leads; else tell it the later term. ``latest``: latest term of the entries that it sends.
 
         Raises InvalidMessageError for a second leader of a term, and for entries of a term that has not begun.
         """
@@ -289,10 +292,10 @@ class Replica:
         if not self._hears(peer, term, now, max(previous_term, *(entry.term for entry in entries), 0)):
             return
         terms = {previous: previous_term} | {index: entry.term for index, entry in enumerate(entries, previous + 1)}
-        if any(found > self.log.base_term for index, found in terms.items() if index <= self.log.base):
+        if any(later > self.log.base_term for index, later in terms.items() if index <= self.log.base):
             self._doubt_snapshot(peer)
         log = self.log
-        if previous < log.base:  # what is dropped here is committed, so it is the same there
+        if previous < log.base:  # dropped entries are committed, so they are the same there
             entries = entries[log.base - previous :]
             previous, previous_term = log.base, log.base_term
         if log.term_at(previous) != previous_term:
@@ -302,7 +305,7 @@ class Replica:
             return
         for index, entry in enumerate(entries, previous + 1):
             if log.term_at(index) == entry.term:
-                continue  # it is here: cutting would drop what follows and was acknowledged
+                continue  # we have the entry: cutting would drop acknowledged ones that follow
             if index <= self.committed:
                 raise InvalidMessageError(f"raft message: entry {index} of {peer} contradicts a committed one")
             if index <= log.last:
@@ -315,10 +318,10 @@ class Replica:
         self._send(peer, type="appended", term=term, matches=True, index=match)
 
     def _doubt_snapshot(self, peer: str) -> None:
-        """Go back to the log before the last snapshot: the leader's has an entry of a later term below it, and terms never fall.
+        """Return to the log before the last snapshot: the leader's log has a later term below it, and terms never fall.
 
-        So a member lied. Without this the cluster would wait for us for ever, since all that the leader has would be old to us.
-        Raises InvalidMessageError where something after the snapshot is committed, which no message can make undone.
+        So a member lied. Otherwise the cluster would wait for us for ever, since every entry of the leader would be old to us.
+        Raises InvalidMessageError where an entry after the snapshot is committed, since no message can undo that.
         """
         if self._before_snapshot is None:
             raise InvalidMessageError(f"raft message: entries of {peer} contradict committed ones")
@@ -326,7 +329,7 @@ class Replica:
         (self.log, self.committed, self.position), self._before_snapshot = self._before_snapshot, None
 
     def _hint(self, previous: int) -> int:
-        """Where the leader may try next: before the whole term that does not fit."""
+        """Return the index that the leader may try next, before all entries of the term that does not fit."""
         if previous > self.log.last:
             return self.log.last + 1
         wrong = self.log.term_at(previous)
@@ -343,7 +346,7 @@ class Replica:
             if not self.has(position, head):
                 self.lacks = (position, head, peer)
             elif self.log.term_at(index) == index_term:
-                self.committed = index  # what follows it in our log stays: it may be acknowledged
+                self.committed = index  # later entries of our log stay: they may be acknowledged
             else:
                 self._before_snapshot = self.log, self.committed, self.position
                 self.log = Log(index, index_term, members)
@@ -358,41 +361,41 @@ class Replica:
             self._append_to(peer)
 
     def _append_to(self, peer: str) -> None:
-        known, log = self.progress[peer], self.log
-        if known.next <= log.base:
+        follower, log = self.progress[peer], self.log
+        if follower.next <= log.base:
             position, head = self.position
             self._send(
                 peer, type="snapshot", term=self.term, index=log.base, index_term=log.base_term,
                 members=list(log.members_at(log.base)), position=position, head=head,
             )  # fmt: skip
             return
-        previous = known.next - 1
+        previous = follower.next - 1
         entries = log.after(previous, SIZE)
         self._send(
             peer, type="append", term=self.term, previous=previous, previous_term=log.term_at(previous), commit=self.committed,
             entries=[plain(entry) for entry in entries],
         )  # fmt: skip
-        known.next += len(entries)  # as if they arrived; a refusal sets it back
+        follower.next += len(entries)  # counted as arrived; a refusal sets it back
 
     def _appended(self, peer: str, term: int, now: float, matches: bool, index: int) -> None:
-        known = self.progress.get(peer)
-        if not self.leads or term != self.term or known is None:
+        follower = self.progress.get(peer)
+        if not self.leads or term != self.term or follower is None:
             return
         if index > self.log.last + 1 or (matches and index > self.log.last):
             raise InvalidMessageError(f"raft message: index={index} of {peer} is beyond the log, {self.log.last}")
-        known.answered = now
+        follower.answered = now
         if matches:
-            known.match = max(known.match, index)
-            known.next = max(known.next, known.match + 1)
+            follower.match = max(follower.match, index)
+            follower.next = max(follower.next, follower.match + 1)
             self._advance(now)
             self._urge(peer)
         else:
-            known.next = max(known.match + 1, index, 1)
-        if self.leads and peer in self.members and (not matches or self.log.base < known.next <= self.log.last):
+            follower.next = max(follower.match + 1, index, 1)
+        if self.leads and peer in self.members and (not matches or self.log.base < follower.next <= self.log.last):
             self._append_to(peer)
 
     def _advance(self, now: float) -> None:
-        """Commit what a majority has, of our own term only (section 5.4.2)."""
+        """Commit the entries that a majority has, of our own term only (section 5.4.2)."""
         have = [self.log.last if peer == self.me else self.progress[peer].match for peer in self.members]
         index = sorted(have, reverse=True)[len(have) // 2]
         if index > self.committed and self.log.term_at(index) == self.term:

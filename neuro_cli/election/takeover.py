@@ -1,48 +1,35 @@
-"""Takeover as published for trusted systems ("Distributed Evolution", section 2.2): no heartbeats, one predefined leader port.
+"""Takeover as published for trusted systems ("Distributed Evolution", section 2.2): no votes, no heartbeats, one leader port.
 
-Whoever completes its own iteration tries to reach the leader; the first that finds nobody at the leader port opens it and leads.
-A peer that waits for the leader tries again each time that its own iteration took. On one machine one process holds the port, so
-there is one leader at most. On several machines it is tried on the hosts of all members, and two of them may open theirs at
-once: then the rule of :mod:`neuro_cli.election.longest_history` says which of them stays.
+A peer that completes its own iteration tries to reach the leader. The first one that reaches nobody opens the leader port and
+leads. A peer that waits for the leader tries again after the time that its own iteration took. A leader commits without asking.
+
+On one machine one process holds the port, so there is at most one leader. On several machines a peer tries the hosts of all
+members, and two of them may open their ports at the same time. Of several leaders the one with the longest history stays. So a
+network that splits may have a leader on each side; when it is connected again, the iterations of the shorter side are undone.
+A leader therefore keeps sending to peers that it has removed: one that was only suspended may still lead when it wakes.
 """
 
 import logging
 from collections.abc import Callable
-from typing import Any, ClassVar, Protocol
+from typing import Any
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.election.base import Host
-from neuro_cli.election.longest_history import FIELDS, LongestHistory
+from neuro_cli.election.base import Election, Host, PortHost
 from neuro_cli.election.messages import InvalidMessageError, checked
+from neuro_cli.election.settling import SECONDS, Settling
+from neuro_cli.election.takeover_messages import FIELDS
 
 log = logging.getLogger(__name__)
 
-SHORTEST, LONGEST = 0.5, 600.0  # seconds, of the wait that the time of an iteration gives
-SETTLING = 10.0  # seconds in which a new leader hears from those that it is connected with how far they are
+REMEMBERED = 64  # peers that are not members and still get messages
+SHORTEST, LONGEST = 0.5, 600.0  # bounds of the wait for the leader, in seconds, whatever an iteration took
 
 
-class PortHost(Host, Protocol):
-    """Peer with a leader port."""
-
-    def open_port(self, port: int) -> str:
-        """Listen at ``port`` of this machine too. Returns why that is not possible, "" when it is done."""
-
-    def close_port(self) -> None:
-        """Close the port, if it is open."""
-
-    def stop_fetching(self) -> None:
-        """End what :meth:`fall_back` began: nothing that it has asked for is taken any more."""
-
-    def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
-        """Try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes name and word of each leader there."""
-
-
-class FirstToFinish(LongestHistory):
+class FirstToFinish(Election):
     """``port``: the leader's, the same on every machine."""
 
     name = "takeover"
-    fields: ClassVar = {**FIELDS, "level": {}}
     host: PortHost
 
     def __init__(self, port: int) -> None:
@@ -51,30 +38,48 @@ class FirstToFinish(LongestHistory):
         self._started = False
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
+        super().start(host, me, members, term, newcomer)
+        self._started, self._term = True, term
+        self._leader: str | None = None
         self._connected: set[str] = set()
-        self._since, self._cycle = host.now(), SHORTEST  # when this iteration began; what our last one took
+        self._since, self._cycle = host.now(), SHORTEST  # start of this iteration; duration of our last one
         self._due = float("inf")  # time to try the port: never while our own iteration is under way
         self._knocks = self._resigned = self._warned = False
-        self._started = True
-        self._unheard: set[str] = set()  # peers that have not said how far they are since we took the place
-        self._ahead: dict[str, int] = {}  # how far those are that had more than we when we took the place
-        self._settled_at = 0.0
-        super().start(host, me, members, term, newcomer)
+        self._settling = Settling()
+        self._members: set[str] = set()
+        self._others: list[str] = []  # the last peers that were removed, or lead others
+        self._replace_members({me, *members})
         if self._members == {me}:
             trouble = self._open()
             if trouble:
                 raise ConfigError("election.port", self._port, f"the leader port cannot be opened: {trouble}")
 
     @property
-    def can_commit(self) -> bool:
-        """Check that this peer leads, and has what those have that it could ask when it took the place."""
-        if not self.leads:
-            return False
-        return self.host.now() >= self._settled_at or (not self._unheard and self.host.position()[0] >= self._longest)
+    def leader(self) -> str | None:
+        return self._leader
 
     @property
-    def _longest(self) -> int:
-        return max(self._ahead.values(), default=0)
+    def term(self) -> int:
+        return self._term
+
+    @property
+    def members(self) -> list[str]:
+        return sorted(self._members)
+
+    @property
+    def leads(self) -> bool:
+        return self._leader == self.me
+
+    @property
+    def can_commit(self) -> bool:
+        """Return whether this peer leads, and has the iterations of the peers that it could ask when it took the place."""
+        return self.leads and self._settling.is_over(self.host.position()[0], self.host.now())
+
+    @property
+    def needed(self) -> int:
+        return 1
+
+    # commits
 
     def propose(self, content: bytes) -> None:
         if self.can_commit:
@@ -83,41 +88,64 @@ class FirstToFinish(LongestHistory):
             self._commit(content)
 
     def _settle(self) -> None:
-        """Name in the log what this leader goes on without: its first iteration undoes those that only others have."""
-        here = self.host.position()[0]
-        if self._unheard or here < self._longest:
-            silent, longest = len(self._unheard), max(self._longest, here)
-            log.warning(
-                "leads after %g s without what others may have: %d said nothing, the longest history is %d, ours %d",
-                SETTLING, silent, longest, here,
-            )  # fmt: skip
+        """Log what this leader does without: its first iteration undoes those that only others have."""
+        missing = self._settling.end(self.host.position()[0])
+        if missing:
+            log.warning("leads after %g s without what others may have: %s", SECONDS, missing)
             self.host.stop_fetching()
-        self._unheard, self._ahead = set(), {}
 
     def _commit(self, content: bytes) -> None:
-        """Commit; a record that does not follow, or came twice, ends no iteration of ours."""
+        """Commit. A record that does not follow our history, or that came twice, ends no iteration of ours."""
         before = self.host.position()[0]
         self.host.commit(content)
         if self.host.position()[0] > before:
             self._since, self._due = self.host.now(), float("inf")
 
-    def word(self) -> dict[str, Any] | None:
-        return self._word() if self._started and self.leads else None
+    # members
 
-    def finished(self) -> None:
-        now = self.host.now()
-        self._cycle = min(max(now - self._since, SHORTEST), LONGEST)
-        self._due = now + (self._cycle if self.leads or self._leader in self._connected else 0.0)
+    def add(self, peer: str, done: Callable[[bool], None]) -> None:
+        self._change(self._members | {peer}, done)
+
+    def remove(self, peer: str, done: Callable[[bool], None]) -> None:
+        self._change(self._members - {peer}, done)
+
+    def _change(self, members: set[str], done: Callable[[bool], None]) -> None:
+        if not self.can_commit:
+            done(False)
+            return
+        self._replace_members(members)
+        self._speak()
+        done(True)
+
+    def _replace_members(self, members: set[str]) -> None:
+        if members == self._members:
+            return
+        gone = [*self._others, *sorted(self._members - members)]
+        self._others = [peer for peer in gone if peer not in members][-REMEMBERED:]
+        self._members = members
+        self.host.wanted(sorted({*members, *self._others}))
+
+    def _remember(self, peer: str) -> None:
+        """Stay connected with a peer that is not a member: it may lead others."""
+        if peer not in self._members and peer not in self._others:
+            self._others = [*self._others, peer][-REMEMBERED:]
+            self.host.wanted(sorted({*self._members, *self._others}))
 
     def connected(self, peer: str, there: bool) -> None:
         (self._connected.add if there else self._connected.discard)(peer)
         if there and self.leads:
             self.host.send(peer, self._word())
         elif not there:
-            self._unheard.discard(peer)
-            self._ahead.pop(peer, None)  # nobody can fetch that any more, or another is as far and says so
+            self._settling.lost(peer)
             if peer == self._leader and self._due < float("inf"):
                 self._due = self.host.now()
+
+    # the leader port
+
+    def finished(self) -> None:
+        now = self.host.now()
+        self._cycle = min(max(now - self._since, SHORTEST), LONGEST)
+        self._due = now + (self._cycle if self.leads or self._leader in self._connected else 0.0)
 
     def tick(self) -> None:
         now = self.host.now()
@@ -125,13 +153,13 @@ class FirstToFinish(LongestHistory):
             return
         self._due = now + self._cycle
         if self.leads:
-            self._speak()  # what we wait for may be a peer that does not know of us
+            self._speak()  # the peer that we wait for may not know of us
         elif not self._knocks:
             self._knocks = True
             self.host.knock(self._port, sorted({*self._members, *self._others}), self._knocked)
 
     def _knocked(self, words: list[tuple[str, dict[str, Any]]]) -> None:
-        """Follow who has answered at the leader port; nobody there: take the place, unless the iteration came meanwhile."""
+        """Follow who answered at the leader port. Where nobody did, take the place, unless the iteration came meanwhile."""
         self._knocks = False
         if self.leads or self._resigned:
             return
@@ -145,19 +173,6 @@ class FirstToFinish(LongestHistory):
         if not words and self._due < float("inf"):
             self._take()
 
-    def resign(self) -> None:
-        """Close the port, and do not lead again."""
-        self._resigned = True
-        if self.leads:
-            self._leader = None
-            self.host.close_port()
-
-    def stop(self) -> None:
-        """Close the port; the others find it closed."""
-        self._resigned = True
-        if self._started:
-            self.host.close_port()
-
     def _take(self) -> None:
         trouble = self._open()
         if trouble and not self._warned:
@@ -168,50 +183,106 @@ class FirstToFinish(LongestHistory):
         trouble = self.host.open_port(self._port)
         if not trouble:
             self._term, self._leader, self._warned = self._term + 1, self.me, False
-            self.host.stop_fetching()  # it would undo what this leader commits
-            self._unheard = set(self._connected)
-            self._ahead, self._settled_at = {}, self.host.now() + SETTLING
-            log.info("found nobody at the leader port %d: leads in term %d", self._port, self._term)
+            self.host.stop_fetching()  # a fetch would undo what this leader commits
+            self._settling.begin(self._connected, self.host.now())
+            log.info("nobody answered at the leader port %d: leads in term %d", self._port, self._term)
             self._speak()
         return trouble
 
-    def _postpone(self) -> None:
-        """Wait on for the leader's commit, if our own iteration is finished: a word is none."""
-        if self._due < float("inf"):
-            self._due = self.host.now() + self._cycle
+    def resign(self) -> None:
+        """Close the port, and do not lead again."""
+        self._resigned = True
+        if self.leads:
+            self._leader = None
+            self.host.close_port()
+
+    def stop(self) -> None:
+        """Close the port, where the others then reach nobody."""
+        self._resigned = True
+        if self._started:
+            self.host.close_port()
+
+    # messages
+
+    def word(self) -> dict[str, Any] | None:
+        return self._word() if self._started and self.leads else None
+
+    def _word(self) -> dict[str, Any]:
+        """Leader's message about itself: term, length and hash of its history, members."""
+        position, head = self.host.position()
+        return {"type": "beat", "term": self._term, "position": position, "head": head, "members": self.members}
+
+    def _speak(self) -> None:
+        """Send the leader's message about itself to all."""
+        self._tell(self._word(), {*self._members, *self._others})
+
+    def _tell(self, message: dict[str, Any], peers: set[str]) -> None:
+        for peer in sorted(peers - {self.me}):
+            self.host.send(peer, message)
+
+    def receive(self, peer: str, message: dict[str, Any]) -> None:
+        self._receive(peer, checked(message, FIELDS, self._term))
 
     def _receive(self, peer: str, message: dict[str, Any]) -> None:
         kind = message["type"]
         if kind in ("level", "ahead"):
-            self._unheard.discard(peer)
-            self._ahead[peer] = message.get("position", 0)
-        if kind == "commit" and peer != self._leader:
-            self._send_on(peer)  # it leads others, or has slept
-        elif kind == "commit":  # of any term: the ledger knows whether it follows our history
+            self._settling.answered(peer, message.get("position", 0))
+        if kind == "beat":
+            self._hear(peer, message["term"], message["position"], message["head"], set(message["members"]))
+        elif kind == "commit" and peer == self._leader:  # in any term: the ledger knows whether it follows our history
             self._commit(message["content"])
-        else:
-            super()._receive(peer, message)
-        if kind == "led" and self.leads:
-            self.host.send(message["leader"], self._word())
-
-    def _follow(self, peer: str, term: int) -> None:
-        """Stop fetching: records under way, perhaps of a leader that died, would come after we have said how far we are."""
-        super()._follow(peer, term)
-        self.host.stop_fetching()
+        elif kind == "commit":
+            self._introduce(peer)  # a leader of others, or one that was suspended
+        elif kind == "ahead" and self.leads and message["position"] > self.host.position()[0]:
+            self.host.fall_back(message["position"], message["head"], peer)
+        elif kind == "led":
+            self._remember(message["leader"])
+            if self.leads:
+                self.host.send(message["leader"], self._word())
+        elif kind == "here" and self.can_commit and peer not in self._members:
+            self._change(self._members | {peer}, lambda _: None)
 
     def _hear(self, peer: str, term: int, position: int, head: bytes, members: set[str]) -> None:
+        """Take the word of a leader: the longer history leads, then the later term, then the lower name."""
+        mine, own_head = self.host.position()
         led = self.leads
-        super()._hear(peer, term, position, head, members)
-        if self._leader == peer:
-            if led:
-                self.host.close_port()
-            if position >= self.host.position()[0]:
-                self.host.send(peer, {"type": "level"})
+        self._remember(peer)
+        if peer != self._leader:
+            if led and position < mine:
+                self._outbid(term)
+                return
+            if self._leader is not None and (term, position, self._leader) < (self._term, mine, peer):
+                self._introduce(peer)
+                return
+            log.info("follows %s in term %d", peer, term)
+            self.host.stop_fetching()  # records under way, perhaps of a dead leader, would come after we said how far we are
+        self._term, self._leader = max(term, self._term if peer != self._leader else term), peer
+        if self._due < float("inf"):  # our iteration is finished: wait longer for the leader's commit
+            self._due = self.host.now() + self._cycle
+        self._replace_members(members | {self.me})
+        if self.me not in members:
+            self.host.send(peer, {"type": "here"})
+        if led:
+            self.host.close_port()
+        self._compare(peer, position, head, mine, own_head)
 
-    def _outlives(self, term: int, position: int, mine: int) -> bool:
-        """A leader with the longer history stays; who follows takes part, and hands its longer history over."""
-        if not self.leads or position >= mine:
-            return False
+    def _compare(self, peer: str, position: int, head: bytes, mine: int, own_head: bytes) -> None:
+        """Fetch what the leader ``peer`` has and we lack, or report how far we are."""
+        if position > mine or (position == mine and head != own_head):
+            self.host.fall_back(position, head, peer)
+        elif position < mine:  # an outdated word; or this peer joined with a longer history, which is to stand
+            self.host.send(peer, {"type": "ahead", "position": mine, "head": own_head})
+        if position >= self.host.position()[0]:
+            self.host.send(peer, {"type": "level"})
+
+    def _outbid(self, term: int) -> None:
+        """Stay the leader, in a term that is not earlier than that of another leader with a shorter history."""
         self._term = max(self._term, term + (term >= self._term))
         self._speak()
-        return True
+
+    def _introduce(self, peer: str) -> None:
+        """Introduce a leader to the one that we follow: two leaders can settle only once they know of each other."""
+        if self.leads:
+            self._speak()
+        elif self._leader is not None:
+            self.host.send(peer, {"type": "led", "leader": self._leader})

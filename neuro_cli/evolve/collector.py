@@ -9,15 +9,16 @@ from neuro_cli.evolve.ledger.record import InvalidRecordError, finite
 from neuro_cli.evolve.network.messages import Limits, MalformedError
 from neuro_cli.selection.base import Scores
 
-REMEMBERED = 16  # iterations
+REMEMBERED = 16  # past iterations whose first reports are remembered
 
 
 @dataclass(frozen=True)
 class ScoreReport:
-    """Report of one peer on one iteration. ``members``: number that it scored (it may report the fitnesses of fewer), in all
-    its local iterations.
+    """Report of one peer on one iteration.
 
-    ``means`` (C,) float32: of every score column over all its members, the fitness first.
+    ``members``: number that it scored in all its local iterations; it may report the fitnesses of fewer.
+
+    ``means`` (C,) float32: mean of every score column over all its members, the fitness first.
     """
 
     scores: Scores
@@ -32,14 +33,14 @@ class Collector:
         self.deadline, self.late = deadline, late
         self.iteration = -1
         self.reports: dict[str, ScoreReport] = {}
-        self.carried: dict[str, ScoreReport] = {}  # late ones that count now
+        self.carried: dict[str, ScoreReport] = {}  # late reports that count now
         self.too_late = 0
         self._progress: dict[str, int] = {}
         self._behind: set[str] = set()
         self._dropped: set[str] = set()  # peers with unusable reports on this iteration
         self._counted: set[str] = set()  # peers with reports in the last iteration
         self._followed = False  # whether we collected the last iteration too
-        self._firsts: dict[int, float] = {}  # when the first report of an iteration came, of the last few
+        self._firsts: dict[int, float] = {}  # time of the first report of each of the last iterations
 
     def begin(self, iteration: int) -> None:
         """Begin ``iteration``, since all before it are committed."""
@@ -73,11 +74,11 @@ class Collector:
             self._firsts.setdefault(iteration, now)
             return True
         if iteration > self.iteration or (iteration == self.iteration - 1 and peer in self._counted):
-            return True  # ahead of us (it will send it again), or sent twice
+            return True  # the peer is ahead of us (it will send it again), or sent it twice
         self.too_late += 1
         first = self._firsts.get(iteration)
         if first is not None and now <= first + self.deadline:
-            self._behind.discard(peer)  # only too late for the decision; it is awaited the next time
+            self._behind.discard(peer)  # too late for the decision alone; the peer is awaited the next time
         else:
             self._behind.add(peer)
         if self.late == "count" and self._followed and iteration == self.iteration - 1:
@@ -91,28 +92,28 @@ class Collector:
         self._dropped.add(peer)
 
     def _overlaps(self, peer: str, scores: Scores) -> bool:
-        """Whether another peer has drawn one of these addresses: rare, but then a coefficient would count twice."""
+        """Return whether another peer has drawn one of these addresses: rare, but then a coefficient would count twice."""
         low, high = scores.first, scores.first + len(scores.fitness)
         others = (report.scores for name, report in self.reports.items() if name != peer)
         return any(other.first < high and low < other.first + len(other.fitness) for other in others)
 
     def at_work(self, connected: set[str]) -> set[str]:
-        """Peers of ``connected`` that have reported to work on this iteration."""
+        """Return the peers of ``connected`` that have reported to work on this iteration."""
         return {peer for peer in connected if self._progress.get(peer, -1) >= self.iteration}
 
     def awaited(self, connected: set[str]) -> set[str]:
-        """Peers of ``connected`` that work on this iteration, were not late last time, and have not reported."""
+        """Return the peers of ``connected`` that work on this iteration, were not late last time, and have not reported."""
         current = {peer for peer, iteration in self._progress.items() if iteration >= self.iteration - 1}
         return (current & connected) - self._behind - self._dropped - set(self.reports)
 
     def ready(self, connected: set[str], now: float) -> bool:
-        """Whether to decide now. ``connected``: includes this peer."""
+        """Return whether to decide now. ``connected``: includes this peer."""
         if not self.reports:
             return False
         return not self.awaited(connected) or now >= self._firsts[self.iteration] + self.deadline
 
     def all_reports(self) -> list[ScoreReport]:
-        """Reports that count, in the order of the addresses."""
+        """Return the reports that count, in the order of the addresses."""
         reports = [*self.reports.values(), *self.carried.values()]
         return sorted(reports, key=lambda report: (report.scores.iteration, report.scores.first))
 
@@ -145,7 +146,7 @@ def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport
 
 
 def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
-    """Reason why ``peer`` cannot have made ``report`` in this run; "" when it can."""
+    """Return why ``peer`` cannot have made ``report`` in this run; "" when it can."""
     scores, own = report.scores, limits.population * limits.local_iterations
     if report.members != own:
         return f"on {report.members} members, a peer scores {own}"

@@ -11,7 +11,7 @@ from rich.text import Text
 from neuro_cli.evolve.network.names import address_of
 from neuro_cli.run_folder.progress import Progress
 
-REDRAW = 0.25  # seconds
+REDRAW = 0.25  # seconds between two drawings
 
 
 class ClusterDisplay(Progress):
@@ -37,12 +37,12 @@ class ClusterDisplay(Progress):
     def __exit__(self, *details: object) -> None:
         if self._live is not None:
             if self._status:
-                self._live.update(picture(self._status, self._below()), refresh=True)  # the last iteration may have come too soon
+                self._live.update(picture(self._status, self._below()), refresh=True)  # with the last row
             self._live.stop()
         super().__exit__(*details)
 
     def update(self, row: dict[str, Any], tested: str = "") -> None:
-        self._done = int(row["generation"]) - 1  # a newcomer does not begin at the first
+        self._done = int(row["generation"]) - 1  # a newcomer does not begin at the first iteration
         if not self._row:
             self._start = self._done
         self._row = row
@@ -61,7 +61,7 @@ class ClusterDisplay(Progress):
 
 
 def picture(status: dict[str, Any], line: str) -> Group:
-    """Table of peers above one line."""
+    """Return a table of peers above one line."""
     leader = status["leader"]
     best = status.get("best")
     title = f"iteration {status['iteration']}, term {status['term']}, leader {short(leader) if leader else 'none'}"

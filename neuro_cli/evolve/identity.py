@@ -7,14 +7,14 @@ from neuro_cli.core.noise import LAW
 from neuro_cli.evolve.network.messages import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
-FORMAT = "neuro evolve 3"  # of messages between peers
-# names that elections had in the identities of earlier versions, which the hashes of their ledgers begin with
+FORMAT = "neuro evolve 3"  # format of messages between peers
+# name in the identities of earlier versions of an election that was removed: their ledgers can still be read
 FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
-HISTORY = "neuro evolve 1"  # of committed records: runs of earlier versions can be read and continued
+HISTORY = "neuro evolve 1"  # format of committed records: runs of earlier versions can be read and continued
 
 
 def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
-    """Identity as keys and values; ``initial``: SHA-256 of the initial parameters."""
+    """Return the identity as keys and values; ``initial``: SHA-256 of the initial parameters."""
     local = config["cluster"].get("local_iterations", 1)
     return {
         **({} if local == 1 else {"cluster.local_iterations": local}),
@@ -32,11 +32,11 @@ def canonical(identity: dict[str, Any]) -> bytes:
 
 
 def difference(ours: dict[str, Any], theirs: Any) -> str | None:
-    """First difference, as a sentence for the newcomer; None without one."""
+    """Return the first difference, as a sentence for the newcomer; None without one."""
     if not isinstance(theirs, dict):
-        return "it does not say what it is of"
+        return "it has no identity"
     for key in [*ours, *(key for key in theirs if key not in ours)]:
-        here, there = ours.get(key), theirs.get(key)
-        if json.dumps(here, default=str) != json.dumps(there, default=str):
-            return printable(f"{key} is {here} in the cluster, {there} at the newcomer", 500)
+        our, their = ours.get(key), theirs.get(key)
+        if json.dumps(our, default=str) != json.dumps(their, default=str):
+            return printable(f"{key} is {our} in the cluster, {their} at the newcomer", 500)
     return None

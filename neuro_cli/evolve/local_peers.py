@@ -14,7 +14,7 @@ from neuro_cli.evolve.network.secret import VARIABLE
 
 log = logging.getLogger(__name__)
 
-TERMINAL = "terminal.txt"  # a peer's output
+TERMINAL = "terminal.txt"  # file of a peer's output
 PATIENCE = 15.0  # seconds to end after being asked
 
 
@@ -42,7 +42,7 @@ class LocalPeers:
                 )
 
     def end(self, finished: bool) -> None:
-        """Ask them to end (unless they do by themselves, all being done) and wait for it."""
+        """Wait for their end, and ask for it unless all work is ``finished`` and they end by themselves."""
         for number, code in enumerate(stop(*self._processes, patience=PATIENCE, ask=not finished), 1):
             if code:
                 folder = self._folder / str(number)

@@ -1,4 +1,4 @@
-"""Thread of a node, and the calls by which the worker on the main thread reaches it.
+"""Thread of a node, and the calls of the worker on the main thread.
 
 The node reports back by :attr:`neuro_cli.evolve.node.Node.events`.
 """
@@ -12,12 +12,11 @@ from typing import Any
 
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.events import Failed
-from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.node import Node
 
 log = logging.getLogger(__name__)
 
-STOP_SECONDS = 15.0  # for the thread to end after being asked
+STOP_SECONDS = 15.0  # seconds for the thread to end after a request
 
 
 class NodeThread:
@@ -38,7 +37,7 @@ class NodeThread:
             raise self.node.failure
 
     def submit(self, report: ScoreReport) -> None:
-        """Report to the leader, again and again until the iteration is committed."""
+        """Report to the leader repeatedly, until the iteration is committed."""
         self._call(self.node.reporter.submit, report)
 
     def work_on(self, iteration: int) -> None:
@@ -54,8 +53,8 @@ class NodeThread:
         self._call(self.node.peer_ledger.compact, iteration)
 
     def status(self) -> dict[str, Any]:
-        """:func:`neuro_cli.evolve.members.status.status_of` the node."""
-        return status_of(self.node)
+        """Return the status of the node."""
+        return self.node.status()
 
     def stop(self, leave: bool) -> None:
         """End the thread; ``leave``: leave the cluster first, so that it does not wait for this peer."""
@@ -64,10 +63,10 @@ class NodeThread:
 
     def _call(self, function: Callable[..., None], *arguments: Any) -> None:
         if self.node.running:
-            with suppress(RuntimeError):  # the loop has ended this moment; an event says why
+            with suppress(RuntimeError):  # the loop has just ended; an event says why
                 self.node.loop.call_soon_threadsafe(function, *arguments)
 
-    # on the thread
+    # calls on the thread
 
     def _main(self) -> None:
         node = self.node
@@ -81,7 +80,7 @@ class NodeThread:
             node.running = False
 
     def _sync_ledger(self) -> None:
-        # in an executor: a disk may take longer than an election waits
+        # the executor keeps the loop free: a disk may take longer than an election waits
         self.node.loop.run_in_executor(None, self.node.peer_ledger.marker())
 
     def _begin_to_stop(self, leave: bool) -> None:

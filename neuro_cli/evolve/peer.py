@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
-from typing import Any
 
 from rich.console import Console
 
 from neuro_cli.election.base import Election
+from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
@@ -17,7 +17,6 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
 from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
 from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
@@ -35,12 +34,14 @@ from neuro_cli.selection.base import Selection
 class Peer:
     """Peer with all parts made and checked before :meth:`enter` opens a connection. Raises UserError."""
 
-    def __init__(self, options: Options, run: Path, listener: socket, address: str, secret: str, quiet: bool) -> None:
+    def __init__(
+        self, options: Options, cluster: ClusterConfig, run: Path, listener: socket, address: str, secret: str, quiet: bool
+    ) -> None:  # fmt: skip
         config = options.plain
-        self._config, self._run, self._quiet = config, run, quiet
+        self._config, self._cluster, self._run, self._quiet = config, cluster, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        self._logger = options.logger  # made now: its errors come before a connection is opened
+        self._logger = options.logger  # the logger is made now, so that its errors come before a connection is opened
         self.parts = build(options, SingleProcess())
         try:
             self._network = NodeThread(self._node(election, listener, address, secret))
@@ -57,15 +58,15 @@ class Peer:
         self._initial = snapshot_of(parts)
         limits = limits_of(parts, self._initial)
         ledger = Ledger(steps.head)
-        if config["cluster"]["from_run"] is not None:
-            ledger = restore_run(parts, Path(config["cluster"]["from_run"]), steps.head)
+        if self._cluster.from_run is not None:
+            ledger = restore_run(parts, self._cluster.from_run, steps.head)
 
         def snapshot() -> Snapshot | None:
             return newest_snapshot(run)
 
         return Node(
-            settings_of(config, address), run, identity, ledger, election, self._selection, steps.sigma, Authority(secret),
-            listener, snapshot, limits,
+            self._cluster.settings(address, parts.config.generations), run, identity, ledger, election, self._selection,
+            steps.sigma, Authority(secret), listener, snapshot, limits,
         )  # fmt: skip
 
     def enter(self, stop: StopRequest) -> None:
@@ -82,7 +83,7 @@ class Peer:
         config = self._config
         display = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
-        count = config["cluster"]["local_peers"] - 1
+        count = self._cluster.local_peers - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
@@ -99,7 +100,7 @@ class Peer:
 
 
 def limits_of(parts: Parts, initial: Snapshot) -> Limits:
-    """Limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
+    """Return the limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
     return Limits(
         population=parts.config.population,
         columns=len(parts.task.score_names),
@@ -112,18 +113,12 @@ def limits_of(parts: Parts, initial: Snapshot) -> Limits:
     )
 
 
-def settings_of(config: dict[str, Any], address: str) -> Settings:
-    cluster = config["cluster"]
-    return Settings(
-        address, cluster["join"], cluster["grace"], cluster["deadline"], cluster["late"], cluster["join_timeout"],
-        config["generations"], cluster["local_peers"], cluster["bind"],
-    )  # fmt: skip
-
-
 @contextmanager
-def peer_of(options: Options, run: Path, listener: socket, address: str, secret: str, quiet: bool) -> Iterator[Peer]:
+def peer_of(
+    options: Options, cluster: ClusterConfig, run: Path, listener: socket, address: str, secret: str, quiet: bool
+) -> Iterator[Peer]:  # fmt: skip
     """Make a :class:`Peer`; its threads end with the context."""
-    peer = Peer(options, run, listener, address, secret, quiet)
+    peer = Peer(options, cluster, run, listener, address, secret, quiet)
     try:
         yield peer
     finally:

@@ -3,43 +3,46 @@
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.ledger.file import LedgerFile
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
+from neuro_cli.evolve.state_transfer import Snapshot
 
 log = logging.getLogger(__name__)
 
 
-class LedgerNode(Protocol):
-    """Part of a node that its ledger needs."""
-
-    limits: Limits
-    state_transfer: StateTransfer
-
-    def current_leader(self) -> str | None: ...
-
-    def committed(self, record: LedgerRecord, head: bytes) -> None: ...
-
-    def replaced(self, snapshot: Snapshot | None) -> None: ...
-
-    def fail(self, error: Exception) -> None: ...
-
-
 class PeerLedger:
-    """Keeps ``ledger`` and ``ledger.bin`` in the folder ``run`` alike, on the network thread.
+    """Ledger in memory (``ledger``) and in the folder ``run`` (``ledger.bin``), on the network thread.
 
-    ``best``: the highest fitness of all records taken so far, None before the first.
+    ``committed`` is called with each record and the hash up to it, ``replaced`` when another history takes the place of ours,
+    ``fail`` when the file cannot be written, ``fetch`` to begin a :class:`~neuro_cli.evolve.state_transfer.StateTransfer`.
+    ``best``: highest fitness of all records so far, None before the first.
     """
 
-    def __init__(self, node: LedgerNode, run: Path, ledger: Ledger) -> None:
-        self._node, self._run, self.ledger = node, run, ledger
-        self.limits = node.limits
+    def __init__(
+        self,
+        run: Path,
+        ledger: Ledger,
+        limits: Limits,
+        committed: Callable[[LedgerRecord, bytes], None],
+        replaced: Callable[[Snapshot | None], None],
+        fail: Callable[[Exception], None],
+        fetch: Callable[[int, str | None], None],
+    ) -> None:
+        self._run, self.ledger, self.limits = run, ledger, limits
+        self._report, self._replaced, self._fail, self._fetch = committed, replaced, fail, fetch
         self.best: float | None = None
+
+    @property
+    def next(self) -> int:
+        return self.ledger.next
+
+    @property
+    def head(self) -> bytes:
+        return self.ledger.head
 
     def open(self) -> None:
         """Write the file. Raises UserError where that fails."""
@@ -49,7 +52,7 @@ class PeerLedger:
         self._file.close()
 
     def has(self, position: int, head: bytes) -> bool:
-        """Whether the first ``position`` iterations are here with the hash ``head``, as far as their hashes are still known."""
+        """Return whether this peer has the first ``position`` iterations with the hash ``head``, as far as it still knows."""
         ledger = self.ledger
         return position <= ledger.next and (position < ledger.base or ledger.head_at(position) == head)
 
@@ -59,10 +62,10 @@ class PeerLedger:
         if outcome is Offered.GAP:
             self.fall_back(self.ledger.next + 1, b"", None)
         elif outcome is Offered.INVALID:
-            log.error("a committed record is not of this version: it is left out")
+            log.error("a committed record has another version: it is left out")
         elif outcome is Offered.FORK:
             log.error("a committed record follows another history than ours: taking the leader's history")
-            self.fall_back(self.ledger.next, b"", self._node.current_leader())
+            self.fall_back(self.ledger.next, b"", None)
 
     def take(self, content: bytes) -> Offered:
         """Append a record if it is the next one."""
@@ -74,19 +77,19 @@ class PeerLedger:
 
     def _committed(self, record: LedgerRecord, head: bytes) -> None:
         self.best = record.best if self.best is None else max(self.best, record.best)
-        self._node.committed(record, head)
+        self._report(record, head)
 
     def _append(self, content: bytes) -> None:
         """Write a record to the file. This peer ends where that fails: its file would have a gap."""
         try:
             self._file.append(content)
         except OSError as error:
-            self._node.fail(UserError(f"{self._run}: the ledger cannot be written: {error.strerror}"))
+            self._fail(UserError(f"{self._run}: the ledger cannot be written: {error.strerror}"))
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
-        """Fetch the history up to ``position`` unless it is here as ``head``; from ``source`` first, where that is known."""
+        """Fetch the history up to ``position`` unless we have it as ``head``; from ``source`` first, where that is known."""
         if not head or self.ledger.head_at(position) != head:
-            self._node.state_transfer.begin(position, source)
+            self._fetch(position, source)
 
     def replace(self, ledger: Ledger, records: list[LedgerRecord], snapshot: Snapshot | None) -> None:
         """Take another history and its ``records``; the worker begins again from ``snapshot``, or (None) the initial model."""
@@ -96,7 +99,7 @@ class PeerLedger:
             log.warning("our %d iterations give way to another history from iteration %d on", self.ledger.next, ledger.base)
         self.ledger = ledger
         self._rewrite()
-        self._node.replaced(snapshot)
+        self._replaced(snapshot)
         for record in records:
             head = ledger.head_at(record.iteration + 1)
             assert head is not None
@@ -113,5 +116,5 @@ class PeerLedger:
         self._file.rewrite(self.ledger)
 
     def marker(self) -> Callable[[], None]:
-        """:meth:`~neuro_cli.evolve.ledger.file.LedgerFile.marker` of the file."""
+        """Return the :meth:`~neuro_cli.evolve.ledger.file.LedgerFile.marker` of the file."""
         return self._file.marker()

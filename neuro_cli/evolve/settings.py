@@ -7,7 +7,7 @@ from dataclasses import dataclass
 class Settings:
     """Network settings of the config. Times in seconds."""
 
-    address: str  # under which others reach this peer
+    address: str  # address that others use for this peer
     join: str | None
     grace: float
     deadline: float

@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import logging
-import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,10 +14,10 @@ from torch import Tensor
 
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.channel import Channel, RefusedError
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
-from neuro_cli.evolve.settings import Settings
+from neuro_cli.evolve.peer_state import PeerState
 
 CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and their approximate bytes
 NEXT = 20.0  # seconds in which the next message must come
@@ -52,7 +51,7 @@ async def serve(
         channel.send({"k": "none"})
         return
     if start < ledger.base or ledger.head_at(start) != head:
-        # it has another history, or the records that it lacks were dropped here
+        # the peer has another history, or lacks records that were dropped here
         snapshot = newest() if ledger.base else None
         if ledger.base == 0:
             start = 0
@@ -78,7 +77,7 @@ async def serve(
 
 
 def _chunk(records: list[bytes]) -> list[bytes]:
-    """First ``records`` that fit in a message, at least one if there is one."""
+    """Return the first ``records`` that fit in a message, at least one where any exist."""
     size, count = 0, 0
     while count < len(records) and (not count or size + len(records[count]) <= CHUNK_BYTES):
         size, count = size + len(records[count]), count + 1
@@ -88,7 +87,7 @@ def _chunk(records: list[bytes]) -> list[bytes]:
 async def fetch(channel: Channel, keeper: Keeper) -> None:
     """Receive the messages of :func:`serve`. Raises ConnectionError for records that do not fit.
 
-    Our history gives way to another only when that has arrived as a whole, and is at least as long as ours.
+    Our history gives way to another only when that is complete, and at least as long as ours.
     """
     channel.most = keeper.limits.message
     other: Draft | None = None
@@ -117,7 +116,7 @@ async def fetch(channel: Channel, keeper: Keeper) -> None:
 
 
 class Draft:
-    """History that is being fetched, and is not ours yet; ``records``: its records, decoded."""
+    """History that is being fetched and does not replace ours yet; ``records``: its records, decoded."""
 
     def __init__(self, ledger: Ledger, columns: int) -> None:
         self.ledger, self._columns = ledger, columns
@@ -173,7 +172,7 @@ async def _snapshot(channel: Channel, message: dict[str, Any], limits: Limits) -
 
 
 def shapes_of(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], str]]:
-    """Shape and dtype by name."""
+    """Return shape and dtype by name."""
     return {name: (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in tensors.items()}
 
 
@@ -183,53 +182,34 @@ log = logging.getLogger(__name__)
 ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 
-class TransferNode(Protocol):
-    """Part of a node that fetching needs."""
-
-    me: str
-    settings: Settings
-    connections: Connections
-    traffic: ChannelTraffic
-
-    @property
-    def peer_ledger(self) -> Keeper: ...
-
-    def current_leader(self) -> str | None: ...
-
-    def tls(self) -> ssl.SSLContext: ...
-
-    def hello(self, purpose: str) -> dict[str, Any]: ...
-
-
 class StateTransfer:
-    """Fetches for a node, on the network thread; one fetch at a time."""
+    """Fetches of a node, on the network thread, one at a time."""
 
-    def __init__(self, node: TransferNode) -> None:
-        self._node = node
+    def __init__(self, state: PeerState, connections: Connections, ledger: Keeper) -> None:
+        self._state, self._connections, self._keeper = state, connections, ledger
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, position: int, source: str | None) -> None:
-        """Start to fetch what we lack of the first ``position`` iterations, from ``source`` if that is known to have them."""
+        """Start to fetch the missing ones of the first ``position`` iterations, first from ``source`` where that has them."""
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._fetch(position, source), name="fetch")
 
     def stop(self) -> None:
-        """End the fetch, if one is under way: nothing of it is taken any more."""
+        """End a fetch that is under way; no further record of it is taken."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
 
     async def _fetch(self, position: int, source: str | None) -> None:
-        node = self._node
+        state = self._state
         for attempt in range(ATTEMPTS):
-            others = [
-                peer for peer in (source, node.current_leader(), *sorted(node.connections.connected)) if peer and peer != node.me
-            ]
+            candidates = (source, state.leader, *sorted(self._connections.connected))
+            others = [peer for peer in candidates if peer and peer != state.me]
             if others:
                 peer = others[attempt % len(others)]
                 try:
                     await self.fetch_from(peer)
-                    if node.peer_ledger.ledger.next >= position:
+                    if self._keeper.ledger.next >= position:
                         return
                 except (RefusedError, ConnectionError) as error:
                     log.info("could not fetch iterations from %s: %s", peer, error)
@@ -237,13 +217,12 @@ class StateTransfer:
         log.error("iterations before %d could not be fetched from anybody", position)
 
     async def fetch_from(self, peer: str) -> dict[str, Any]:
-        """Fetch all iterations that a peer (a name, or HOST:PORT) has and we lack. Returns its answer, with its cluster."""
-        node = self._node
-        ledger = node.peer_ledger.ledger
-        hello = {**node.hello("fetch"), "next": ledger.next, "head": ledger.head}
-        channel, answer = await dial(peer, node.tls(), node.traffic, hello, ("cluster",), node.settings.join_timeout)
+        """Fetch all iterations of a peer (a name, or HOST:PORT) that we lack. Returns its answer, with its cluster."""
+        ledger = self._keeper.ledger
+        hello = {**self._state.hello("fetch"), "next": ledger.next, "head": ledger.head}
+        channel, answer = await self._state.dial(peer, hello, ("cluster",), self._state.settings.join_timeout)
         try:
-            await fetch(channel, node.peer_ledger)
+            await fetch(channel, self._keeper)
         finally:
             channel.close()
         return answer

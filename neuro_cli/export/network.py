@@ -21,12 +21,11 @@ from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.run_folder.model_file import facts_of
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config
 from neuro_cli.search.command import OURS
-from neuro_cli.search.engine import Engine
+from neuro_cli.search.config import SearchConfig
 from neuro_cli.search.record import saved_outcomes
 from neuro_cli.search.session import replay
-from neuro_cli.search.settings import described, space_of
+from neuro_cli.search.settings import described, engine_of
 from neuro_cli.search.weights import WeightsFolder
-from neuro_cli.strategy.base import Strategy
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import Inputs
 
@@ -84,7 +83,8 @@ def _of_search(run: Path, trust: list[str]) -> Network:
     """Return the best candidate by validation. Raises UserError where its weights were not saved."""
     config = saved_config(run)
     refuse_untrusted({part: config[part] for part in MADE}, trust, OURS)
-    engine = Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
+    search = SearchConfig.of(config)
+    engine = engine_of(search)
     replay(engine, saved_outcomes(CheckpointStore(run, keep=1).load()))
     best = engine.best(1)
     if not best:
@@ -94,7 +94,7 @@ def _of_search(run: Path, trust: list[str]) -> Network:
     if not path.is_file():
         text = f"the weights of its best network (candidate {number}) were not kept: keep_weights=best keeps them"
         raise UserError(f"{run}: {text}; neuro train model={run / 'best' / 'best_1.yaml'} trains it again")
-    payload = described(config, best[0].module)
+    payload = described(search, best[0].module)
     module: nn.Module = make(payload, "model", ModuleCNN)
     try:
         module.load_state_dict(tensors_of(path.read_bytes()))

@@ -1,4 +1,4 @@
-"""Pool of a search: tasks go in, each task's one result comes out."""
+"""Interface of the pools of a search, which take tasks and return one result for each."""
 
 import json
 from abc import ABC, abstractmethod
@@ -20,7 +20,7 @@ class WorkUnit:
 
     @property
     def data(self) -> bytes:
-        """The payload as it is sent."""
+        """The payload in bytes, as it is sent."""
         return self.payload if isinstance(self.payload, bytes) else json.dumps(self.payload).encode()
 
 
@@ -36,9 +36,9 @@ class WorkResult:
 
 
 class Pool(ABC):
-    """Place where tasks run: child processes of this one, or brokers and their workers.
+    """Place where tasks run: brokers and their workers, on this machine or on a cluster.
 
-    ``own_workers``: the workers come and go with the pool; otherwise they belong to a cluster that serves others too.
+    ``own_workers``: the workers begin and end with the pool; otherwise they belong to a cluster that serves others too.
     """
 
     own_workers = True
@@ -57,11 +57,11 @@ class Pool(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Release the pool. Tasks still in it may go on or be dropped."""
+        """Release the pool. Its unfinished tasks may continue or be dropped."""
 
 
 def payload_of(data: bytes) -> tuple[dict[str, Any], str]:
-    """Read the JSON object of a result. Returns it and an empty text, or nothing and what is wrong with it."""
+    """Read the JSON object of a result. Returns it and an empty text, or nothing and the reason."""
     try:
         payload = json.loads(data)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
 """Pool on a cluster: tasks go to a broker that the nameserver knows, results come back on a stream.
 
-Tasks stay in this process until their result is here. When their broker is lost for longer than it takes to start it
-again, they go to another one; of a result that comes twice, the second is dropped.
+Tasks stay in this process until their results arrive. When their broker is lost for longer than a restart takes, they go to
+another one. A result that arrives a second time is dropped.
 """
 
 import logging
@@ -27,8 +27,8 @@ log = logging.getLogger(__name__)
 class BrokerPool(Pool):
     """Workers of a cluster, by way of the brokers that the nameserver at ``nameserver`` knows.
 
-    ``run`` names what is submitted: a process that comes back under the same name takes up what is still at its broker; empty:
-    a name of its own. ``certificates``: folder for mutual TLS, None: this user's own; ``insecure``: none, but plaintext.
+    ``run`` names the submitted tasks: a process that returns under the same name takes up those still at its broker; empty: a new
+    name. ``certificates``: folder for mutual TLS, None: this user's own; ``insecure``: plaintext without certificates.
     ``patience``: seconds in which a lost cluster must be back. ``task_timeout``: seconds of one attempt, None: no limit.
     """
 
@@ -72,8 +72,8 @@ class BrokerPool(Pool):
 
     def arrived(self, timeout: float) -> list[messages.Result]:
         """Return :meth:`results` as they came, with payloads in bytes."""
-        found: list[messages.Result] = self._ask(lambda brokers: brokers.results(timeout, self._patience))
-        return found
+        results: list[messages.Result] = self._ask(lambda brokers: brokers.results(timeout, self._patience))
+        return results
 
     def facts(self) -> dict[str, Any]:
         """Return ``brokers``, ``workers``, ``waiting`` and ``running`` of the cluster, and the ``broker`` that this pool uses."""
@@ -81,7 +81,7 @@ class BrokerPool(Pool):
         return facts
 
     def close(self) -> None:
-        """Drop what is still at the broker."""
+        """Drop the tasks that are still at the broker."""
         self._closed = True
         try:
             if self._submitter is not None and self._loop.running:
@@ -90,7 +90,7 @@ class BrokerPool(Pool):
             self._loop.close()
 
     def _ask(self, work: Callable[[Submitter], Coroutine[Any, Any, Any]]) -> Any:
-        """Ask the cluster, connecting at the first time. Raises UserError."""
+        """Ask the cluster, and connect first where needed. Raises UserError."""
         if self._closed:
             raise UserError("this pool was closed")
         if self._submitter is None:
@@ -122,5 +122,5 @@ def _unpacked(result: messages.Result) -> WorkResult:
 
 
 def error_of(result: messages.Result) -> str:
-    """Text of a result that is no DONE."""
+    """Return the error of a result whose outcome is not DONE."""
     return result.error or str(messages.Outcome.Name(result.outcome))

@@ -1,4 +1,4 @@
-"""Client of a task cluster for a program of one's own, the paper's *model*: tasks go in, results come as they are done."""
+"""Client of a task cluster for a user's program, the paper's *model*: it submits tasks and receives results as they are done."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ POLL_SECONDS = 1.0
 class TaskResult:
     """Result of a submitted ``task``: the ``value`` that its ``run`` returned, or an ``error``, one line or a traceback.
 
-    ``worker`` names who did it, ``seconds`` is the time of the attempt that decided.
+    ``worker``: name of the worker that did it; ``seconds``: time of the attempt that decided.
     """
 
     task: BaseTask
@@ -31,10 +31,10 @@ class BrokerClient:
     """Client of the brokers that the nameserver at ``nameserver`` knows; :meth:`embedded` starts a cluster of its own.
 
     ``certificates``: folder for mutual TLS, None: this user's own, for one machine; ``insecure``: plaintext, on this machine.
-    ``run``: name of the work at the brokers: a program that comes back under the same name, and submits the same tasks in the
-    same order, gets the results that are there; empty: a new one. ``patience``: seconds in which a lost cluster must be back;
+    ``run``: name of the work at the brokers. A program that returns under the same name, and submits the same tasks in the same
+    order, gets the existing results; empty: a new name. ``patience``: seconds in which a lost cluster must be back;
     ``task_timeout``: seconds of one attempt at a task, None: no limit; ``message_bytes``: no message may be longer. Use it in
-    ``with``, so that what is left is dropped at the end. ``submitted`` counts the tasks so far.
+    ``with``, so that unfinished tasks are dropped at the end. ``submitted`` counts the tasks so far.
     """
 
     def __init__(
@@ -63,20 +63,20 @@ class BrokerClient:
     ) -> Self:
         """Start a cluster on this machine, which ends with the client: its ``workers`` (None: the usable cores) do ``tasks``.
 
-        ``memory``: GB that a task may take; ``task_timeout``: its seconds. None: no limit. ``ranks``: of the MPI job that runs
-        each task, on all of them at once.
+        ``memory``: GB that a task may take; ``task_timeout``: its seconds. None: no limit. ``ranks``: size of the MPI job that
+        runs each task on all its ranks at once.
         """
         need_packages()
         from neuro_cli.broker.worker.kinds import place_of
         from neuro_cli.pool.embedded import EmbeddedPool
 
-        made = cls.__new__(cls)
-        made._begin(EmbeddedPool(workers, memory, task_timeout, ranks, {task.kind: place_of(task) for task in tasks}))
-        return made
+        client = cls.__new__(cls)
+        client._begin(EmbeddedPool(workers, memory, task_timeout, ranks, {task.kind: place_of(task) for task in tasks}))
+        return client
 
     def _begin(self, pool: Any) -> None:
         self._pool = pool
-        self._tasks: dict[str, BaseTask] = {}  # by id; those without a result yet
+        self._tasks: dict[str, BaseTask] = {}  # tasks without a result, by id
         self.submitted = 0
 
     def submit(self, *tasks: BaseTask) -> None:
@@ -117,7 +117,7 @@ class BrokerClient:
         return facts
 
     def close(self) -> None:
-        """Drop what has no result yet; an embedded cluster ends."""
+        """Drop the tasks without a result; an embedded cluster ends."""
         self._pool.close()
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""Pool of a search on one machine: a cluster of its own, by the same processes as one of many machines."""
+"""Pool of a search on one machine: a cluster of its own, of the same processes as a cluster of many machines."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,10 +16,10 @@ from neuro_cli.pool.broker import BrokerPool
 class EmbeddedPool(BrokerPool):
     """Nameserver, broker and ``workers`` workers (None: as the usable cores allow), which end with this process.
 
-    They take no connection without the certificate that was made for them, in a folder that this user alone can read.
+    They take no connection without the certificate of this cluster, which lies in a folder that this user alone can read.
     ``memory``: GB that a task may take, None for no limit; ``task_timeout``: its seconds. Processes that end are started again.
-    ``ranks``: of the MPI job that each of a worker's processes is (``worker.ranks``). ``kinds``: the types of task that the
-    workers do, with their places; None: those of a search.
+    ``ranks``: size of the MPI job of each worker process (``worker.ranks``). ``kinds``: types of task of the workers, with their
+    places; None: those of a search.
     """
 
     own_workers = True
@@ -32,7 +32,8 @@ class EmbeddedPool(BrokerPool):
         ranks: int = 1,
         kinds: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__("127.0.0.1:0", task_timeout=task_timeout)  # its own nameserver's, and certificates, once it has begun
+        # the cluster sets the address of its nameserver, and the certificates, when it starts
+        super().__init__("127.0.0.1:0", task_timeout=task_timeout)
         self._ranks = integer("pool.ranks", ranks, 1, 1024)
         cores = max(1, usable_cores() // self._ranks)
         self._workers = cores if workers is None else integer("pool.workers", workers, 1, 1024)
@@ -60,7 +61,7 @@ class EmbeddedPool(BrokerPool):
                 self._cluster.close()
 
     def _revive(self) -> None:
-        """Start the cluster at the first time, and what has ended of it later."""
+        """Start the cluster the first time, and later each of its processes that has ended."""
         if self._cluster is not None:
             self._cluster.revive()
             return

@@ -1,4 +1,4 @@
-"""Event loop of a pool: asynchronous work for a caller that is not."""
+"""Event loop in a thread of its own, for synchronous callers."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ class LoopThread:
         return self._loop is not None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` on the loop. Returns what it returns, raises what it raises; what interrupts the caller cancels it."""
+        """Run ``work`` on the loop, and return or raise its outcome. An interrupt of the caller cancels it."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name="pool", daemon=True)
@@ -42,7 +42,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel what still runs on the loop, and end the thread."""
+        """Cancel the tasks of the loop, and end the thread."""
         if self._loop is None:
             return
         try:
@@ -51,7 +51,7 @@ class LoopThread:
             self.stop()
 
     def stop(self) -> None:
-        """End the thread at once; what runs on the loop stands still."""
+        """End the thread at once; tasks of the loop do not continue."""
         loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
             loop.call_soon_threadsafe(loop.stop)

@@ -30,8 +30,6 @@ MOVED = {
     "neuro_cli.search.steady_state.SteadyState": "neuro_cli.strategy.steady_state.SteadyState",
     "neuro_cli.broker.broker_pool.BrokerPool": "neuro_cli.pool.broker.BrokerPool",
     "neuro_cli.broker.embedded.EmbeddedPool": "neuro_cli.pool.embedded.EmbeddedPool",
-    "neuro_cli.broker.local_pool.LocalPool": "neuro_cli.pool.local.LocalPool",
-    "neuro_cli.election.takeover.Takeover": "neuro_cli.election.succession.Succession",
 }
 MOVED |= {
     f"neuro_cli.distribution.{name}": f"neuro_cli.distribution.ensemble.{name}"

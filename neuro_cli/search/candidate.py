@@ -1,7 +1,7 @@
 """Task kind `candidate`: train one network, and score it on examples that it has not seen.
 
-What comes over a network is data. It names classes all the same (task, model, optimizer), and making them runs their code: only
-ours and torch's are made.
+A payload comes over a network as data. Still it names classes (task, model, optimizer), and making them runs their code, so only
+classes of neuro and torch are made.
 """
 
 import json
@@ -20,6 +20,7 @@ from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
+from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained
 from neuro_cli.search.weights import packed
@@ -33,43 +34,41 @@ PARTS = ("task", "model", "training.optimizer")
 def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     """Train the network of ``payload``: ``task``, ``model``, ``training`` as in `conf/search.yaml`, and a ``seed``.
 
-    Gives fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds; the trained weights
-    too (`weights.packed`) where ``weights`` of the payload is true. A network that
-    does not fit in memory, or diverges, gives ``error`` instead: one line. The same payload gives the same numbers on
-    processors of one kind.
+    Returns fitness (validation accuracy), loss, train_loss, accuracy and loss of the test, parameters, seconds; also the trained
+    weights (`weights.packed`) where ``weights`` of the payload is true. A network that does not fit in memory, or diverges, gives
+    ``error`` instead, one line. The same payload gives the same numbers on processors of one kind.
     Raises UserError for a payload that describes no training.
     """
     for part in PARTS:
         value_of(payload, f"{part}._target_")
     refuse_foreign(payload, "candidates")
-    training = value_of(payload, "training")
-    device = device_of(training["device"])
-    torch.set_num_threads(training["threads"])
-    torch.use_deterministic_algorithms(device.type != "cpu")  # on one thread of a CPU all are
+    training = TrainingConfig.of(payload)
+    device = device_of(training.device)
+    torch.set_num_threads(training.threads)
+    torch.use_deterministic_algorithms(device.type != "cpu")  # one thread of a CPU is deterministic anyway
     keep_freed_memory()
     begun = time.perf_counter()
     try:
-        found = _trained(payload, training, device)
-    except Exception as error:  # what an allocation raises may come wrapped, as the refusal of a constructor
+        result = _trained(payload, training, device)
+    except Exception as error:  # an error of an allocation may come wrapped in that of a constructor
         if not _no_memory(error):
             raise
-        found = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
-        if world_of_task().size > 1:  # other ranks may have had room, and now wait for this one: it must not end well
-            raise UserError(found["error"]) from error
-    if "error" in found:
-        give_back_memory()  # the next candidate in this process must not find it in pieces
-    return {**found, "seconds": time.perf_counter() - begun}
+        result = {"error": f"it does not fit in memory: {' '.join(str(error).split())[:160]}"}
+        if world_of_task().size > 1:  # other ranks may have had room and wait for this one: it must fail
+            raise UserError(result["error"]) from error
+    if "error" in result:
+        give_back_memory()  # memory in pieces would be too small for the next candidate in this process
+    return {**result, "seconds": time.perf_counter() - begun}
 
 
-def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.device) -> dict[str, Any]:
-    examples = examples_of(
-        json.dumps(payload["task"], sort_keys=True), tuple(payload["model"]["input_shape"]), training["validation"]
-    )
+def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.device) -> dict[str, Any]:
+    shape = tuple(payload["model"]["input_shape"])
+    examples = examples_of(json.dumps(payload["task"], sort_keys=True), shape, training.validation)
     task = make(payload, "task", Classification)
     with seeded(payload["seed"]):
         model: nn.Module = make(payload, "model", nn.Module)
     model = model.to(device).to(memory_format=torch.channels_last)
-    optimizer = make(training, "optimizer", partial)
+    optimizer = make(training.plain, "optimizer", partial)
     train_loss = trained(model, task, examples, optimizer, training, payload["seed"])
     fitness, loss = scores(model, task, examples.data, examples.validation)
     test_accuracy, test_loss = scores(model, task, examples.data, examples.data.test)
@@ -90,10 +89,10 @@ def _trained(payload: dict[str, Any], training: dict[str, Any], device: torch.de
 @lru_cache(maxsize=1)  # a worker trains many candidates on the same examples
 def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) -> Examples:
     """Load the examples of a task, given as the JSON of its config, ``share`` of the training ones held out. Raises UserError."""
-    made: Task = make({"task": json.loads(task)}, "task", Task)
-    if not isinstance(made, Classification):
-        raise ConfigError("task", type(made).__name__, "a search needs a task of images with classes to train on")
-    data = made.read(input_shape)
+    source: Task = make({"task": json.loads(task)}, "task", Task)
+    if not isinstance(source, Classification):
+        raise ConfigError("task", type(source).__name__, "a search needs a task of images with classes to train on")
+    data = source.read(input_shape)
     return Examples(data, *hold_out(data, share, "training.validation"))
 
 

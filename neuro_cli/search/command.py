@@ -1,4 +1,4 @@
-"""`neuro search` and `neuro resume` of a search: from a config to a folder with what was found."""
+"""`neuro search` and `neuro resume` of a search: from a config to a folder with the results."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,53 +20,53 @@ from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
 ROLES = ("all", "model")
-PARTS = ("nameserver", "broker", "worker")  # of a cluster, which do not search
-OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # their classes start and read nothing by being made
+PARTS = ("nameserver", "broker", "worker")  # processes of a cluster, which do not search
+OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # making these classes starts and reads nothing
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
     """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the whole config there.
 
-    Raises UserError, before anything is written, for what does not fit.
+    Raises UserError before anything is written.
     """
     role = one_of("role", config.get("role"), (*ROLES, *PARTS))
-    check(config)
+    search_config = check(config)
     pool = make(config, "pool", Pool)
     if config["pool"].get("ranks", 1) != 1:
         world_launcher()  # raises UserError where there is none
     if role == "model" and pool.own_workers:
         raise ConfigError("role", role, "its candidates are trained by the workers of a cluster: it needs pool=broker")
-    config = completed(config)
-    save(config)
+    search_config = completed(search_config)
+    save(search_config.plain)
     log_to(run, 0)
-    return _told(search(config, run), shown)
+    return _report(search(search_config, run), shown)
 
 
 def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
-    """Search from the last checkpoint of ``run`` on. ``trust``: packages whose classes the saved config may name.
+    """Resume the search of ``run`` from its last checkpoint. ``trust``: packages whose classes the saved config may name.
 
     Raises UserError.
     """
     refuse_untrusted(config, trust, OURS)
     if is_written(run):
         raise UserError(f"{run}: another process works on this search")
-    check(config)
+    search_config = check(config)
     checkpoint = CheckpointStore(run, keep=1).load()
     done = len(checkpoint.scalars["outcomes"])
-    if config["trainings"] < done:
-        raise ConfigError("trainings", config["trainings"], f"the checkpoint has {done} already")
+    if search_config.trainings < done:
+        raise ConfigError("trainings", search_config.trainings, f"the checkpoint has {done} already")
     log_to(run, 0)
-    return _told(search(config, run, checkpoint), run)
+    return _report(search(search_config, run, checkpoint), run)
 
 
-def _told(summary: dict[str, Any], run: Path) -> int:
-    """Print what was found. Returns the exit code."""
+def _report(summary: dict[str, Any], run: Path) -> int:
+    """Print the best module. Returns the exit code."""
     if summary["module"] is not None:
         accuracies = (
             f"validation accuracy {summary['validation_accuracy']:.4f}, {ACCURACY.label} {ACCURACY.text(summary[ACCURACY.name])}"
         )
-        found = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
-        Console().print(printable(found), markup=False, highlight=False, soft_wrap=True)
+        best = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
+        Console().print(printable(best), markup=False, highlight=False, soft_wrap=True)
         then = printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it")
         Console().print(then, markup=False, highlight=False, soft_wrap=True)
     say(f"neuro: results in {run}")

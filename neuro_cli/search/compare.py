@@ -18,7 +18,7 @@ from neuro_cli.search.plot import SearchCurve, plot_comparison
 from neuro_cli.search.record import CANDIDATES
 
 COLUMNS = ("task", "strategy", "runs", "candidates", "validation", "test accuracy", "of each run", "medians of first generations")
-WIDTH = 160  # columns of a table that no terminal shows
+WIDTH = 160  # characters of a line where no terminal gives a width
 
 
 def compare(png: Path, folders: Sequence[Path]) -> list[SearchCurve]:
@@ -30,16 +30,16 @@ def compare(png: Path, folders: Sequence[Path]) -> list[SearchCurve]:
 
 
 def _searches(folder: Path) -> list[Path]:
-    """Folders of searches in or below ``folder``."""
-    found = sorted(path.parent.parent for path in folder.glob("**/.hydra/config.yaml"))
-    searches = [run for run in found if is_search(run)]
+    """Return the folders of searches in or below ``folder``. Raises UserError where there are none."""
+    runs = sorted(path.parent.parent for path in folder.glob("**/.hydra/config.yaml"))
+    searches = [run for run in runs if is_search(run)]
     if not searches:
-        raise UserError(f"{folder}: no search of neuro there or below")
+        raise UserError(f"{folder}: no search of neuro in it or below")
     return searches
 
 
 def _read(run: Path) -> SearchCurve:
-    """Search that has ended. Raises UserError for one that has not."""
+    """Read a finished search. Raises UserError for one that has not ended."""
     config = saved_config(run)
     try:
         summary: dict[str, Any] = json.loads((run / "summary.json").read_bytes())
@@ -60,7 +60,7 @@ def _read(run: Path) -> SearchCurve:
 
 
 def _name(node: dict[str, Any], place: int) -> str:
-    """Name of a group's option: that of its module."""
+    """Return the name of a group's option, which is that of its module."""
     return str(node["_target_"]).split(".")[place]
 
 

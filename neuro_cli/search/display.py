@@ -1,4 +1,4 @@
-"""Display of a search: a table that changes on a terminal, now and then a plain line elsewhere."""
+"""Display of a search: a table that is redrawn on a terminal, an occasional line elsewhere."""
 
 import time
 from datetime import timedelta
@@ -12,12 +12,12 @@ from rich.text import Text
 from neuro_cli.search.engine import Engine
 from neuro_cli.strategy.space import text_of
 
-LINE_SECONDS = 5.0  # between two plain lines
+LINE_SECONDS = 5.0  # seconds between two plain lines
 SHOWN = 8  # members of the population in the table
 
 
 class SearchDisplay:
-    """Shows the ``engine``'s books; ``begun`` candidates were done when this session began."""
+    """Display of the state of ``engine``."""
 
     def __init__(self, engine: Engine, console: Console | None = None) -> None:
         self._engine = engine
@@ -25,7 +25,7 @@ class SearchDisplay:
         self._begun_at, self._done_at = time.monotonic(), len(engine.archive.outcomes)
         self._told, self._told_at = "", float("-inf")
         terminal = self._console.is_terminal and not self._console.is_dumb_terminal
-        # no thread that draws: it would draw the books while they change
+        # no thread of its own: it would draw the engine while that changes
         self._live = Live(console=self._console, auto_refresh=False, transient=False) if terminal else None
 
     def __enter__(self) -> "SearchDisplay":
@@ -38,7 +38,7 @@ class SearchDisplay:
             self._live.stop()
 
     def update(self, facts: dict[str, Any], last: bool = False) -> None:
-        """Show how things stand; ``facts``: of the pool. Plain lines come every 5 seconds if there is news, and at the end."""
+        """Show the state; ``facts``: those of the pool. Plain lines come every 5 seconds if there is news, and at the end."""
         line = self._line(facts)
         if self._live is not None:
             self._live.update(self._table(line, facts), refresh=True)
@@ -69,6 +69,6 @@ class SearchDisplay:
             row = (text_of(member.module), str(len(member.module)), f"{member.parameters:,}", f"{member.fitness:.4f}")
             members.add_row(*row)
         waiting = [text_of(module) for module in self._engine.under_way]
-        there = {key: value for key, value in facts.items() if isinstance(value, int)}
-        pool = ", ".join(f"{value} {key}" for key, value in there.items())
+        counts = {key: value for key, value in facts.items() if isinstance(value, int)}
+        pool = ", ".join(f"{value} {key}" for key, value in counts.items())
         return Group(Text(line), members, Text(f"pool: {pool}; under way: {'; '.join(waiting[:SHOWN])}", style="dim"))

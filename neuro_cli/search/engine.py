@@ -1,4 +1,4 @@
-"""Keeps the books of a search between its strategy and whoever trains: what is to be trained, what is under way, what is done."""
+"""Records of a search between its strategy and the pool: candidates to train, under way, and done."""
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.strategy.base import Archive, Brood, Strategy
@@ -7,13 +7,13 @@ from neuro_cli.strategy.space import Module, Space, text_of
 
 
 class Engine:
-    """``trainings``: candidates that are trained in all. Call :meth:`ask` at the start and after every :meth:`tell`."""
+    """``trainings``: number of candidates that are trained. Call :meth:`ask` at the start and after every :meth:`tell`."""
 
     def __init__(self, strategy: Strategy, space: Space, seed: int, trainings: int) -> None:
         self.strategy, self.trainings = strategy, trainings
         self.archive = Archive()
         self.origins: dict[Module, str] = {}
-        self.generations: dict[Module, int] = {}  # the first of 0, 1, 2, ... that a module was bred in
+        self.generations: dict[Module, int] = {}  # generation (0, 1, 2, ...) in which a module was first bred
         self._open: list[Brood] = []
         self._broods = 0
         self._exhausted = False
@@ -26,7 +26,7 @@ class Engine:
 
     @property
     def finished(self) -> bool:
-        """True when all trainings are done, or there is no module left to train."""
+        """True when all trainings are done, or no module is left to train."""
         return not self._open and (self._exhausted or len(self.archive.started) >= self.trainings)
 
     @property
@@ -35,7 +35,7 @@ class Engine:
         return self._exhausted
 
     def ask(self) -> list[Module]:
-        """Modules whose training is to begin now; none while the strategy waits for outcomes."""
+        """Return the modules to train now; none while the strategy waits for outcomes."""
         fresh: list[Module] = []
         while not self._exhausted and len(self.archive.started) < self.trainings and self.strategy.ready(len(self.under_way)):
             brood = self.strategy.breed(self._broods)
@@ -75,6 +75,6 @@ class Engine:
         self._open = still
 
     def best(self, count: int) -> list[TrainingOutcome]:
-        """``count`` fittest of all that were trained, the fittest first."""
+        """Return the ``count`` fittest of all trained candidates, the fittest first."""
         trained = [outcome for outcome in self.archive.outcomes.values() if outcome.fitness is not None]
         return sorted(trained, key=lambda one: one.rank, reverse=True)[:count]

@@ -32,7 +32,7 @@ class SearchCurve:
 
 
 def plot_search(candidates_csv: Path, png: Path) -> None:
-    """Draw every candidate of one search and the best so far; without one that was trained nothing is drawn."""
+    """Draw every candidate of one search and the best so far; nothing where no candidate was trained."""
     rows = _trained(candidates_csv)
     if not rows:
         log.warning("%s has no candidate that was trained: nothing to plot", candidates_csv)

@@ -17,9 +17,10 @@ from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_a
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.runner.options import make_logger
+from neuro_cli.search.config import ALL, BEST, SearchConfig
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.settings import identity_of, keep_of, network_of
-from neuro_cli.search.weights import ALL, BEST, WeightsFolder, unpacked
+from neuro_cli.search.settings import identity_of, network_of
+from neuro_cli.search.weights import WeightsFolder, unpacked
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module, text_of
 
@@ -44,22 +45,22 @@ COLUMNS = (
 
 
 class SearchRecord:
-    """Run folder of a search that begins, or goes on after ``resumed_at`` whole generations (None: begins)."""
+    """Run folder of a search that begins (``resumed_at`` None), or continues after ``resumed_at`` complete generations."""
 
-    def __init__(self, run: Path, config: dict[str, Any], name: str, resumed_at: int | None) -> None:
-        self.run, self.config, self.name = run, config, name
-        self._store = CheckpointStore(run, config["checkpoint"]["keep"])
+    def __init__(self, run: Path, search: SearchConfig, name: str, resumed_at: int | None) -> None:
+        self.run, self._search, self.name = run, search, name
+        self._store = CheckpointStore(run, search.keep)
         self._store.hold()
         self._weights = WeightsFolder(run)
-        self._loggers = with_csv(make_logger(config))
+        self._loggers = with_csv(make_logger(search.plain))
         for logger in self._loggers:
-            logger.start(run, config, resumed_at)
+            logger.start(run, search.plain, resumed_at)
         remember(run)
         self._generation = resumed_at or 0
-        self._counted = 0  # candidates that were done at the last row
+        self._counted = 0  # candidates done at the last row
 
     def outcome(self, engine: Engine, outcome: TrainingOutcome, seconds: float) -> None:
-        """One more candidate is done: a line in the log, a row in ``candidates.csv``, a checkpoint."""
+        """Record a finished candidate: a line in the log, a row in ``candidates.csv``, a checkpoint."""
         number = engine.archive.started[outcome.module]
         reported = outcome.error or f"validation accuracy {outcome.fitness:.4f}"
         log.info("candidate %d (%s) on %s: %s", number, text_of(outcome.module), outcome.worker, reported)
@@ -69,14 +70,14 @@ class SearchRecord:
         self.candidates(engine, tested=False)
 
     def weights(self, engine: Engine, module: Module, result: dict[str, Any]) -> None:
-        """Keep the weights of a candidate that were asked for, before the checkpoint that says it is done."""
-        keep = keep_of(self.config)
-        best = [engine.archive.started[outcome.module] for outcome in engine.best(self.config["best"])]
+        """Keep the weights of a candidate where wanted, before the checkpoint that counts it as done."""
+        keep = self._search.keep_weights
+        best = [engine.archive.started[outcome.module] for outcome in engine.best(self._search.best)]
         number = engine.archive.started[module]
         wanted = keep == ALL or (keep == BEST and number in best)
         if wanted and "weights" in result:
             try:
-                self._weights.write(number, unpacked(result["weights"], network_of(self.config, module)))
+                self._weights.write(number, unpacked(result["weights"], network_of(self._search, module)))
             except UserError as error:
                 log.warning("candidate %d (%s): its weights are not kept: %s", number, text_of(module), error)
         elif wanted and "weights_error" in result:
@@ -85,13 +86,13 @@ class SearchRecord:
             self._weights.keep(best)
 
     def save(self, engine: Engine, seconds: float) -> None:
-        """Save a checkpoint: the outcomes in their order are all that a search is."""
+        """Save a checkpoint: the outcomes in their order determine the search."""
         outcomes = [outcome.as_json() for outcome in engine.archive.outcomes.values()]
-        scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self.config), "outcomes": outcomes}
+        scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self._search), "outcomes": outcomes}
         self._store.save(len(outcomes), {}, scalars)
 
     def candidates(self, engine: Engine, tested: bool) -> None:
-        """Write ``candidates.csv``; with ``tested`` test accuracies too, which nobody is to see before the end."""
+        """Write ``candidates.csv``; ``tested``: with test accuracies, which nobody should see before the end."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(COLUMNS)
@@ -104,7 +105,7 @@ class SearchRecord:
         _write(self.run / CANDIDATES, text.getvalue())
 
     def generation(self, engine: Engine, seconds: float, elapsed: float) -> Row | None:
-        """Write a row of ``metrics.csv`` if a generation is whole that has none: its ``seconds``, and the population after it.
+        """Write a row of ``metrics.csv`` where a generation has been completed: its ``seconds``, and the population after it.
 
         ``elapsed``: seconds of the search up to now.
         """
@@ -134,14 +135,14 @@ class SearchRecord:
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
         """Write the best architectures, the plot and the summary; return the summary."""
         self._store.refuse_other()
-        best = engine.best(self.config["best"])
+        best = engine.best(self._search.best)
         self.candidates(engine, tested=True)
         self._export(engine, best)
         summary = self._summary(engine, best, seconds, workers)
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
             if curves.wanted():
-                from neuro_cli.search.plot import plot_search  # here: matplotlib takes time, and is for the end
+                from neuro_cli.search.plot import plot_search  # late, since matplotlib takes time
 
                 plot_search(self.run / CANDIDATES, self.run / "curves.png")
         for logger in self._loggers:
@@ -161,7 +162,7 @@ class SearchRecord:
             "candidates_per_second": done / seconds if seconds else 0.0,
             "peak_memory_bytes": peak_memory_bytes(),
             "parameters": winner and winner.parameters,
-            "device": self.config["training"]["device"],
+            "device": self._search.training.device,
             "versions": versions(),
             "git_revision": git_revision(),
             "complete": engine.finished,
@@ -178,12 +179,12 @@ class SearchRecord:
         }
 
     def _export(self, engine: Engine, best: list[TrainingOutcome]) -> None:
-        """``best/best_1.yaml`` and on: options of the group `model`, the fittest first."""
+        """Write ``best/best_1.yaml``, ``best_2.yaml``, ...: options of the group `model`, the fittest first."""
         folder = self.run / "best"
         folder.mkdir(exist_ok=True)
-        epochs = self.config["training"]["epochs"]
+        epochs = self._search.training.epochs
         for place, outcome in enumerate(best, 1):
-            model = {**self.config["model"], "module": list(outcome.module)}
+            model = {**self._search.plain["model"], "module": list(outcome.module)}
             comment = f"# {outcome.parameters:,} parameters, validation accuracy {outcome.fitness:.4f} after {epochs} epochs"
             weights = self._weights.path(engine.archive.started[outcome.module])
             comment += f"; weights: {weights.relative_to(self.run)}" if weights.exists() else ""
@@ -197,8 +198,8 @@ def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
 
 
 def _median(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
+    numbers = [value for value in values if value is not None]
+    return median(numbers) if numbers else None
 
 
 def _write(path: Path, text: str) -> None:

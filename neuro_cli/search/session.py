@@ -13,67 +13,66 @@ from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
 from neuro_cli.runner.stop import StopRequest
+from neuro_cli.search.config import SearchConfig
 from neuro_cli.search.display import SearchDisplay
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.record import SearchRecord, saved_outcomes
-from neuro_cli.search.settings import identity_of, space_of, task_of
-from neuro_cli.strategy.base import Strategy
+from neuro_cli.search.settings import engine_of, identity_of, task_of
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module
 
 log = logging.getLogger(__name__)
 
-POLL_SECONDS = 0.25  # that a request to stop may wait
-NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # of a candidate's result
+POLL_SECONDS = 0.25  # seconds that a request to stop may wait
+NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # numbers in a candidate's result
 
 
-def search(config: dict[str, Any], run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
-    """Search in the folder ``run``, from the start or from a checkpoint on, and return the summary. Raises UserError."""
-    engine = Engine(make(config, "strategy", Strategy), space_of(config), config["seed"], config["trainings"])
+def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None) -> dict[str, Any]:
+    """Search in the folder ``run``, from the start or from a checkpoint, and return the summary. Raises UserError."""
+    engine = engine_of(config)
     name, before = secrets.token_hex(6), 0.0
     if checkpoint is not None:
         refuse_difference(identity_of(config), checkpoint.scalars["identity"], "neuro search")
         name, before = checkpoint.scalars["name"], checkpoint.scalars["seconds"]
         replay(engine, saved_outcomes(checkpoint))
-    pool = _pool(config, name)
+    pool = _pool(config.plain["pool"], name)
     try:
         record = SearchRecord(run, config, name, None if checkpoint is None else engine.strategy.generation)
-        with StopRequest(config["time_limit"]) as stop, SearchDisplay(engine) as view:
+        with StopRequest(config.time_limit) as stop, SearchDisplay(engine) as view:
             return _Session(config, engine, pool, record, view, before).run(stop)
     finally:
         pool.close()
 
 
-def _pool(config: dict[str, Any], name: str) -> Pool:
-    """Make the pool. One that outlives this process knows the tasks by the search's name: a resumed search finds them there."""
-    node = config["pool"]
+def _pool(node: dict[str, Any], name: str) -> Pool:
+    """Make the pool. One that outlives this process knows the tasks by the search's name, so a resumed search finds them."""
     pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
     return pool
 
 
 def replay(engine: Engine, outcomes: list[TrainingOutcome]) -> None:
-    """Tell a new ``engine`` what was found before, in that order: it then stands where the earlier one stood."""
+    """Give a new ``engine`` earlier outcomes in their order, which brings it to the state of the earlier engine."""
     for outcome in outcomes:
         engine.ask()
         engine.tell(outcome)
 
 
 class _Session:
-    """One process's part of a search. ``before``: seconds that earlier ones took."""
+    """Session of one process in a search. ``before``: seconds of earlier sessions."""
 
     def __init__(
-        self, config: dict[str, Any], engine: Engine, pool: Pool, record: SearchRecord, view: SearchDisplay, before: float
+        self, config: SearchConfig, engine: Engine, pool: Pool, record: SearchRecord, view: SearchDisplay, before: float
     ) -> None:
         self._config, self._engine, self._pool, self._record, self._view = config, engine, pool, record, view
         self._before, self._begun = before, time.perf_counter()
         self._row_at = self._begun
-        self._modules: dict[str, Module] = {}  # by task
+        self._modules: dict[str, Module] = {}  # modules by task
 
     def run(self, stop: StopRequest) -> dict[str, Any]:
-        """Search until the end or until a stop is wanted; the summary."""
+        """Search until the end or until a stop is wanted. Returns the summary."""
         engine, record = self._engine, self._record
         done = len(engine.archive.outcomes)
-        log.info("search %s: %d of %d candidates are trained", "goes on" if done else "begins", done, engine.trainings)
+        log.info("search %s: %d of %d candidates are trained", "continues" if done else "begins", done, engine.trainings)
         engine.ask()
         record.save(engine, self._seconds())
         self._submit(engine.under_way)
@@ -85,9 +84,9 @@ class _Session:
                 break
         if not engine.finished:
             done = len(engine.archive.outcomes)
-            log.warning("stopped after candidate %d (%s); go on with: neuro resume %s", done, stop.reason, record.run)
+            log.warning("stopped after candidate %d (%s); continue with: neuro resume %s", done, stop.reason, record.run)
         elif engine.exhausted:
-            log.warning("the search ends early: every module of up to %d layers is trained", self._config["max_layers"])
+            log.warning("the search ends early: every module of up to %d layers is trained", self._config.max_layers)
         facts = self._pool.facts()
         self._view.update(facts, last=True)
         return record.finish(engine, self._seconds(), facts.get("workers"))
@@ -98,13 +97,13 @@ class _Session:
         self._pool.submit(tasks)
 
     def _take(self, result: WorkResult) -> None:
-        """One result: the books, the folder, and what is trained next."""
+        """Take one result: record it, and start the next trainings."""
         engine = self._engine
         outcome = outcome_of(self._modules[result.id], result)
         engine.tell(outcome)
         fresh = engine.ask()
         now = time.perf_counter()
-        # before the checkpoint: resume drops rows, but makes none again
+        # the row comes before the checkpoint: resume drops rows, but writes none again
         if self._record.generation(engine, now - self._row_at, self._seconds()):
             self._row_at = now
         self._record.weights(engine, outcome.module, result.payload)
@@ -123,8 +122,8 @@ class _Session:
 
 
 def outcome_of(module: Module, result: WorkResult) -> TrainingOutcome:
-    """Make an outcome of a pool's result for a module."""
+    """Convert a pool's result for a module to an outcome."""
     error = result.error.strip() or str(result.payload.get("error", ""))
-    known = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
+    numbers = {name: result.payload[name] for name in NUMBERS if name in result.payload and not error}
     seconds = float(result.payload.get("seconds", result.seconds))
-    return TrainingOutcome(module, **known, seconds=seconds, worker=result.worker, error=error)
+    return TrainingOutcome(module, **numbers, seconds=seconds, worker=result.worker, error=error)

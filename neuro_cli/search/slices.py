@@ -1,7 +1,7 @@
-"""Gradients of a batch in slices, parts of it that the ranks of a worker share: training a candidate data-parallel.
+"""Data-parallel training of a candidate: gradients of a batch in slices, which the ranks of a worker share.
 
-Each slice has gradients of its own, and their sum is made in the order of the slices. So the numbers depend on how many slices
-there are, but not on how many ranks share them.
+Each slice has gradients of its own, which are summed in the order of the slices. So the numbers depend on the number of slices,
+but not on the number of ranks that share them.
 """
 
 from itertools import chain
@@ -16,7 +16,7 @@ from neuro_cli.task.classification import Classification
 
 
 def world_of_task() -> World:
-    """World of the ranks that do this task together; of one process in a worker without ``worker.ranks``."""
+    """Return the world of the ranks that do this task together; a single process in a worker without ``worker.ranks``."""
     return mpi_world() if launched() else SingleProcess()
 
 
@@ -31,7 +31,7 @@ class SlicedBatch:
         self._model, self._task, self._slices, self._world = model, task, slices, world
         self._parameters = list(model.parameters())
         self._counts = [len(range(rank, slices, world.size)) for rank in range(world.size)]
-        # rank 0 has the first slices, so that its model counts every step
+        # rank 0 takes the first slices, so that the batch norm of its model counts every step
         first = sum(self._counts[: world.rank])
         self._own = range(first, first + self._counts[world.rank])
 
@@ -59,7 +59,7 @@ class SlicedBatch:
         return [buffer for buffer in self._model.buffers() if buffer.is_floating_point()]
 
     def _vector(self, step: int, start: int, stop: int, batch_size: int, before: list[Tensor]) -> np.ndarray:
-        """One slice's part of the loss, of the gradients and of the statistics, float32 (length,)."""
+        """Return one slice's part of the loss, the gradients and the statistics, float32 (length,)."""
         with torch.no_grad():
             for buffer, value in zip(self._model.buffers(), before, strict=True):
                 buffer.copy_(value)
@@ -70,7 +70,7 @@ class SlicedBatch:
         return torch.cat(parts).numpy()
 
     def _take(self, total: Tensor) -> Tensor:
-        """Give gradients and statistics their sums. Returns the loss."""
+        """Set gradients and statistics to their sums. Returns the loss."""
         sizes = [tensor.numel() for tensor in chain(self._parameters, self._statistics())]
         loss, *values = total.split([1, *sizes])
         for parameter, value in zip(self._parameters, values, strict=False):

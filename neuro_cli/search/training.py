@@ -1,4 +1,4 @@
-"""Back-propagation of one network on the training part of a task's examples, and its scores on the parts it has not seen."""
+"""Back-propagation of one network on the training part of a task's examples, and its scores on the other parts."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,15 +11,16 @@ from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.schedule import Schedule
+from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import SlicedBatch, world_of_task
 from neuro_cli.task.classification import Classification, Data, Split
 
-OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # their keys in errors
+OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # keys that errors name
 
 
 @dataclass(frozen=True)
 class Examples:
-    """``data`` of a task with its training examples in two: what is learnt, and what validates."""
+    """``data`` of a task with its training examples split in two, for training and for validation."""
 
     data: Data
     training: Split
@@ -27,23 +28,23 @@ class Examples:
 
 
 def trained(
-    model: nn.Module, task: Classification, examples: Examples, optimizer: partial[Any], training: dict[str, Any], seed: int
+    model: nn.Module, task: Classification, examples: Examples, optimizer: partial[Any], training: TrainingConfig, seed: int
 ) -> float:
-    """Train ``model`` in place for ``training.epochs``; the mean loss of the last epoch.
+    """Train ``model`` in place for ``training.epochs``. Returns the mean loss of the last epoch.
 
-    The order of the examples is a function of ``seed``; what is left of an epoch after its last whole batch begins the next.
+    The order of the examples is a function of ``seed``; examples left after the last full batch of an epoch begin the next one.
     Several ranks share the ``training.slices`` of a batch. Raises ConfigError for more slices than a batch has examples.
     """
     device = next(model.parameters()).device
-    batch_size = min(training["batch_size"], len(examples.training.targets))
+    batch_size = min(training.batch_size, len(examples.training.targets))
     data = replace(examples.data, train=examples.training, test=examples.validation)
     task.take(data, input_shape=None, device=device, seed=seed, batch_size=batch_size)
     per_epoch = max(1, len(examples.training.targets) // batch_size)
-    steps = training["epochs"] * per_epoch
-    schedule = Schedule(**training["lr_schedule"], key=SCHEDULE, generations=steps)
+    steps = training.epochs * per_epoch
+    schedule = Schedule(**training.plain["lr_schedule"], key=SCHEDULE, generations=steps)
     stepper = ScheduledOptimizer(optimizer, schedule, list(model.parameters()), OPTIMIZER)
     model.train()
-    slices = integer("training.slices", training.get("slices", 1), 1, batch_size)
+    slices = integer("training.slices", training.slices, 1, batch_size)
     batches = SlicedBatch(model, task, slices, world_of_task())
     total = 0.0
     for step in range(steps):
@@ -54,7 +55,7 @@ def trained(
 
 
 def scores(model: nn.Module, task: Classification, data: Data, split: Split) -> tuple[float, float]:
-    """(accuracy, loss) of ``model`` on ``split``."""
+    """Return (accuracy, loss) of ``model`` on ``split``."""
     device = next(model.parameters()).device
     task.take(replace(data, test=split), input_shape=None, device=device, seed=0, batch_size=1)
     model.eval()

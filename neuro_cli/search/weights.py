@@ -1,7 +1,7 @@
-"""Trained weights of candidates: on their way from a worker as bounded text, in the run folder as safetensors.
+"""Trained weights of candidates: bounded text in a worker's result, safetensors in the run folder.
 
 The paper's workers lose them, because a message is bounded, or save them to a distributed file system. Here they travel with the
-result where they fit into it: no worker needs a place to write to.
+result where they fit into it, so no worker needs a place to write to.
 """
 
 import base64
@@ -19,14 +19,12 @@ from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.checkpoint import write_atomically
 
-NONE, BEST, ALL = "none", "best", "all"
-KEEP = (NONE, BEST, ALL)
 FOLDER = "weights"
-ROOM = 16384  # bytes that the other fields of a result take at most
+ROOM = 16384  # most bytes of the other fields of a result
 
 
 def packed(model: nn.Module) -> dict[str, str]:
-    """Fields of a result: ``weights``, or ``weights_error`` where they are too large for the worker's messages."""
+    """Return fields of a result: ``weights``, or ``weights_error`` where they are too large for the worker's messages."""
     state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
     text = base64.b64encode(save(state)).decode()
     limit = int(os.environ.get(RESULT_VARIABLE, 0)) - ROOM
@@ -36,16 +34,16 @@ def packed(model: nn.Module) -> dict[str, str]:
 
 
 def unpacked(text: object, model: nn.Module) -> bytes:
-    """Bytes of a safetensors file from the field ``weights``, once they are found to be those of ``model``'s architecture.
+    """Return the bytes of a safetensors file from the field ``weights``, checked against ``model``'s architecture.
 
-    Raises UserError for anything else: they came over a network.
+    Raises UserError for anything else, since the field came over a network.
     """
     try:
         data = base64.b64decode(text if isinstance(text, str) else "", validate=True)
-        found = load(data)
+        tensors = load(data)
     except (binascii.Error, ValueError, SafetensorError) as error:
         raise UserError(f"they are no safetensors ({' '.join(str(error).split())[:120]})") from error
-    if _described(found) != _described(model.state_dict()):
+    if _described(tensors) != _described(model.state_dict()):
         raise UserError("they are of another architecture")
     return data
 
@@ -64,7 +62,7 @@ class WeightsFolder:
         return self._folder / f"candidate_{number}.safetensors"
 
     def write(self, number: int, data: bytes) -> None:
-        """Raises UserError."""
+        """Write the weights of a candidate. Raises UserError."""
         try:
             self._folder.mkdir(exist_ok=True)
             write_atomically(self.path(number), data)

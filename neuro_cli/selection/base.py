@@ -35,7 +35,7 @@ class Step:
 class Selection(ABC):
     """Base of the selections. Both operations are functions of their arguments alone.
 
-    ``local``: whether a worker may apply it several times to tries of its own before it reports (``cluster.local_iterations``).
+    ``local``: a worker may apply it several times to tries of its own before it reports (``cluster.local_iterations``).
     """
 
     local = False

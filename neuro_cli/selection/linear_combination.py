@@ -23,14 +23,16 @@ class LinearCombination(Selection):
         fitness = np.concatenate([scores.fitness for scores in reports]).astype(np.float64)
         coefficients = self._shape(fitness) * (self.learning_rate / (len(fitness) * sigma))
         if self.top_k is not None:
-            coefficients *= by_rank(fitness, np.arange(len(fitness)) >= len(fitness) - self.top_k)  # equals share the last places
+            coefficients *= by_rank(
+                fitness, np.arange(len(fitness)) >= len(fitness) - self.top_k
+            )  # members of equal fitness share a place
         cuts = np.cumsum([len(scores.fitness) for scores in reports])[:-1]
         parts = zip(reports, np.split(coefficients.astype(np.float32), cuts), strict=True)
         return [step for scores, part in parts for step in _without_zeros(scores, part)]
 
 
 def _without_zeros(scores: Scores, coefficients: np.ndarray) -> list[Step]:
-    """Steps of the runs of members with coefficients other than 0; the others are not sent."""
+    """Return a step for each run of members with coefficients other than 0; the others are not sent."""
     used = np.flatnonzero(coefficients)
     if not len(used):
         return []

@@ -15,6 +15,6 @@ class Maximum(Selection):
         return Scores(scores.iteration, scores.first + best, scores.fitness[best : best + 1], scores.path)
 
     def choose(self, reports: list[Scores], sigma: float) -> list[Step]:
-        best = max(ordered(reports), key=lambda scores: float(scores.fitness.max()))  # the first of equals
+        best = max(ordered(reports), key=lambda scores: float(scores.fitness.max()))  # the first one among equals
         number = best.first + int(best.fitness.argmax())
         return [Step(best.iteration, member, np.array([sigma], np.float32)) for member in (*best.path, number)]

@@ -11,9 +11,7 @@ from support.inside import neuro_inside, one_line
 from neuro_cli.bench import search as bench_of_searches
 from neuro_cli.core.errors import UserError
 
-TINY = (
-    'search.overrides=["pool=local","pool.workers=1","trainings=4","training.epochs=1","model.filters=2","strategy.population=3"]'
-)
+TINY = 'search.overrides=["pool.workers=1","trainings=4","training.epochs=1","model.filters=2","strategy.population=3"]'
 
 
 def summary(accuracy: float | None) -> str:
@@ -47,7 +45,7 @@ def test_every_search_is_a_row_and_a_gain_is_against_random_search_of_its_seed(s
     chosen = ("search.only=[digits]", "search.seeds=[1,2,3]", "search.results=kept.csv")
     done = neuro_inside("bench", "search", *chosen, "hydra.run.dir=one", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert sweeps == [(name, [1, 2, 3], ["task=digits", "pool=local"]) for name in ("random", "generational")]
+    assert sweeps == [(name, [1, 2, 3], ["task=digits"]) for name in ("random", "generational")]
     found = rows(tmp_path / "kept.csv")
     assert [(row["strategy"], row["seed"]) for row in found] == [(name, seed) for name, *_ in sweeps for seed in "123"]
     assert [row["gain"] for row in found[:3]] == [""] * 3

@@ -25,7 +25,8 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
         (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
         (("distribution=replicated",), "distribution=replicated: neuro evolve does not use it"),
-        (("election=paxos",), "election=paxos: no such option; valid are raft, succession, takeover"),
+        (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
+        (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
         (
             ("layout=per_example", "sampler=sign_flip", "population=32"),
             "layout=per_example: neuro evolve scores all members on one",

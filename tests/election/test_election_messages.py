@@ -6,9 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from neuro_cli.election import takeover
+from neuro_cli.election import raft_messages, takeover_messages
 from neuro_cli.election.messages import END, TERMS_AHEAD, InvalidMessageError, checked
-from neuro_cli.election.raft_messages import FIELDS
 from neuro_cli.election.raft_replica import Replica, Timing
 
 VALID = {
@@ -32,7 +31,7 @@ VALID = {
     "led": {"leader": "a@b:1"},
     "level": {},
 }
-ALL = {**FIELDS, **takeover.FirstToFinish.fields}
+ALL = raft_messages.FIELDS | takeover_messages.FIELDS
 ANYTHING = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=3), st.binary(max_size=3)
@@ -77,7 +76,7 @@ def test_every_field_is_bounded(kind, field):
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine draws slowly
-@given(st.sampled_from(sorted(FIELDS)), st.data())
+@given(st.sampled_from(sorted(raft_messages.FIELDS)), st.data())
 def test_a_replica_takes_a_message_or_refuses_it_by_one_error(kind, data):
     fields = dict(VALID[kind])
     for field in data.draw(st.sets(st.sampled_from(sorted(fields)))):

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from neuro_cli.election.takeover import SETTLING, FirstToFinish
+from neuro_cli.election.settling import SECONDS
+from neuro_cli.election.takeover import FirstToFinish
 
 
 class Host:
@@ -82,11 +83,11 @@ def test_nothing_is_waited_for_that_only_a_peer_had_which_died(leader):
 def test_what_it_goes_on_without_is_named_once(leader, caplog):
     election, host = leader
     election.receive("c", {"type": "ahead", "position": 3, "head": b"three"})
-    host.time += SETTLING
+    host.time += SECONDS
     for content in (b"own", b"another"):
         election.propose(content)
     assert host.records == [b"one", b"own", b"another"]
-    said = "leads after 10 s without what others may have: 1 said nothing, the longest history is 3, ours 1"
+    said = "leads after 10 s without what others may have: 1 did not answer, the longest history is 3, ours 1"
     assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [said]
 
 
@@ -115,7 +116,7 @@ def test_a_leader_takes_no_other_history_over_what_it_commits(leader):
     assert not host.fetching
     election.receive("c", {"type": "ahead", "position": 3, "head": b"three"})
     assert host.fetching
-    host.time += SETTLING
+    host.time += SECONDS
     election.propose(b"own")
     assert not host.fetching
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from neuro_cli.election.base import Election
 from neuro_cli.election.raft import Raft
-from neuro_cli.election.succession import Succession
 from neuro_cli.election.takeover import FirstToFinish
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.events import Committed, Failed, Reset
@@ -43,11 +42,9 @@ LIMITS = Limits(
 
 
 def election_of(name: str) -> Election:
-    """An election by its name; ``takeover PORT`` for the one with a leader port."""
-    kind, _, port = name.partition(" ")
-    if kind == "takeover":
-        return FirstToFinish(int(port))
-    return Raft(0.2, 0.8, 1.6, 1000) if kind == "raft" else Succession(0.1, 0.6, 1.4)
+    """An election by its name: ``raft``, or ``takeover PORT``."""
+    _, _, port = name.partition(" ")
+    return FirstToFinish(int(port)) if port else Raft(0.2, 0.8, 1.6, 1000)
 
 
 def free_port() -> int:
@@ -119,7 +116,7 @@ class InProcess:
 
     @property
     def leads(self) -> bool:
-        return self.node.election.leader == self.node.me
+        return self.node.state.election.leader == self.node.me
 
     def call(self, function: Any, *arguments: Any, timeout: float = 30.0) -> Any:
         """The outcome of ``function`` on the network's thread."""

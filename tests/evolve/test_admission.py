@@ -58,8 +58,8 @@ def test_a_first_message_is_small(peer):
 def test_one_key_has_few_connections(peer):
     async def visits() -> int:
         mine = AUTHORITY.fresh()
-        hello = {"for": "link", "peer": f"{mine.identifier}@127.0.0.1:1", "cluster": peer.node.cluster}
-        peer.call(setattr, peer.node.election, "name", "succession")  # which refuses no stranger to its members
+        hello = {"for": "link", "peer": f"{mine.identifier}@127.0.0.1:1", "cluster": peer.node.state.cluster}
+        peer.call(setattr, peer.node.state.election, "name", "takeover")  # which refuses no stranger to its members
         channels = [(await visit(peer.address, hello, ("ok",), mine))[0] for _ in range(20)]
         open_ones = 0
         for channel in channels:

@@ -9,6 +9,7 @@ import torch
 from support.configs import composed
 from torch.nn.functional import cross_entropy
 
+from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.record import decoded
 from neuro_cli.evolve.network.secret import new_secret
@@ -36,9 +37,9 @@ def cluster(folder, count: int, *overrides: str) -> tuple[list[str], list[Peer]]
         run.mkdir(parents=True)
         join = [f"cluster.join={address}"] if address else []
         config = composed(*SMALL, "cluster.local_peers=1", "cluster.deadline=300", *join, *overrides, verb="evolve")
-        peers.append(Peer(Options(config), run, server, here, secret, quiet=True))
+        peers.append(Peer(Options(config), ClusterConfig.of(config["cluster"]), run, server, here, secret, quiet=True))
         if address is None:
-            peers[0]._network.node.settings.begin_with = count  # all of them are there from the first iteration on
+            peers[0]._network.node.state.settings.begin_with = count  # all of them are there from the first iteration on
         peers[-1].enter(stop)
         address = address or here
     threads = [threading.Thread(target=peer.work, args=(stop, address, secret)) for peer in peers]

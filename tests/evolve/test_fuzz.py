@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fuzz_lab import Grammar, learnt
-from node_lab import InProcess, progress, report_on, wait
+from node_lab import InProcess, free_port, progress, report_on, wait
 
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.collector import ScoreReport, message_of
@@ -36,6 +36,10 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def with_port(election: str) -> str:
+    return election if election == "raft" else f"{election} {free_port()}"
+
+
 class Cluster:
     """Two honest peers, and the credentials of a third member whose process is no longer what it was."""
 
@@ -45,12 +49,12 @@ class Cluster:
         hostile = InProcess(folder / "h", election, join=first.address, grace=600.0)
         progress([*self.honest, hostile])
         hostile.end()
-        self.name, self.credentials = hostile.node.me, hostile.node.credentials
+        self.name, self.credentials = hostile.node.me, hostile.node.state.credentials
         wait(lambda: any(peer.leads for peer in self.honest), 30, "an honest leader")
         progress(self.honest)
 
     def hello(self, purpose: str, **more) -> dict:
-        cluster = self.honest[0].node.cluster
+        cluster = self.honest[0].node.state.cluster
         return {"k": "hello", "for": purpose, "format": FORMAT, "peer": self.name, "cluster": cluster, **more}
 
     def say(self, peer: InProcess, contents: list[bytes]) -> int:
@@ -108,9 +112,10 @@ async def over_tls(cluster: Cluster, peer: InProcess, grammar: Grammar, draw: ra
         channel.close()
 
 
-@pytest.fixture(scope="module", params=["raft", "succession"])
+@pytest.fixture(scope="module", params=["raft", "takeover"])
 def learning(request, tmp_path_factory):
-    return request.param, learnt(tmp_path_factory.mktemp("learnt"), request.param, pytest.MonkeyPatch)
+    election = with_port(request.param)
+    return election, learnt(tmp_path_factory.mktemp("learnt"), election, pytest.MonkeyPatch)
 
 
 def test_the_grammar_has_all_that_peers_say(learning):
@@ -162,9 +167,9 @@ STALLING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("election", ["raft", "succession"])
+@pytest.mark.parametrize("election", ["raft", "takeover"])
 def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, tmp_path, caplog):
-    cluster = Cluster(tmp_path, election)
+    cluster = Cluster(tmp_path, with_port(election))
     try:
         for change in STALLING:
             for peer in cluster.honest:
@@ -192,7 +197,7 @@ def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, 
 
 def test_a_report_of_which_no_record_can_be_made_is_dropped_with_its_senders_name(tmp_path, caplog):
     """Fitnesses near the end of float32, with a shaping that takes them as they are."""
-    cluster = Cluster(tmp_path, "succession")
+    cluster = Cluster(tmp_path, with_port("takeover"))
     try:
         (leader,) = (peer for peer in cluster.honest if peer.leads)
         leader.call(setattr, leader.node.leader, "_selection", LinearCombination(1.0, "raw"))

@@ -42,7 +42,7 @@ def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
 
 
 @pytest.mark.timeout(3000)
-@pytest.mark.parametrize("election", ["raft", "succession", "takeover"])
+@pytest.mark.parametrize("election", ["raft", "takeover"])
 def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
     kills = KILLS if election == "raft" else KILLS // 5
     port = [f"election.port={free_port()}"] if election == "takeover" else []

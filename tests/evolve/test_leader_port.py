@@ -6,7 +6,6 @@ import socket
 import pytest
 from node_lab import AUTHORITY, InProcess, free_port, progress, visit, wait
 
-from neuro_cli.evolve.host import ElectionHost
 from neuro_cli.evolve.network.channel import RefusedError
 from neuro_cli.evolve.network.tls import Authority
 
@@ -38,7 +37,7 @@ def test_the_port_goes_from_leader_to_leader_and_no_iteration_is_lost(cluster, c
         leader.die()
         rest = [peer for peer in peers if peer.node.running]
         assert len(rest) == left
-        taken = [peer.call(ElectionHost(peer.node).position) for peer in rest]
+        taken = [peer.call(peer.node._host.position) for peer in rest]
         progress(rest, by=5, timeout=120.0)
         wait(lambda: sum(peer.leads for peer in rest) == 1, 60, "one leader")  # noqa: B023 (it is called at once)
         assert is_open(port)
@@ -46,8 +45,8 @@ def test_the_port_goes_from_leader_to_leader_and_no_iteration_is_lost(cluster, c
             for position, head in taken:
                 assert peer.node.ledger.head_at(position) == head
     (last,) = rest
-    wait(lambda: len(last.node.election.members) == 1, 30, "the dead are removed")
-    assert "found nobody at the leader port" in caplog.text
+    wait(lambda: len(last.node.state.election.members) == 1, 30, "the dead are removed")
+    assert "nobody answered at the leader port" in caplog.text
     last.end(leave=True)
     wait(lambda: not is_open(port), 30, "the port is closed")
 
@@ -57,7 +56,7 @@ def test_the_port_answers_members_of_its_cluster_only_and_by_the_leaders_own_nam
     leader = peers[0]
 
     def ask(**changes):
-        hello = {"for": "leader", "peer": f"{stranger.identifier}@127.0.0.1:1", "cluster": leader.node.cluster} | changes
+        hello = {"for": "leader", "peer": f"{stranger.identifier}@127.0.0.1:1", "cluster": leader.node.state.cluster} | changes
         return asyncio.run(answer_of(f"127.0.0.1:{port}", hello, stranger))
 
     stranger = AUTHORITY.fresh()
@@ -73,7 +72,7 @@ def test_the_port_answers_members_of_its_cluster_only_and_by_the_leaders_own_nam
     with pytest.raises(RefusedError, match="it has another secret"):
         ask()
     stranger = AUTHORITY.fresh()
-    hello = {"for": "leader", "peer": f"{stranger.identifier}@127.0.0.1:1", "cluster": leader.node.cluster}
+    hello = {"for": "leader", "peer": f"{stranger.identifier}@127.0.0.1:1", "cluster": leader.node.state.cluster}
     _, answer = asyncio.run(answer_of(peers[1].address, hello, stranger))  # a follower's own address
     assert answer["leader"] is None
 

@@ -141,7 +141,7 @@ class TestFile:
             caplog.clear()
             assert read_ledger(tmp_path).records == ledger.records[:3]
             (line,) = caplog.messages
-            assert "torn off by a kill: 3 iterations are whole" in line
+            assert "torn off by a kill: 3 iterations are complete" in line
         torn = read_ledger(tmp_path)
         LedgerFile(tmp_path, torn).append(ledger.records[3])
         assert read_ledger(tmp_path).head == ledger.head

@@ -16,7 +16,7 @@ IMPOSTOR = "it speaks under the name of another"
 def two(tmp_path):
     first = InProcess(tmp_path / "a", "raft", grace=60.0)
     second = InProcess(tmp_path / "b", "raft", join=first.address)
-    wait(lambda: len(first.node.election.members) == 2)
+    wait(lambda: len(first.node.state.election.members) == 2)
     progress([first, second])
     yield first, second
     for peer in (first, second):
@@ -26,8 +26,8 @@ def two(tmp_path):
 def hello_of(purpose, peer, node):
     more = {} if purpose in ("link", "status") else {"identity": IDENTITY}
     if purpose == "fetch":
-        more |= {"next": 0, "head": node.limits.origin}
-    return {"for": purpose, "peer": peer, "cluster": node.cluster, **more}
+        more |= {"next": 0, "head": node.peer_ledger.limits.origin}
+    return {"for": purpose, "peer": peer, "cluster": node.state.cluster, **more}
 
 
 @pytest.mark.parametrize("purpose", ["link", "enter", "leave", "fetch"])
@@ -36,14 +36,14 @@ def test_a_member_that_speaks_under_anothers_name_is_refused(two, purpose):
     other = second.node
     with pytest.raises(RefusedError, match=IMPOSTOR):
         asyncio.run(visit(first.address, hello_of(purpose, other.me, first.node), ("ok", "left", "members", "cluster")))
-    assert other.me in first.node.election.members
+    assert other.me in first.node.state.election.members
     assert other.me in first.node.connections.connected
     # under its own name it is heard
     mine = AUTHORITY.fresh()
     name = f"{mine.identifier}@127.0.0.1:1"
     if purpose == "fetch":
         _, answer = asyncio.run(visit(first.address, hello_of(purpose, name, first.node), ("cluster",), mine))
-        assert answer["cluster"] == first.node.cluster
+        assert answer["cluster"] == first.node.state.cluster
 
 
 def test_anybody_who_knows_the_secret_may_ask_for_the_status(two):
@@ -99,10 +99,10 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
 def test_every_entrance_is_under_a_new_key(two):
     _, second = two
     before = second.node.me
-    second.call(second.node.withdraw)
+    second.call(second.node._withdraw)
     assert second.node.me != before
     assert is_name(second.node.me)
-    assert second.node.me.partition("@")[0] == second.node.credentials.identifier
+    assert second.node.me.partition("@")[0] == second.node.state.credentials.identifier
     with pytest.raises(ConnectionError, match="cannot be read"):
         identifier_in(b"no certificate")
 

@@ -70,10 +70,9 @@ def test_the_follower_of_two_waits_and_says_what_to_do(tmp_path):
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("election", ["succession", "takeover"])
-def test_the_rest_goes_on_down_to_one_survivor(tmp_path, election):
-    port = [f"election.port={free_port()}"] if election == "takeover" else []
-    lab = Lab(tmp_path, f"election={election}", *port, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
+def test_the_rest_goes_on_down_to_one_survivor(tmp_path):
+    takeover = ("election=takeover", f"election.port={free_port()}")
+    lab = Lab(tmp_path, *takeover, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
     try:
         founded(lab, 5)
         for _ in range(4):

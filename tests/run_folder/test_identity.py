@@ -21,11 +21,11 @@ def test_every_new_name_is_a_class_and_no_old_one_is():
 def test_a_saved_config_has_the_present_names(tmp_path):
     (tmp_path / ".hydra").mkdir()
     text = (
-        "pool:\n  _target_: neuro_cli.broker.local_pool.LocalPool\nlist: [neuro_cli.search.generational.Generational, 1, null]\n"
+        "pool:\n  _target_: neuro_cli.broker.embedded.EmbeddedPool\nlist: [neuro_cli.search.generational.Generational, 1, null]\n"
     )
     (tmp_path / ".hydra" / "config.yaml").write_text(text)
     strategy = "neuro_cli.strategy.generational.Generational"
-    assert saved_config(tmp_path) == {"pool": {"_target_": "neuro_cli.pool.local.LocalPool"}, "list": [strategy, 1, None]}
+    assert saved_config(tmp_path) == {"pool": {"_target_": "neuro_cli.pool.embedded.EmbeddedPool"}, "list": [strategy, 1, None]}
 
 
 def test_a_checkpoint_of_before_is_the_same_run():

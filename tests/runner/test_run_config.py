@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from support.configs import composed
 from omegaconf import OmegaConf
+from support.configs import composed
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.options.help import comments_of

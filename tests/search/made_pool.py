@@ -9,11 +9,12 @@ from neuro_cli.pool.base import Pool, WorkResult, WorkUnit
 
 
 class MadePool(Pool):
-    """``fails``: layers whose modules fail in their training; ``lost``: layers whose modules end their process."""
+    """``fails``: layers whose modules fail in their training; ``lost``: layers whose modules end their process.
 
-    def __init__(
-        self, order: int = 0, fails: Sequence[str] = (), lost: Sequence[str] = (), workers: None = None, memory: None = None
-    ) -> None:
+    Other arguments are those of a real pool.
+    """
+
+    def __init__(self, order: int = 0, fails: Sequence[str] = (), lost: Sequence[str] = (), **_: Any) -> None:
         self._chances, self._fails, self._lost = random.Random(order), set(fails), set(lost)
         self._waiting: dict[str, WorkUnit] = {}
 

@@ -1,6 +1,7 @@
 """What training a candidate gives, and what it refuses."""
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,23 +10,24 @@ from support.configs import composed
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.search.candidate import examples_of, train_candidate
-from neuro_cli.search.settings import completed, task_of
+from neuro_cli.search.config import SearchConfig
+from neuro_cli.search.settings import check, completed, task_of
 
 
 @pytest.fixture(scope="module")
-def config() -> dict[str, Any]:
-    return completed(composed("training.epochs=2", "model.filters=4", verb="search"))
+def config() -> SearchConfig:
+    return completed(check(composed("training.epochs=2", "model.filters=4", verb="search")))
 
 
-def payload(config: dict[str, Any], *module: str, **model: Any) -> dict[str, Any]:
+def payload(config: SearchConfig, *module: str, **model: Any) -> dict[str, Any]:
     described = copy.deepcopy(task_of(config, module, "test").payload)
     described["model"] |= model
     return described
 
 
 def test_what_the_task_knows_is_filled_in(config):
-    assert config["model"]["input_shape"] == [1, 8, 8]
-    assert config["model"]["outputs"] == 10
+    assert config.plain["model"]["input_shape"] == [1, 8, 8]
+    assert config.plain["model"]["outputs"] == 10
 
 
 def test_the_same_payload_gives_the_same_numbers_whatever_ran_before(config):
@@ -38,7 +40,7 @@ def test_the_same_payload_gives_the_same_numbers_whatever_ran_before(config):
 
 
 def test_another_seed_and_another_module_train_otherwise(config):
-    tasks = [task_of(config, ("5x5",), "a"), task_of({**config, "seed": 2}, ("5x5",), "a"), task_of(config, ("3x3",), "a")]
+    tasks = [task_of(config, ("5x5",), "a"), task_of(replace(config, seed=2), ("5x5",), "a"), task_of(config, ("3x3",), "a")]
     assert len({task.payload["seed"] for task in tasks}) == 3
     assert len({task.id for task in tasks}) == 3
     assert task_of(config, ("5x5",), "a") == tasks[0]
@@ -57,10 +59,14 @@ def test_training_is_real_and_its_scores_are_of_examples_it_has_not_seen(config)
     assert after["test_accuracy"] * len(examples.data.test.targets) == pytest.approx(round(after["test_accuracy"] * 360))
 
 
-def _address(config: dict[str, Any]) -> tuple[str, tuple[int, ...], float]:
+def _address(config: SearchConfig) -> tuple[str, tuple[int, ...], float]:
     import json
 
-    return json.dumps(config["task"], sort_keys=True), tuple(config["model"]["input_shape"]), config["training"]["validation"]
+    return (
+        json.dumps(config.plain["task"], sort_keys=True),
+        tuple(config.plain["model"]["input_shape"]),
+        config.training.validation,
+    )
 
 
 def test_a_network_that_does_not_fit_in_memory_is_an_error_of_one_line(config):

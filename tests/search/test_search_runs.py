@@ -82,7 +82,7 @@ def test_a_finished_search_has_all_that_was_found(finished):
 
 @pytest.mark.slow  # by default a killed search and one in sessions find what an undisturbed one does
 def test_one_worker_finds_the_same_as_two(finished, folder):
-    search(folder / "one", "pool=local", "pool.workers=1")
+    search(folder / "one", "pool.workers=1")
     assert result(folder / "one") == result(finished)
 
 
@@ -132,7 +132,7 @@ def running(pid: int) -> bool:
 
 def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finished, folder):
     run = folder / "killed"
-    process = begun(run, 2, "pool=local", "pool.workers=1")
+    process = begun(run, 2, "pool.workers=1")
     children = descendants(process.pid)
     process.kill()
     process.wait()
@@ -142,7 +142,7 @@ def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finis
     assert result(run) == result(finished)
     assert children
     assert not any(running(child) for child in children)
-    assert "search goes on: " in (run / "log.txt").read_text()
+    assert "search continues: " in (run / "log.txt").read_text()
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finis
 def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how):
     run = folder / how
     limit = ("time_limit=6",) if how == "time_limit" else ()
-    process = begun(run, 0 if limit else 1, "pool=local", "pool.workers=1", "training.epochs=30", *limit)
+    process = begun(run, 0 if limit else 1, "pool.workers=1", "training.epochs=30", *limit)
     if not limit:
         process.send_signal(signal.Signals[how])
     assert process.wait(240) == 0
@@ -165,9 +165,9 @@ def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how
 
 @pytest.mark.slow
 def test_more_candidates_on_resume_are_a_longer_search(folder):
-    search(folder / "short", "pool=local", "trainings=5")
+    search(folder / "short", "trainings=5")
     assert neuro_inside("resume", str(folder / "short"), "trainings=10", cwd=folder).returncode == 0
-    search(folder / "long", "pool=local", "trainings=10")
+    search(folder / "long", "trainings=10")
     assert result(folder / "short") == result(folder / "long")
 
 
@@ -175,8 +175,7 @@ def test_more_candidates_on_resume_are_a_longer_search(folder):
 @pytest.mark.parametrize("strategy", ["steady_state", "random"])
 def test_other_strategies_run_and_resume(folder, strategy):
     run = folder / strategy
-    overrides = ("pool=local", f"strategy={strategy}")
-    process = begun(run, 3, *(text for text in overrides))
+    process = begun(run, 3, f"strategy={strategy}")
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     done = neuro_inside("resume", str(run), cwd=folder)
@@ -190,13 +189,13 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
     run = folder / "memory"
     space = ("layers=[1x1]", "max_layers=6", "trainings=6", "strategy=random", "strategy.population=2")
     images = ("training.batch_size=512", "model.filters=16", "model.input_shape=[1,64,64]")
-    search(run, "pool=local", "pool.workers=1", "pool.memory=3.0", *space, *images)
+    search(run, "pool.workers=1", "pool.memory=3.0", *space, *images)
     errors = {int(row["layers"]): row["error"] for row in candidates(run)}
     assert sorted(errors) == [1, 2, 3, 4, 5, 6]
     fits = [not errors[layers] for layers in range(1, 7)]
     assert fits == sorted(fits, reverse=True)
     assert fits[0]
-    assert errors[6] == "the task needed more than pool.memory=3 GB"
+    assert errors[6] == "the task needed more than worker.memory=2861 MiB"
 
 
 @pytest.mark.parametrize(
@@ -215,12 +214,9 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
         (["model=MNIST_10K"], "model._target_=neuro_cli.model.mnist.MNIST_10K: "),
         (["task=image_folder", "task.root=nowhere"], "task.root=nowhere: no train folder there"),
         (["task=lunar_lander"], "task=Reinforcement: a search needs a task of images with classes to train on"),
-        (["pool.workers=0", "pool=local"], "pool.workers=0: must be an integer from 1 to 1024"),
+        (["pool.workers=0"], "pool.workers=0: must be an integer from 1 to 1024"),
         (["role=boss"], "role=boss: must be one of "),
-        (
-            ["role=model", "pool=local"],
-            "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
-        ),
+        (["pool=local"], "pool=local: was removed; pool=embedded trains candidates on this machine"),
         (
             ["role=model", "pool=embedded"],
             "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",

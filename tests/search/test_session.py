@@ -16,7 +16,7 @@ from neuro_cli.strategy.generational import Generational
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Space
 
-MADE = ("pool=local", "pool._target_=made_pool.MadePool")
+MADE = ("pool=embedded", "pool._target_=made_pool.MadePool")
 
 
 def search(folder: Path, run: str, *overrides: str) -> Done:
@@ -71,7 +71,7 @@ def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
     run = tmp_path / "parts"
     done = search(tmp_path, "parts", f"strategy={strategy}", "trainings=12", "strategy.population=4", "time_limit=1e-9")
     for _ in range(3):
-        assert "go on with: neuro resume" in done.stderr
+        assert "continue with: neuro resume" in done.stderr
         done = neuro_inside("resume", str(run), "trust=made_pool", "time_limit=1e-9", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert read_job(run, "parts").state == "stopped"

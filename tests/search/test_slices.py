@@ -72,8 +72,7 @@ def test_ranks_that_share_slices_change_no_bit(ranks):
 
 
 def payload(*overrides: str) -> dict:
-    config = completed(composed("training.epochs=1", "model.filters=2", *overrides, verb="search"))
-    check(config)
+    config = completed(check(composed("training.epochs=1", "model.filters=2", *overrides, verb="search")))
     return task_of(config, ("3x3",), "test").payload
 
 
@@ -108,7 +107,7 @@ def test_a_candidate_is_trained_by_the_ranks_of_a_worker_with_the_bits_of_one_pr
     alone = train_candidate(json.loads(json.dumps(wanted)))
     pool = EmbeddedPool(workers=1, ranks=2)
     try:
-        unit = task_of(completed(composed(verb="search")), ("3x3",), "test")
+        unit = task_of(completed(check(composed(verb="search"))), ("3x3",), "test")
         pool.submit([type(unit)("one", "candidate", wanted)])
         found = []
         while not found:

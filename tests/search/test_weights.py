@@ -2,6 +2,7 @@
 
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from neuro_cli.factory.instantiate import make
 from neuro_cli.model.module_cnn import ModuleCNN
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.run_folder.model_file import read_facts
-from neuro_cli.search.settings import completed, network_of, task_of
+from neuro_cli.search.settings import check, completed, network_of, task_of
 from neuro_cli.search.training import scores
 from neuro_cli.search.weights import ROOM, WeightsFolder, packed, unpacked
 from neuro_cli.task.classification import Classification
@@ -57,13 +58,13 @@ def test_weights_that_no_message_takes_stay_behind(monkeypatch):
 
 
 def test_a_payload_asks_for_weights_only_where_they_are_kept():
-    config = completed(composed(verb="search"))
+    config = completed(check(composed(verb="search")))
     plain = task_of(config, ("3x3",), "a")
-    assert task_of({**config, "keep_weights": "none"}, ("3x3",), "a") == plain
+    assert task_of(replace(config, keep_weights="none"), ("3x3",), "a") == plain
     assert not isinstance(plain.payload, bytes)
     assert "weights" not in plain.payload
-    assert task_of({**config, "keep_weights": "best"}, ("3x3",), "a") == WorkUnit(
-        task_of({**config, "keep_weights": "all"}, ("3x3",), "a").id, "candidate", {**plain.payload, "weights": True}
+    assert task_of(replace(config, keep_weights="best"), ("3x3",), "a") == WorkUnit(
+        task_of(replace(config, keep_weights="all"), ("3x3",), "a").id, "candidate", {**plain.payload, "weights": True}
     )
     assert {value.device.type for value in network_of(config, ("3x3",)).state_dict().values()} == {"meta"}
 
@@ -91,7 +92,7 @@ def test_a_word_that_is_none_is_refused(tmp_path):
     )
 
 
-INSIDE = ("pool=local", "pool._target_=made_pool.InsidePool")
+INSIDE = ("pool=embedded", "pool._target_=made_pool.InsidePool")
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,6 @@ def status(nameserver: str, security: Security, dead: int) -> None:
         table.add_row(str(info.broker_id), printable(info.address), workers, *(str(getattr(reply, name)) for name in COUNTS))
     console.print(table)
     for info, answer in known:
-        for line in [] if isinstance(answer, str) else answer[0].damage:
-            console.print(printable(f"broker {info.broker_id}: {line}"), markup=False, highlight=False, soft_wrap=True)
         for letter in [] if isinstance(answer, str) else answer[1]:
             _show(console, info, letter)
 
@@ -49,7 +47,7 @@ def _show(console: Console, info: nameserver_pb2.BrokerInfo, letter: messages.De
 
 
 async def _asked(nameserver: str, security: Security, dead: int) -> list[tuple[nameserver_pb2.BrokerInfo, Answer | str]]:
-    """Ask each broker. Returns its answer, or the reason why there is none."""
+    """Ask each broker. Returns its answer, or why none came."""
     channel = open_channel(nameserver, security)
     try:
         known = await brokers(NameserverStub(channel), nameserver, security)

@@ -1,4 +1,4 @@
-"""Model's side of the brokers: submits, takes results, and changes the broker when the present one is lost."""
+"""Model's side of the brokers: submit tasks, take results, and change the broker when the present one is lost."""
 
 import asyncio
 import logging
@@ -20,49 +20,49 @@ from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-RETURN_SECONDS = 3.0  # in which a broker that was lost may come back with all it had
+RETURN_SECONDS = 3.0  # seconds in which a lost broker may return with its tasks
 RETRY_SECONDS = 0.2
-FULL_SECONDS = 0.05  # after which a full queue is asked again
+FULL_SECONDS = 0.05  # seconds after which a full queue is tried again
 BATCH = 500
 CLOSE_SECONDS = 2.0
 
 
 class BrokerLostError(Exception):
-    """Raised when the broker in use does not answer any more."""
+    """Raised when the broker in use no longer answers."""
 
 
 class Submitter:
-    """Tasks of one run, each until its result is here. For one event loop."""
+    """Submitter of one run's tasks, each kept until its result arrives. For one event loop."""
 
     def __init__(self, nameserver: str, run: str, token: bytes, security: Security) -> None:
         self._nameserver, self._run, self._token, self._security = nameserver, run, token, security
         self._names_channel = open_channel(nameserver, security)
         self._names = NameserverStub(self._names_channel)
         self._unsent: dict[str, messages.Task] = {}
-        self._outstanding: dict[str, messages.Task] = {}  # a broker has them
+        self._outstanding: dict[str, messages.Task] = {}  # tasks that a broker has taken
         self._finished: set[str] = set()
         self._early: dict[str, messages.Result] = {}
         self._arrived: list[messages.Result] = []
         self._news = asyncio.Condition()
         self._broker: nameserver_pb2.BrokerInfo | None = None
-        self._left: dict[int, nameserver_pb2.BrokerInfo] = {}  # brokers that may still have tasks that went to others
+        self._left: dict[int, nameserver_pb2.BrokerInfo] = {}  # brokers that may still have tasks which others took over
         self._lost_since: float | None = None
         self._trouble = ""
         self._work: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Begin. Raises UserError without a nameserver."""
+        """Connect. Raises UserError without a nameserver."""
         await brokers(self._names, self._nameserver, self._security)
         self._lost_since = time.monotonic()
         self._trouble = f"the nameserver at {self._nameserver} knows no broker"
         self._work = asyncio.create_task(self._keep())
 
     async def submit(self, tasks: Sequence[messages.Task], patience: float) -> None:
-        """Hand tasks over; returns when a broker has them. Raises UserError."""
+        """Submit tasks, and return when a broker has them. Raises UserError."""
         async with self._news:
             self._unsent.update((task.id, task) for task in tasks)
-            there = [self._early.pop(task.id) for task in tasks if task.id in self._early]
-            self._arrived += [result for result in there if self._is_awaited(result)]
+            early = [self._early.pop(task.id) for task in tasks if task.id in self._early]
+            self._arrived += [result for result in early if self._is_awaited(result)]
             self._news.notify_all()
         ids = {task.id for task in tasks}
         while not ids.isdisjoint(self._unsent):
@@ -73,8 +73,8 @@ class Submitter:
         deadline = time.monotonic() + timeout
         while not self._arrived and (left := deadline - time.monotonic()) > 0:
             await self._wait(min(left, 1.0), patience)
-        found, self._arrived = self._arrived, []
-        return found
+        results, self._arrived = self._arrived, []
+        return results
 
     async def facts(self) -> dict[str, Any]:
         """Sum up the work of the cluster."""
@@ -92,7 +92,7 @@ class Submitter:
         """Let the broker forget the run."""
         if self._work is not None:
             self._work.cancel()
-            with suppress(asyncio.CancelledError, UserError):  # the second was raised to who asked for results
+            with suppress(asyncio.CancelledError, UserError):  # the latter reached the caller that asked for results
                 await self._work
         last = [self._broker] if self._broker is not None and (self._outstanding or self._unsent) else []
         for broker in [*last, *self._left.values()]:
@@ -100,7 +100,7 @@ class Submitter:
         await self._names_channel.close()
 
     async def _wait(self, seconds: float, patience: float) -> None:
-        """Wait until something happens. Raises UserError if there was no broker for too long."""
+        """Wait until something happens. Raises UserError where no broker was available for too long."""
         if self._work is not None and self._work.done():
             self._work.result()
         if self._lost_since is not None and time.monotonic() - self._lost_since > patience:
@@ -122,7 +122,7 @@ class Submitter:
                     self._broker.broker_id, len(self._outstanding | self._unsent), broker.broker_id, broker.address,
                 )  # fmt: skip
                 self._left[self._broker.broker_id] = self._broker
-            # what the broker still has it will not take twice
+            # a broker does not take a task twice
             self._unsent, self._outstanding = self._outstanding | self._unsent, {}
             self._broker = broker
             self._left.pop(broker.broker_id, None)
@@ -136,7 +136,7 @@ class Submitter:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _choose(self) -> nameserver_pb2.BrokerInfo | None:
-        """Choose the broker of before, if it is there or may come back; else the one with the least to do."""
+        """Choose the former broker while it exists or may return, else the one with the least work."""
         known = await self._living()
         if self._broker is not None:
             same = [info for info in known if info.broker_id == self._broker.broker_id]
@@ -146,7 +146,7 @@ class Submitter:
         return min(known, key=lambda info: (info.waiting + info.running, info.broker_id), default=None)
 
     async def _use(self, broker: nameserver_pb2.BrokerInfo) -> None:
-        """Submit to a broker and take its results, for ever. Raises BrokerLostError."""
+        """Submit to a broker and take its results without end. Raises BrokerLostError."""
         channel = open_channel(broker.address, self._security)
         stub = SubmissionStub(channel)
         call = stub.Results()
@@ -174,12 +174,12 @@ class Submitter:
         raise asyncio.InvalidStateError("it ended the stream of results")
 
     def _is_awaited(self, result: messages.Result) -> bool:
-        """Mark a submitted task as done. Returns False for a second result, and for a task that is not submitted yet."""
+        """Mark a submitted task as done. Returns False for a second result, and for a task that has not been submitted yet."""
         task_id = result.id
         if task_id in self._finished:
             return False
         if task_id not in self._outstanding and task_id not in self._unsent:
-            self._early[task_id] = result  # of an earlier process with the same run, if this one asks for it
+            self._early[task_id] = result  # the result may be of an earlier process of the same run, and this one may ask for it
             return False
         self._outstanding.pop(task_id, None)
         self._unsent.pop(task_id, None)
@@ -196,18 +196,18 @@ class Submitter:
             except grpc.RpcError as error:
                 if error.code() != grpc.StatusCode.RESOURCE_EXHAUSTED:
                     raise
-                self._found_broker()  # it is there, and full
+                self._found_broker()  # the broker lives, and is full
                 await asyncio.sleep(FULL_SECONDS)
                 continue
             self._found_broker()
             async with self._news:
                 for task in batch[: reply.accepted]:
-                    if self._unsent.pop(task.id, None) is not None:  # else its result is here already
+                    if self._unsent.pop(task.id, None) is not None:  # otherwise its result has arrived
                         self._outstanding[task.id] = task
                 self._news.notify_all()
 
     async def _clear_up(self) -> None:
-        """Tell brokers that come back that their tasks are done elsewhere."""
+        """Tell brokers that return that their tasks are done elsewhere."""
         while True:
             await asyncio.sleep(RETURN_SECONDS)
             if self._left:
@@ -217,7 +217,7 @@ class Submitter:
                         self._left.pop(broker_id)
 
     async def _cancel(self, broker: nameserver_pb2.BrokerInfo) -> bool:
-        """Test for a run that the broker has dropped."""
+        """Return whether the broker has dropped the run."""
         channel = open_channel(broker.address, self._security)
         dropped = False
         with suppress(grpc.RpcError):
@@ -242,7 +242,7 @@ class Submitter:
 
 
 def _lost(error: BaseException) -> BaseException:
-    """Make a BrokerLostError of what a stream that ends raises, alone or at several places at once; anything else as it is.
+    """Convert the error, or errors, of a stream that ended to a BrokerLostError; others stay as they are.
 
     A UserError where the broker says that the run is another submitter's.
     """

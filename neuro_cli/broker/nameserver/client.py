@@ -23,15 +23,15 @@ from neuro_cli.core.errors import ConfigError
 log = logging.getLogger(__name__)
 
 CALL_SECONDS = 5.0
-CONNECT_SECONDS = 10.0  # in which a nameserver must answer a process that begins
+CONNECT_SECONDS = 10.0  # seconds in which a nameserver must answer a process that begins
 RETRY_SECONDS = 0.25
 MIN_BEAT, LONGEST_BEAT = 0.01, 60.0
-MOST_SKIPPED = 100  # brokers whose entries are wrong, and reported
+MOST_SKIPPED = 100  # addresses of wrong entries that have been reported
 _skipped: set[tuple[int, str]] = set()
 
 
 async def brokers(stub: NameserverStub, address: str, security: Security) -> list[messages.BrokerInfo]:
-    """All living brokers. Raises UserError if nobody answers at ``address`` for CONNECT_SECONDS, or certificates do not fit."""
+    """Return all living brokers. Raises UserError without an answer from ``address`` in CONNECT_SECONDS, or without its trust."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
@@ -43,7 +43,7 @@ async def brokers(stub: NameserverStub, address: str, security: Security) -> lis
 
 
 def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[messages.BrokerInfo]:
-    """Those of ``known`` to which a connection may be made. Others end nobody: each is reported once."""
+    """Return the brokers to which a connection may be made. Others are left out, and each is reported once."""
     kept = []
     for info in known:
         reason = wrong(info.address, security.only_here)
@@ -58,7 +58,7 @@ def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[mes
 
 
 class Registration:
-    """Keeps one broker known. ``describe`` fills in what it has to do at a heartbeat."""
+    """Registration of one broker. ``describe`` fills in its work at each heartbeat."""
 
     def __init__(
         self, nameserver: str, security: Security, store: Store, address: str, describe: Callable[[messages.BrokerInfo], None]
@@ -79,7 +79,7 @@ class Registration:
         await self._register()
 
     async def keep(self) -> None:
-        """Send heartbeats for ever, and register again when the nameserver asks for it."""
+        """Send heartbeats without end, and register again when the nameserver asks for it."""
         silent = False
         while True:
             await asyncio.sleep(self._beat)
@@ -88,18 +88,18 @@ class Registration:
                 if silent:
                     log.info("the nameserver at %s answers again", self._nameserver)
                 silent = False
-            except (grpc.RpcError, ConfigError) as error:  # the second: somebody else came by our id meanwhile
+            except (grpc.RpcError, ConfigError) as error:  # the latter: another broker has got our id meanwhile
                 if not silent:
                     said = reason(error) if isinstance(error, grpc.RpcError) else str(error)
                     log.warning("the nameserver at %s does not answer (%s)", self._nameserver, said)
                 silent = True
 
     async def peer(self) -> messages.BrokerInfo | None:
-        """Another broker, with tasks waiting if there is one."""
+        """Return another broker, one with waiting tasks where possible; None without another."""
         try:
             found = await self._stub.Peer(messages.PeerRequest(broker_id=self.broker_id), timeout=CALL_SECONDS)
         except grpc.RpcError:
-            return None  # there is none, or no nameserver, which the heartbeat tells
+            return None  # no other broker, or no nameserver, which the heartbeat reports
         return next(iter(usable([found], self._security)), None)
 
     async def close(self) -> None:
@@ -117,7 +117,7 @@ class Registration:
         self._beat = min(max(beat, MIN_BEAT), LONGEST_BEAT) if math.isfinite(beat) else 1.0
         if reply.broker_id != self.broker_id:
             self.broker_id = reply.broker_id
-            with suppress(StoreError):  # a full disk, which the store tells: it asks for an id again when it is started again
+            with suppress(StoreError):  # a full disk, which the store reports: the broker asks for an id again after a restart
                 self._store.note("broker_id", str(self.broker_id))
 
     async def _heartbeat(self) -> None:

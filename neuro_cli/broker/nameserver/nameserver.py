@@ -10,12 +10,12 @@ from neuro_cli.broker.settings import NameserverSettings, Security
 from neuro_cli.broker.wire import Server
 
 SERVICE = "neuro.v1.Nameserver"
-BEATS = 8  # heartbeats in the time after which a broker is dropped
-LONGEST = 256  # characters of a token
+BEATS = 8  # heartbeats in the timeout of a broker
+LONGEST = 256  # bounds of a token's characters
 
 
 class Nameserver(nameserver_pb2_grpc.NameserverServicer):
-    """Serves a registry. Construct it inside the event loop; raises UserError for an address or a folder that is taken."""
+    """Server of a registry. Construct it inside the event loop. Raises UserError for an address or a folder that is taken."""
 
     def __init__(self, settings: NameserverSettings, security: Security) -> None:
         self._beat = settings.timeout / BEATS
@@ -55,7 +55,7 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
 
     async def _check(self, context: grpc.aio.ServicerContext, address: str, token: str, broker_id: int) -> None:
-        """Refuse what no broker says."""
+        """Refuse a request that no broker sends."""
         reason = wrong(address, self._only_here)
         if not 0 < len(token) <= LONGEST or broker_id > LARGEST_ID:
             reason = f"a token has 1 to {LONGEST} characters, an id is at most {LARGEST_ID}"

@@ -13,7 +13,7 @@ from typing import IO
 from neuro_cli.core.errors import UserError
 
 LARGEST_ID = 2**62
-LEAP = 10_000  # an id so far beyond the next one was not given by a nameserver whose file is merely old
+LEAP = 10_000  # an id that far beyond the next one cannot come from an older state of the file
 
 
 @dataclass
@@ -34,11 +34,11 @@ class TakenError(Exception):
 
 
 class UnknownError(Exception):
-    """No such broker is known: it was dropped, or there is none."""
+    """Raised for a broker that is not registered: it was dropped, or none exists."""
 
 
 def locked(folder: Path) -> IO[bytes]:
-    """Open a file in ``folder`` (made if need be) that holds its lock as long as this process lives. Raises UserError."""
+    """Open a file in ``folder``, made if need be, and lock it as long as this process lives. Raises UserError."""
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / "lock").open("ab")
     try:
@@ -64,7 +64,7 @@ class Ids:
         self.next = int(text)
 
     def take(self) -> int:
-        """Take a number that was never taken before. Raises TakenError when there is none left."""
+        """Take a number that was never taken before. Raises TakenError when none is left."""
         given = self.next
         if given >= LARGEST_ID:
             raise TakenError(f"all ids up to {LARGEST_ID} were given away")
@@ -92,12 +92,12 @@ class Registry:
         self._entries: dict[int, BrokerEntry] = {}
 
     def register(self, address: str, asked: int, token: str) -> int:
-        """Id of a broker: the one it has, or a new one if it has none or one that is far out of range. Raises TakenError."""
+        """Return the id of a broker: its own, or a new one where it has none or one far out of range. Raises TakenError."""
         self._drop_silent()
         holder = self._entries.get(asked)
         if holder is not None and holder.token != token:
             raise TakenError(f"broker {asked} at {holder.address} lives")
-        if asked < self._ids.next + LEAP:  # else one call could leave no ids to others
+        if asked < self._ids.next + LEAP:  # one call could otherwise leave no ids to others
             self._ids.skip_to(min(asked + 1, LARGEST_ID))
         else:
             asked = 0
@@ -115,7 +115,7 @@ class Registry:
         self._entries[beat.broker_id] = beat
 
     def living(self) -> list[BrokerEntry]:
-        """All brokers by id."""
+        """Return all living brokers by id."""
         self._drop_silent()
         return [self._entries[number] for number in sorted(self._entries)]
 
@@ -123,7 +123,7 @@ class Registry:
         """Choose a random other broker; one with tasks waiting, if any has. Raises UnknownError without another."""
         others = [entry for entry in self.living() if entry.broker_id != broker_id]
         if not others:
-            raise UnknownError("there is no other broker")
+            raise UnknownError("no other broker is registered")
         return random.choice([entry for entry in others if entry.waiting] or others)
 
     def _drop_silent(self) -> None:

@@ -1,8 +1,8 @@
-"""The contract of the cluster's processes, and the code that grpc_tools makes of it.
+"""Contract of the cluster's processes, and the code that grpc_tools generates from it.
 
-scripts/compile_protocol.sh makes it again.
+scripts/compile_protocol.sh generates it.
 """
 
 from neuro_cli.broker.packages import need_packages
 
-need_packages()  # whoever comes here is told what to install, not which module is missing
+need_packages()  # the error says what to install, not which module is missing

@@ -1,4 +1,4 @@
-"""Broker: queues and store behind two gRPC services, registered at a nameserver, helping other brokers."""
+"""Broker: queues and a store behind two gRPC services, registered at a nameserver, with help for other brokers."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 SERVICES = ("neuro.v1.Submission", "neuro.v1.Work")
 SWEEP_SECONDS = 0.25
-STOP_SECONDS = 1.0  # in which calls under way may end
+STOP_SECONDS = 1.0  # seconds in which calls under way may end
 FORGET_LOOK_SECONDS = 5.0
 
 
@@ -43,13 +43,13 @@ class Broker:
         return self._registration.broker_id
 
     async def start(self) -> None:
-        """Be found: registered, then serving. Raises UserError without a nameserver."""
+        """Register, then serve. Raises UserError without a nameserver."""
         await self._registration.begin()
         self._submission.broker_id = self._work.broker_id = self.broker_id
         await self.server.start()
 
     async def work(self) -> None:
-        """For ever."""
+        """Work without end."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._registration.keep())
             group.create_task(self._sweep())
@@ -79,23 +79,19 @@ class Broker:
         info.workers = sum(not consumer.peer for consumer in self._queues.consumers)
 
     async def _sweep(self) -> None:
-        damaged = self._store.damaged
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._queues.sweep()
             self._submission.settle()
             if self._store.broken:
                 raise UserError(self._store.broken)
-            if self._store.damaged > damaged:
-                damaged = self._store.damaged
-                self._submission.end("rows of the broker's database are damaged and were set apart: submit again")
 
     async def _forget(self) -> None:
         while True:
             await asyncio.sleep(FORGET_LOOK_SECONDS)
             try:
                 gone = self._submission.forget(self._settings.forget_after)
-            except StoreError:  # reported by the store; they are looked for again
+            except StoreError:  # the store has reported it, and this loop looks again
                 continue
             for run in gone:
                 log.warning("run %s: its model was not there for %g s; its tasks are dropped", run, self._settings.forget_after)

@@ -1,4 +1,4 @@
-"""Consumers of a broker's tasks, a worker or a broker that helps with its own workers, and the tasks they hold."""
+"""Consumers of a broker's tasks: workers, and brokers that help with their own workers."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from neuro_cli.broker.proto import broker_pb2 as messages
 
 Key = tuple[str, str]  # run and id of a task
-HELD_BYTES = 32 * 2**20  # payloads that are under way to one consumer, before it gets no more than one task
+ASSIGNED_BYTES = 32 * 2**20  # bytes of payloads under way to one consumer, above which it gets one task at a time
 
 
 def key_of(named: messages.Task | messages.TaskKey | messages.Result) -> Key:
@@ -26,8 +26,8 @@ class Lender:
 
 
 @dataclass
-class Held:
-    """Task with a consumer. ``row`` is that of the store, or ``lender`` and ``task`` of one that is another broker's."""
+class Assignment:
+    """Task of a consumer. ``row``: that of the store; for a task of another broker ``lender`` and ``task`` instead."""
 
     key: Key
     kind: str
@@ -46,31 +46,31 @@ class Consumer:
     """Connected worker or helper; ``send`` puts a message on its stream, ``close`` ends the stream with a reason."""
 
     name: str
-    kinds: frozenset[str]  # none: whatever comes
+    kinds: frozenset[str]  # empty: all kinds
     peer: bool
     send: Callable[[messages.BrokerMessage], None]
     close: Callable[[str], None]
     heard: float
     capacity: int = 0
-    held: dict[Key, Held] = field(default_factory=dict)
-    held_bytes: int = 0
+    assignments: dict[Key, Assignment] = field(default_factory=dict)
+    assigned_bytes: int = 0
 
     @property
     def spare(self) -> int:
-        """Count the tasks that it may get now."""
-        free = max(0, self.capacity - len(self.held))
-        return free if self.held_bytes < HELD_BYTES else min(free, 0 if self.held else 1)
+        """Number of tasks that it may get now."""
+        free = max(0, self.capacity - len(self.assignments))
+        return free if self.assigned_bytes < ASSIGNED_BYTES else min(free, 0 if self.assignments else 1)
 
     def knows(self, kind: str) -> bool:
         return not self.kinds or kind in self.kinds
 
-    def take(self, held: Held) -> None:
-        self.held[held.key] = held
-        self.held_bytes += held.size
+    def take(self, assignment: Assignment) -> None:
+        self.assignments[assignment.key] = assignment
+        self.assigned_bytes += assignment.size
 
-    def release(self, key: Key) -> Held | None:
-        """Take back what it held under ``key``."""
-        held = self.held.pop(key, None)
-        if held is not None:
-            self.held_bytes -= held.size
-        return held
+    def release(self, key: Key) -> Assignment | None:
+        """Remove and return its task under ``key``, None without one."""
+        assignment = self.assignments.pop(key, None)
+        if assignment is not None:
+            self.assigned_bytes -= assignment.size
+        return assignment

@@ -1,4 +1,4 @@
-"""Pushes the results of one run to its model, which acknowledges them."""
+"""Delivery of one run's results to its model, which acknowledges them."""
 
 import asyncio
 import contextlib
@@ -8,24 +8,24 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.server.store import Store, StoreError
 from neuro_cli.broker.wire import BATCH_BYTES
 
-WINDOW = 2000  # results sent and not yet acknowledged
+WINDOW = 2000  # most results that are sent and not yet acknowledged
 BATCH = 200
-GATHER_SECONDS = 0.002  # in which results gather, for a message costs as much as many of them
+GATHER_SECONDS = 0.002  # seconds in which results gather, since a message costs as much as many of them
 
 
 class Delivery:
-    """Stream of one run's results; a new one of the same run begins with all that was not acknowledged."""
+    """Stream of one run's results; a new stream begins with all unacknowledged ones."""
 
     def __init__(self, store: Store, run: str) -> None:
         self._store, self._run = store, run
         self._sent = 0
         self._acknowledged = 0
-        self._received: list[str] = []  # that the disk does not let be forgotten yet
+        self._received: list[str] = []  # received results that a full disk does not let go yet
         self._wake = asyncio.Event()
         self.ended = ""
 
     def wake(self) -> None:
-        """There are new results, or room for more."""
+        """Note new results, or room for more."""
         self._wake.set()
 
     def end(self, reason: str) -> None:
@@ -39,7 +39,7 @@ class Delivery:
         self.wake()
 
     def settle(self) -> None:
-        """Forget what was received; later, if the disk does not take it now."""
+        """Forget the received results; later, where the disk does not take that now."""
         if not self._received:
             return
         with contextlib.suppress(StoreError):
@@ -52,19 +52,19 @@ class Delivery:
         while not self.ended:
             self._wake.clear()
             free = WINDOW - (self._sent - self._acknowledged)
-            found = self._store.results(self._run, place, min(free, BATCH)) if free > 0 else []
-            for batch in _batches([result for _, result in found]):
+            results = self._store.results(self._run, place, min(free, BATCH)) if free > 0 else []
+            for batch in _batches([result for _, result in results]):
                 await write(messages.ResultsReply(results=batch))
                 self._sent += len(batch)
-            if found:
-                place = found[-1][0]
+            if results:
+                place = results[-1][0]
             else:
                 await self._wake.wait()
                 await asyncio.sleep(GATHER_SECONDS)
 
 
 def _batches(results: list[messages.Result]) -> list[list[messages.Result]]:
-    """Groups that each fit into a message."""
+    """Yield groups that each fit into a message."""
     groups: list[list[messages.Result]] = []
     size = 0
     for result in results:

@@ -1,4 +1,4 @@
-"""Help of an idle broker for another, which sees it as a worker with the capacity of its workers."""
+"""Help of an idle broker for another one, which treats it as a worker with the capacity of its workers."""
 
 import asyncio
 import contextlib
@@ -18,19 +18,19 @@ from neuro_cli.broker.wire import BATCH_BYTES, open_channel, reason
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 0.5  # between two looks for a broker that needs help
-TELL_SECONDS = 0.1  # after which a change of the capacity is reported at the latest
-STAY_SECONDS = 2.0  # with one that has no more tasks
+LOOK_SECONDS = 0.5  # seconds between two looks for a broker that needs help
+TELL_SECONDS = 0.1  # longest time in seconds until a change of the capacity is reported
+STAY_SECONDS = 2.0  # seconds with a broker that has no more tasks
 
 
 class Helper:
-    """Looks for brokers with tasks waiting while the workers here have none."""
+    """Helper of brokers with waiting tasks, while the workers here have none."""
 
     def __init__(self, queues: Queues, registration: Registration, security: Security) -> None:
         self._queues, self._registration, self._security = queues, registration, security
 
     async def run(self) -> None:
-        """For ever."""
+        """Work without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS * random.uniform(0.5, 1.0))
             if not self._queues.lendable():
@@ -43,7 +43,7 @@ class Helper:
             try:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
                 await session.help(WorkStub(channel), f"broker {self._registration.broker_id}")
-            except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the second: a write after the end
+            except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the latter: a write after the end
                 text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
                 log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
             finally:
@@ -109,7 +109,7 @@ class _Session:
                 self._queues.forget_lender(self._lender, keys)
 
     def _return_unwanted(self) -> None:
-        """Give back tasks for which no worker here has room: one was drained, or tasks of this broker came before them."""
+        """Give back tasks for which no worker here has room, after a drain or behind tasks of this broker."""
         keys = self._queues.give_back(self._lender)
         self._holding.difference_update(keys)
         if keys:
@@ -125,7 +125,7 @@ class _Session:
 
 
 def _merged(outbox: list[messages.WorkerMessage]) -> list[messages.WorkerMessage]:
-    """Merge messages into as few as hold them."""
+    """Merge messages into as few as possible."""
     groups: list[messages.WorkerMessage] = []
     size = 0
     for message in outbox:

@@ -1,7 +1,7 @@
 """Store of a broker's own tasks and their results, in a database that outlives the process.
 
-A task is one row until its result was acknowledged. Every change that was committed is there after the process was killed;
-`durable=machine` also forces it to the disk before the submitter is answered.
+A task is one row until its result was acknowledged. Every committed change survives a kill of the process;
+`durable=machine` also forces it to the disk before the submitter gets an answer.
 """
 
 import hashlib
@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.database import Database, StoreError
-from neuro_cli.broker.server.rows import Row, checksum
+from neuro_cli.broker.server.database import Database, Row, StoreError
 
 __all__ = ["NotYoursError", "Outcomes", "Owned", "Store", "StoreError"]
 
-DEAD_KEPT = 10_000  # dead letters; the oldest make room
-VARIABLES = 500  # of one SQL statement
+DEAD_KEPT = 10_000  # most dead letters; the oldest make room
+VARIABLES = 500  # most variables of one SQL statement
 
 
 class NotYoursError(Exception):
@@ -38,7 +37,7 @@ class Owned:
 
 @dataclass
 class Outcomes:
-    """Outcomes of tasks, to be stored together: results, dead letters, and (row, attempts, losses) that others have cost."""
+    """Outcomes of tasks, to be stored together: results, dead letters, and the costs (row, attempts, losses) of failures."""
 
     results: list[messages.Result] = field(default_factory=list)
     letters: list[messages.DeadLetter] = field(default_factory=list)
@@ -56,37 +55,27 @@ class Store:
         self.close, self.make_room = self._db.close, self._db.make_room
 
     @property
-    def damage(self) -> list[str]:
-        """Damage of the database, a line each."""
-        return self._db.damage
-
-    @property
-    def damaged(self) -> int:
-        """Count the places that could not be read."""
-        return self._db.damaged
-
-    @property
     def broken(self) -> str:
         """Reason why the database cannot be used any more; empty as a rule."""
         return self._db.broken
 
     def fact(self, name: str) -> str | None:
-        rows = self._db.sound("facts", "WHERE name = ?", (name,))
-        return rows[0][1].decode() if rows else None
+        rows = self._db.read("SELECT value FROM facts WHERE name = ?", (name,))
+        return str(rows[0][0]) if rows else None
 
     def note(self, name: str, value: str) -> None:
         with self._db.change():
-            self._db.put("facts", name, value, instead=True)
+            self._db.put("facts", name, value, replace=True)
 
     def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[tuple[int, str]]:
-        """Take tasks. Returns (row, kind) of those that were not there. Raises NotYoursError."""
+        """Take tasks. Returns (row, kind) of the new ones. Raises NotYoursError."""
         new: list[tuple[int, str]] = []
         runs = {task.run for task in tasks}
         for run in runs:
             self.check(run, token)
         with self._db.change():
             for run in runs:
-                self._db.put("runs", run, time.time(), _digest(token), instead=True)
+                self._db.put("runs", run, time.time(), _digest(token), replace=True)
             for task in tasks:
                 row = self._row + len(new) + 1
                 if self._db.put("tasks", row, task.run, task.id, task.kind, task.SerializeToString(), 0, 0, None, None):
@@ -96,32 +85,38 @@ class Store:
 
     def check(self, run: str, token: bytes) -> None:
         """Raise NotYoursError for a run that was begun with another token."""
-        rows = self._db.sound("runs", "WHERE run = ?", (run,))
-        if rows and rows[0][2] != _digest(token):
+        rows = self._db.read("SELECT token FROM runs WHERE run = ?", (run,))
+        if rows and rows[0][0] != _digest(token):
             raise NotYoursError(f"run {run}: it belongs to a submitter with another token")
 
     def unfinished(self) -> list[tuple[int, str]]:
-        """(row, kind) of all tasks without a result, in the order in which they came."""
-        rows = self._db.read("SELECT row, kind FROM tasks WHERE finished IS NULL ORDER BY row")
-        return [(row, kind.decode(errors="replace")) for row, kind in rows]
+        """Return (row, kind) of all tasks without a result, in the order of their arrival."""
+        return [(row, kind) for row, kind in self._db.read("SELECT row, kind FROM tasks WHERE finished IS NULL ORDER BY row")]
 
     def load(self, rows: Sequence[int]) -> list[Owned]:
-        """Those of ``rows`` that still have no result."""
-        found: list[Row] = []
+        """Load the tasks of ``rows`` that still have no result."""
+        owned: list[Owned] = []
         for part in _parts(rows):
-            marks = ",".join("?" * len(part))
-            found += self._db.sound("tasks", f"WHERE row IN ({marks}) AND finished IS NULL ORDER BY row", part)
-        return [_owned(row) for row in found]
+            owned += self._owned(f"row IN ({','.join('?' * len(part))})", part)
+        return owned
 
     def find(self, run: str, task_id: str) -> Owned | None:
         """Load the task if it has no result yet."""
-        rows = self._db.sound("tasks", "WHERE run = ? AND id = ? AND finished IS NULL", (run, task_id))
-        return _owned(rows[0]) if rows else None
+        owned = self._owned("run = ? AND id = ?", (run, task_id))
+        return owned[0] if owned else None
+
+    def _owned(self, condition: str, values: Row) -> list[Owned]:
+        query = f"SELECT row, task, attempts, losses FROM tasks WHERE {condition} AND finished IS NULL ORDER BY row"
+        with self._db.parsing():
+            return [
+                Owned(row, messages.Task.FromString(task), attempts, losses)
+                for row, task, attempts, losses in self._db.read(query, values)
+            ]
 
     def settle(self, outcomes: Outcomes) -> list[messages.Result]:
         """Store outcomes, all or none. Returns the results of tasks that had none."""
         costs = {owned.row: owned for owned in self.load([row for row, _, _ in outcomes.costs])}
-        found = {(result.run, result.id): self.find(result.run, result.id) for result in outcomes.results}
+        unfinished = {(result.run, result.id): self.find(result.run, result.id) for result in outcomes.results}
         kept: list[messages.Result] = []
         letter = self._letter
         with self._db.change() as db:
@@ -134,7 +129,7 @@ class Store:
             if outcomes.letters:
                 db.execute("DELETE FROM dead WHERE number <= ?", (letter - DEAD_KEPT,))
             for result in outcomes.results:
-                if (owned := found.pop((result.run, result.id), None)) is not None:
+                if (owned := unfinished.pop((result.run, result.id), None)) is not None:
                     kept.append(result)
                     self._put(db, owned, owned.attempts, owned.losses, self._finished + len(kept), result)
         self._finished += len(kept)
@@ -142,63 +137,59 @@ class Store:
         return kept
 
     def results(self, run: str, after: int, most: int) -> list[tuple[int, messages.Result]]:
-        """Load the next results of a run behind the place ``after``, with their places."""
-        rows = self._db.sound("tasks", "WHERE run = ? AND finished > ? ORDER BY finished", (run, after), most)
-        return [(row[7], messages.Result.FromString(row[8])) for row in rows]
+        """Load the next results of a run after the place ``after``, with their places."""
+        query = "SELECT finished, result FROM tasks WHERE run = ? AND finished > ? ORDER BY finished LIMIT ?"
+        with self._db.parsing():
+            return [(place, messages.Result.FromString(text)) for place, text in self._db.read(query, (run, after, most))]
 
     def acknowledge(self, run: str, ids: Sequence[str]) -> None:
-        """Forget results that were received."""
+        """Forget received results."""
         with self._db.change() as db:
             for task_id in ids:
                 db.execute("DELETE FROM tasks WHERE run = ? AND id = ? AND finished IS NOT NULL", (run, task_id))
 
     def drop(self, run: str) -> int:
-        """Forget a run. Returns how many tasks and results that were."""
+        """Forget a run. Returns the number of its tasks and results."""
         with self._db.change() as db:
             db.execute("DELETE FROM runs WHERE run = ?", (run,))
             return db.execute("DELETE FROM tasks WHERE run = ?", (run,)).rowcount
 
     def seen(self, run: str, token: bytes) -> None:
-        """Note that the model of a run is there. Raises NotYoursError."""
+        """Note that the model of a run is connected. Raises NotYoursError."""
         self.check(run, token)
         with self._db.change():
-            self._db.put("runs", run, time.time(), _digest(token), instead=True)
+            self._db.put("runs", run, time.time(), _digest(token), replace=True)
 
     def silent(self, seconds: float) -> list[str]:
-        """Runs with models that were not there for so long."""
-        return [row[0].decode() for row in self._db.sound("runs", "WHERE seen < ?", (time.time() - seconds,))]
+        """Return the runs whose models have not been connected for that long."""
+        return [row[0] for row in self._db.read("SELECT run FROM runs WHERE seen < ?", (time.time() - seconds,))]
 
     def letters(self, most: int) -> list[messages.DeadLetter]:
-        """Dead letters, newest first."""
-        rows = self._db.sound("dead", "ORDER BY number DESC", most=most)
-        return [messages.DeadLetter.FromString(row[1]) for row in rows]
+        """Return the dead letters, newest first."""
+        with self._db.parsing():
+            rows = self._db.read("SELECT letter FROM dead ORDER BY number DESC LIMIT ?", (most,))
+            return [messages.DeadLetter.FromString(row[0]) for row in rows]
 
     def counts(self) -> tuple[int, int]:
-        """(results that wait for their models, dead letters)."""
+        """Return the numbers of results that wait for their models, and of dead letters."""
         return self._one("SELECT COUNT(*) FROM tasks WHERE finished IS NOT NULL"), self._one("SELECT COUNT(*) FROM dead")
 
     def _put(self, db: sqlite3.Connection, owned: Owned, attempts: int, losses: int, *done: Any) -> None:
-        """Write what changes of a task; ``done``: its place in the order of results, and its result."""
+        """Write the changes of a task; ``done``: its place in the order of results, and its result."""
         place, result = done or (None, None)
         task = None if done else owned.task.SerializeToString()
         text = result.SerializeToString() if done else None
-        fixed = owned.row, owned.task.run, owned.task.id, owned.task.kind
-        changed = task, attempts, losses, place, text
         db.execute(
-            "UPDATE tasks SET task = ?, attempts = ?, losses = ?, finished = ?, result = ?, sum = ? WHERE row = ?",
-            (*changed, checksum((*fixed, *changed)), owned.row),
+            "UPDATE tasks SET task = ?, attempts = ?, losses = ?, finished = ?, result = ? WHERE row = ?",
+            (task, attempts, losses, place, text, owned.row),
         )
 
     def _one(self, query: str) -> int:
         return int(self._db.read(query)[0][0])
 
 
-def _owned(row: Row) -> Owned:
-    return Owned(row[0], messages.Task.FromString(row[4]), row[5], row[6])
-
-
 def _digest(token: bytes) -> bytes:
-    """Digest of a token: a reader of the database cannot use it."""
+    """Return the digest of a token, which a reader of the database cannot use."""
     return hashlib.sha256(token).digest()
 
 

@@ -12,13 +12,13 @@ from neuro_cli.broker.server.delivery import Delivery
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import NotYoursError, Store, StoreError
 
-LONGEST_NAME = 256  # characters of a run, an id, a kind
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bytes
+LONGEST_NAME = 256  # most characters of a run, an id, a kind
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bounds of its bytes
 MOST_LETTERS = 1000
 
 
 class SubmissionService(broker_pb2_grpc.SubmissionServicer):
-    """Takes tasks and pushes results. ``payload_limit``: bytes of the largest payload that fits into a message."""
+    """Service of tasks and results. ``payload_limit``: bytes of the largest payload that fits into a message."""
 
     def __init__(self, queues: Queues, store: Store, payload_limit: int) -> None:
         self._queues, self._store, self._payload_limit = queues, store, payload_limit
@@ -26,12 +26,12 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
         self.broker_id = 0
 
     def delivered(self, runs: set[str]) -> None:
-        """There are new results of these runs."""
+        """Note new results of these runs."""
         for run in runs & self._deliveries.keys():
             self._deliveries[run].wake()
 
     def end(self, reason: str) -> None:
-        """Let go of all models; those that come back submit again what they still wait for."""
+        """Disconnect all models; those that return submit again what they still wait for."""
         for delivery in self._deliveries.values():
             delivery.end(reason)
 
@@ -58,10 +58,10 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
         delivery = self._deliveries[run] = Delivery(self._store, run)
         reader = asyncio.create_task(self._acknowledgements(delivery, requests))
         try:
-            await context.write(messages.ResultsReply())  # so that the model knows that somebody is here
+            await context.write(messages.ResultsReply())  # shows the model that a broker answers
             try:
                 await delivery.push(context.write)
-            except StoreError as error:  # the model comes back
+            except StoreError as error:  # the model has returned
                 delivery.end(str(error))
         finally:
             if self._deliveries.get(run) is delivery:
@@ -93,30 +93,29 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
             dead=dead,
             finished=self._queues.finished,
             workers=[
-                messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.held), peer=one.peer)
+                messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.assignments), peer=one.peer)
                 for one in self._queues.consumers
             ],
-            damage=self._store.damage,
         )
 
     async def DeadLetters(self, request, context):  # noqa: N802
         letters = self._store.letters(min(request.limit or 100, MOST_LETTERS))
         for letter in letters:
-            letter.task.ClearField("payload")  # its submitter's alone
+            letter.task.ClearField("payload")  # the payload is for its submitter alone
         return messages.DeadLettersReply(letters=_fitting(letters, self._payload_limit))
 
     def settle(self) -> None:
-        """Try again what the disk did not take."""
+        """Retry the changes that the disk did not take."""
         for delivery in self._deliveries.values():
             delivery.settle()
 
     def _note(self, run: str, token: bytes) -> None:
-        """Note that the model of a run is there; no reason to fail where the disk does not take it."""
+        """Note that the model of a run is connected, without an error where the disk does not take it."""
         with contextlib.suppress(StoreError, NotYoursError):
             self._store.seen(run, token)
 
     def forget(self, seconds: float) -> list[str]:
-        """Drop the runs with models that were not there for so long. Returns them."""
+        """Drop the runs whose models have not been connected for that long. Returns them."""
         gone = [run for run in self._store.silent(seconds) if run not in self._deliveries]
         for run in gone:
             self._queues.drop(run)
@@ -129,11 +128,11 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
             delivery.end("done")
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # a message that is none
+        except Exception as error:  # bytes that are not a message
             delivery.end(f"the stream of acknowledgements broke: {error}")
 
     def _wrong(self, task: messages.Task) -> str:
-        """Describe what is wrong with a task."""
+        """Return what is wrong with a task, "" for a good one."""
         for name, text in (("run", task.run), ("id", task.id), ("kind", task.kind)):
             if not 0 < len(text) <= LONGEST_NAME:
                 return f"a task's {name} must have 1 to {LONGEST_NAME} characters"
@@ -146,7 +145,7 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
 
 @contextlib.asynccontextmanager
 async def _refusals(context: grpc.aio.ServicerContext, token: bytes) -> AsyncIterator[None]:
-    """End the call with a status: for a token that is none or another's, and for a change that the disk does not take."""
+    """End the call with a status for a wrong token, and for a change that the disk does not take."""
     if not SHORTEST_TOKEN <= len(token) <= LONGEST_TOKEN:
         said = f"a submitter sends the token of its run, {SHORTEST_TOKEN} to {LONGEST_TOKEN} bytes"
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, said)

@@ -1,4 +1,4 @@
-"""Waiting tasks of a broker, by kind: its own by their rows of the store, and those that it helps with."""
+"""Waiting tasks of a broker, by kind: its own by their rows in the store, and those of brokers that it helps."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from neuro_cli.broker.server.consumer import Consumer, Key, Lender
 
 
 class Waiting:
-    """First come, first served within a kind. A row may be stale: finished or dropped since; the store knows."""
+    """Queues, first come, first served within a kind. A row may be stale (finished or dropped since); the store knows."""
 
     def __init__(self) -> None:
         self._own: dict[str, deque[int]] = {}
@@ -17,20 +17,20 @@ class Waiting:
 
     @property
     def own(self) -> int:
-        """Count the own tasks that wait."""
+        """Number of own tasks that wait."""
         return sum(map(len, self._own.values()))
 
     @property
     def helping(self) -> int:
-        """Count the tasks of other brokers that wait."""
+        """Number of tasks of other brokers that wait."""
         return sum(map(len, self._helping.values()))
 
     def kinds(self) -> set[str]:
-        """Kinds of own tasks that wait."""
+        """Return the kinds of own tasks that wait."""
         return {kind for kind, rows in self._own.items() if rows}
 
     def refill(self, rows: Iterable[tuple[int, str]]) -> None:
-        """Forget own rows, and let these wait."""
+        """Replace the own rows by these."""
         self._own = {}
         for row, kind in rows:
             self.add(row, kind)
@@ -44,7 +44,7 @@ class Waiting:
         tasks.appendleft((task, lender)) if first else tasks.append((task, lender))
 
     def count(self, consumer: Consumer) -> int:
-        """Count the waiting tasks that could go to ``consumer``. Tasks of other brokers never go on to a third."""
+        """Count the waiting tasks that could go to ``consumer``. Tasks of other brokers never go to a third one."""
         own = sum(len(rows) for kind, rows in self._own.items() if consumer.knows(kind))
         if consumer.peer:
             return own
@@ -57,11 +57,11 @@ class Waiting:
         return _take(self._own, consumer, most)
 
     def take_kind(self, kind: str) -> list[int]:
-        """All own rows of a kind."""
+        """Remove and return all own rows of a kind."""
         return list(self._own.pop(kind, ()))
 
     def take_lent(self, lender: Lender) -> list[Key]:
-        """All that waits of another broker's tasks."""
+        """Remove and return all waiting tasks of other brokers."""
         keys = [(task.run, task.id) for tasks in self._helping.values() for task, whose in tasks if whose is lender]
         self.forget(lender)
         return keys
@@ -77,10 +77,10 @@ class Waiting:
 
 
 def _take(group: dict[str, deque[Any]], consumer: Consumer, most: int) -> list[Any]:
-    """Up to ``most`` of the kinds that ``consumer`` knows, a share of each, so that none waits for another to run dry."""
+    """Take up to ``most`` tasks of the kinds that ``consumer`` knows, a share of each, so that none waits for another."""
     queues = [queue for kind, queue in group.items() if queue and consumer.knows(kind)]
     share = -(-most // max(1, len(queues)))
-    found: list[Any] = []
+    taken: list[Any] = []
     for queue in queues:
-        found += [queue.popleft() for _ in range(min(share, len(queue), most - len(found)))]
-    return found
+        taken += [queue.popleft() for _ in range(min(share, len(queue), most - len(taken)))]
+    return taken

@@ -15,11 +15,11 @@ from neuro_cli.broker.server.queues import Queues
 LONGEST_NAME = 256
 MOST_KINDS = 1000
 MOST_CAPACITY = 100_000
-BEATS = 5  # messages of a worker, at least, in the time after which it counts as lost
+BEATS = 5  # least messages of a worker in the timeout after which it counts as lost
 
 
 class WorkService(broker_pb2_grpc.WorkServicer):
-    """Hands out tasks."""
+    """Service that hands out tasks."""
 
     def __init__(self, queues: Queues, worker_timeout: float, message_bytes: int) -> None:
         self._queues, self._timeout, self._message_bytes = queues, worker_timeout, message_bytes
@@ -49,12 +49,12 @@ class WorkService(broker_pb2_grpc.WorkServicer):
             await context.abort(grpc.StatusCode.ABORTED, message)
 
     def end(self) -> None:
-        """Let go of all workers: the broker ends."""
+        """Disconnect all workers, since the broker ends."""
         for consumer in list(self._queues.consumers):
             consumer.close("the broker ends")
 
     async def _listen(self, consumer: Consumer, requests: AsyncIterator[messages.WorkerMessage], outbox: asyncio.Queue) -> None:
-        """Take in what the consumer says; at its end, the reason into ``outbox``."""
+        """Take the consumer's messages; at their end put the reason into ``outbox``."""
         reason = ""
         try:
             async for message in requests:
@@ -63,7 +63,7 @@ class WorkService(broker_pb2_grpc.WorkServicer):
                 self._queues.hear(consumer, message)
         except asyncio.CancelledError:
             raise
-        except Exception as error:  # a message that is none
+        except Exception as error:  # bytes that are not a message
             reason = f"the worker's stream broke: {error}"
         outbox.put_nowait(reason)
 
@@ -83,7 +83,7 @@ def _wrong_hello(message: messages.WorkerMessage) -> bool:
 
 
 def _wrong(message: messages.WorkerMessage, first: bool = False) -> str:
-    """Describe what is wrong with a message."""
+    """Return what is wrong with a message, "" for a good one."""
     if message.HasField("hello") and not first:
         return "a second hello"
     if message.capacity > MOST_CAPACITY:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from neuro_cli.broker.worker.frames import Frame, FrameError
 
-ERROR_BYTES = 16384  # of an error's text, its end
+ERROR_BYTES = 16384  # most characters of an error's text, of which the end is kept
 
 
 class Ending(StrEnum):
@@ -21,13 +21,13 @@ class Ending(StrEnum):
     TOO_LARGE = "TOO_LARGE"
 
 
-# the next attempt would end the same way: it is for the others that a task is tried again
+# another attempt would end the same way; other endings are worth one
 SAME_AGAIN = (Ending.RAISED, Ending.UNKNOWN_KIND, Ending.TOO_LARGE, Ending.OUT_OF_MEMORY)
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """``payload``: JSON, with DONE; ``error`` with any other ending: one line, or a traceback; ``seconds``: how long it took."""
+    """``payload``: JSON, with DONE; ``error`` with any other ending: one line, or a traceback; ``seconds``: its duration."""
 
     ending: Ending
     payload: bytes = b""
@@ -35,7 +35,7 @@ class Attempt:
     seconds: float = 0.0
 
     def frame(self) -> Frame:
-        """Head and payload of the message that carries it."""
+        """Return head and payload of the message that carries it."""
         return {"ending": self.ending, "error": self.error, "seconds": self.seconds}, self.payload
 
 

@@ -1,11 +1,10 @@
-"""Process in which tasks run, one after the other: tasks on its standard input, what became of them on its standard output.
+"""Process in which tasks run, one after the other: tasks come on its standard input, attempts go to its standard output.
 
     python -m neuro_cli.broker.worker.child \\
         '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000, "ranks": 1}'
 
-With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``). One program for a
-worker of a cluster and for `pool=local`. ``process.TaskProcess`` is its owner's side, ``frames`` what passes between them. It
-ends with its input, and with its owner.
+With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``).
+``process.TaskProcess`` is its owner's side, ``frames`` has the messages between them. It ends with its input, and with its owner.
 """
 
 import faulthandler
@@ -36,9 +35,9 @@ def main() -> None:
         _be_killed_first()
     faulthandler.enable()
     settings = json.loads(sys.argv[1])
-    let_import()  # types of the worker's own may lie there
+    let_import()  # the worker's own types may lie there
     tasks, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    # what a task reads and prints must not be taken for messages
+    # input and output of a task must not count as messages
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     world = _world(settings["ranks"])
@@ -50,14 +49,14 @@ def main() -> None:
         work = partial(run, frame[0]["kind"], frame[1], settings["kinds"], settings["payload_limit"])
         attempt = work() if world is None else world.run(work)
         if world is None or world.answers:
-            with suppress(BrokenPipeError):  # the owner has ended, and so does the input
-                # Open MPI's launcher passes on whole lines
+            with suppress(BrokenPipeError):  # the owner has ended, and the input with it
+                # Open MPI's launcher passes complete lines on
                 results.write(framed(*attempt.frame()) + (b"" if world is None else b"\n"))
                 results.flush()
 
 
 def _world(ranks: int) -> "TaskWorld | None":
-    """World of the ranks that do tasks together, where there are several: only then is MPI imported."""
+    """Return the world of the ranks that do tasks together, None for one rank, which needs no MPI."""
     if ranks == 1:
         return None
     from neuro_cli.broker.worker.world import TaskWorld
@@ -69,7 +68,7 @@ def _world(ranks: int) -> "TaskWorld | None":
 
 
 def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int) -> Attempt:
-    """Do one task. Whatever it raises is in the attempt."""
+    """Do one task. The attempt has any error that it raises."""
     began = time.perf_counter()
 
     def ended(ending: Ending, error: str) -> Attempt:
@@ -90,7 +89,7 @@ def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int)
 
 def _be_killed_first() -> None:
     """Ask the kernel to choose the task when the machine has no memory left, not its owner or a broker."""
-    with suppress(OSError):  # a container may not allow it: the kernel then chooses by size
+    with suppress(OSError):  # a container may forbid it: the kernel then chooses by size
         Path("/proc/self/oom_score_adj").write_text("1000")
 
 

@@ -2,7 +2,7 @@
 
     length of the head (4 bytes, big-endian), length of the payload (4 bytes), head, payload
 
-JSON and not protobuf: `pool=local` works without the packages of a cluster. The payload stands beside the head because it is the
+JSON and not protobuf, so that a task's process starts without gRPC's packages. The payload is apart because it is the
 submitter's, passed on as it is.
 """
 
@@ -18,7 +18,7 @@ Frame = tuple[dict[str, Any], bytes]
 
 
 class FrameError(ValueError):
-    """Bytes that are no message: longer than allowed, or with a head that is no JSON object."""
+    """Bytes that are not a message: too long, or with a head that is no JSON object."""
 
 
 def framed(head: dict[str, Any], payload: bytes) -> bytes:
@@ -28,7 +28,7 @@ def framed(head: dict[str, Any], payload: bytes) -> bytes:
 
 
 def read_frame(file: BinaryIO) -> Frame | None:
-    """Wait for the next message, the owner's; None at the end of the stream."""
+    """Wait for the owner's next message; None at the end of the stream."""
     lengths = file.read(LENGTHS.size)
     if len(lengths) < LENGTHS.size:
         return None

@@ -1,4 +1,4 @@
-"""Registry of task kinds: a name is a function or a class at a place that this process's owner gave; no message names one."""
+"""Registry of task kinds: functions and classes by name, at places that this process's owner gave and no message can change."""
 
 import importlib
 import importlib.util
@@ -24,12 +24,12 @@ def process_task(kind: str, payload: bytes, kinds: Mapping[str, str] = KINDS) ->
     """Do one task of a kind in ``kinds``, and return the bytes of its result.
 
     A class derived from `BaseTask` is made of ``payload`` and run; a function takes a JSON object and returns JSON.
-    Raises UserError for a kind that is not registered, or has nothing here, and for bytes that do not fit.
+    Raises UserError for a kind that is not registered or does not exist here, and for bytes that do not fit.
     """
-    found = _found(kind, kinds)
-    if isinstance(found, type) and issubclass(found, BaseTask):
-        return found.result_to_bytes(found.from_bytes(payload).run())
-    return json.dumps(found(_data(payload)), allow_nan=True).encode()
+    work = _located(kind, kinds)
+    if isinstance(work, type) and issubclass(work, BaseTask):
+        return work.result_to_bytes(work.from_bytes(payload).run())
+    return json.dumps(work(_data(payload)), allow_nan=True).encode()
 
 
 def _data(payload: bytes) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _data(payload: bytes) -> dict[str, Any]:
     return data
 
 
-def _found(kind: str, kinds: Mapping[str, str]) -> Any:
+def _located(kind: str, kinds: Mapping[str, str]) -> Any:
     if kind not in kinds:
         raise UserError(f"the task's type {kind!r} is unknown to this worker; it knows {', '.join(sorted(kinds))}")
     home, _, name = kinds[kind].rpartition(":")
@@ -51,7 +51,7 @@ def _found(kind: str, kinds: Mapping[str, str]) -> Any:
 
 @cache
 def _module(home: str) -> Any:
-    """Import ``package.module``, or the file ``folder/module.py``, beside which it finds others as a script does."""
+    """Import ``package.module``, or the file ``folder/module.py``, which finds other files of its folder as a script does."""
     if not home.endswith(".py"):
         return importlib.import_module(home)
     path = Path(home).resolve()
@@ -60,7 +60,7 @@ def _module(home: str) -> Any:
         raise ImportError(f"{home} is no Python file")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # last: what is installed comes first
+        sys.path.append(str(path.parent))  # appended, so that installed packages come first
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -70,7 +70,7 @@ def _module(home: str) -> Any:
 
 
 def place_of(task: type[BaseTask]) -> str:
-    """Place of a class for workers on this machine: its module, or its file where it is of a script or beside one.
+    """Return the place of a class for workers on this machine: its module, or its file where that belongs to a script.
 
     Raises UserError for a class that no other process can find.
     """
@@ -83,7 +83,7 @@ def place_of(task: type[BaseTask]) -> str:
 
 
 def noop(payload: dict[str, Any]) -> dict[str, Any]:
-    """Say when it began (seconds since 1970), and take ``payload["seconds"]`` if that is there."""
+    """Return the time of its start (seconds since 1970), after a sleep of ``payload["seconds"]`` where given."""
     began = time.time()
     time.sleep(float(payload.get("seconds", 0.0)))
     return {"began": began, "echo": payload.get("echo")}

@@ -1,4 +1,4 @@
-"""Process in which tasks run, seen from its owner: made when needed, killed when a task takes too much of anything."""
+"""Process of tasks, seen from its owner: started when needed, killed when a task takes too much time or memory."""
 
 import asyncio
 import json
@@ -17,13 +17,16 @@ from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.broker.worker.tail import Tail
 from neuro_cli.core.machine.process import ended_with_us, exit_text, kill_group, resident_bytes
 
-TAIL_SECONDS = 1.0  # for that to come when it has ended; a process that a task left behind may hold the pipe open
-MEMORY_SECONDS = 0.1  # between two measurements of a task's memory
+TAIL_SECONDS = 1.0  # seconds for the last output of an ended process; one that a task left behind may keep the pipe open
+MEMORY_SECONDS = 0.1  # seconds between two measurements of a task's memory
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 class ProcessTask(Protocol):
-    """Task for a process of its own. ``payload``: JSON; ``timeout_seconds``: with the start of the process, 0 for no limit."""
+    """Task for a process of its own.
+
+    ``payload``: JSON; ``timeout_seconds``: limit that includes the start of the process, 0 for none.
+    """
 
     @property
     def kind(self) -> str: ...
@@ -38,7 +41,7 @@ T = TypeVar("T", bound=ProcessTask)
 
 @dataclass(frozen=True)
 class MemoryLimit:
-    """Resident ``bytes`` of a task's processes together. ``setting``: key and value, for the error of a task that needs more."""
+    """Resident ``bytes`` of a task's processes together. ``setting``: key and value for the error of a larger task."""
 
     bytes: int
     setting: str
@@ -47,8 +50,8 @@ class MemoryLimit:
 class TaskProcess(Generic[T]):
     """Process that runs one task at a time, and ends with its owner.
 
-    ``memory``: what a task and the processes it starts may take, None for no limit. ``threads``: of its numerical libraries.
-    ``ranks``: of the MPI job that it is, 1 for a plain process.
+    ``memory``: limit for a task and the processes that it starts, None without one. ``threads``: those of its numerical
+    libraries. ``ranks``: size of its MPI job, 1 for a plain process.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class TaskProcess(Generic[T]):
         self._began = 0.0
 
     async def run(self, task: T) -> Attempt | None:
-        """Run a task. Returns what became of it, whatever becomes of the process; None if :meth:`abandon` ended it."""
+        """Run a task. Returns the attempt even where the process ended; None where :meth:`abandon` ended it."""
         self._began, self._verdict = time.perf_counter(), None
         self.task = task
         try:
@@ -96,15 +99,15 @@ class TaskProcess(Generic[T]):
 
     @property
     def pid(self) -> int | None:
-        """Id of the process; None before the first task, and while there is none."""
+        """Id of the process; None while none exists."""
         return None if self._process is None else self._process.pid
 
     def abandon(self) -> None:
-        """End the present task, which has no taker any more."""
+        """End the present task, whose result nobody wants any more."""
         self._end(None, "")
 
     async def close(self) -> None:
-        """Kill the process, and what it started."""
+        """Kill the process and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -117,7 +120,7 @@ class TaskProcess(Generic[T]):
             self._watch.cancel()
 
     async def _answer(self, task: T) -> Attempt | None:
-        """Ask the process. Returns None if it ended or was ended."""
+        """Send the task to the process. Returns its answer, None where it ended or was ended."""
         try:
             process = await self._alive()
         except OSError as error:
@@ -135,13 +138,13 @@ class TaskProcess(Generic[T]):
         except TimeoutError:
             self._end(Ending.TIMED_OUT, f"the task took longer than its {task.timeout_seconds:g} s")
         except (OSError, asyncio.IncompleteReadError):
-            pass  # it has ended
+            pass  # the process has ended
         except FrameError:
             self._end(Ending.CRASHED, "the task wrote into the pipe of its worker")
         return None
 
     async def _alive(self) -> asyncio.subprocess.Process:
-        """Start the process if there is none. Raises OSError."""
+        """Return the process, and start it where none exists. Raises OSError."""
         if self._process is not None and self._process.returncode is None:
             return self._process
         await self.close()
@@ -163,8 +166,8 @@ class TaskProcess(Generic[T]):
         return self._process
 
     async def _watch_memory(self, process: asyncio.subprocess.Process, limit: MemoryLimit) -> None:
-        # what is resident, and no RLIMIT of the child: that would count what is reserved and never used, each process alone,
-        # and fail wherever the process happens to ask next
+        # resident bytes, and no RLIMIT of the child: that would count reserved memory that is never used, each process alone, and
+        # fail at an arbitrary allocation
         while process.returncode is None:
             await asyncio.sleep(MEMORY_SECONDS)
             if self.task is not None and resident_bytes(process.pid) > limit.bytes:

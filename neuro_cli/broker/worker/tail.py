@@ -1,4 +1,4 @@
-"""Tail of what a task process writes to its standard error, where all that a task prints goes."""
+"""Tail of a task process's standard error, which has everything that a task prints."""
 
 import asyncio
 import os
@@ -7,9 +7,9 @@ TAIL_BYTES = 4096
 
 
 class Tail(asyncio.Protocol):
-    """Last bytes that came through a pipe: ``text``, complete when ``ended`` is set.
+    """Last bytes of a pipe: ``text``, complete when ``ended`` is set.
 
-    A pipe of its own and not one of asyncio's process, which counts as running while a process that a task left behind holds it.
+    The pipe is not one of asyncio's process, which counts as running while a process that a task left behind keeps the pipe open.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Tail(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     async def open(self) -> int:
-        """Make the pipe. Returns its end to write to, which is the caller's to close. Raises OSError."""
+        """Make the pipe. Returns its end to write to, which the caller closes. Raises OSError."""
         reading, writing = os.pipe()
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
         return writing
@@ -30,6 +30,6 @@ class Tail(asyncio.Protocol):
         self.ended.set()
 
     def close(self) -> None:
-        """Let go of the pipe, whoever still writes to it."""
+        """Close our end of the pipe, even where a process still writes to it."""
         if self._transport is not None:
             self._transport.close()

@@ -1,4 +1,4 @@
-"""Worker of a cluster: takes tasks from one broker after the other and runs each in a process of its own."""
+"""Worker of a cluster, which takes tasks from one broker after the other and runs each in a process of its own."""
 
 import asyncio
 import logging
@@ -25,14 +25,14 @@ from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-AHEAD_SECONDS = 0.05  # of work that is fetched ahead
-GATHER_SECONDS = 0.005  # in which news of short tasks gather, for a message costs as much as a task
-BEAT_SECONDS = 1.0  # between two signs of life, or less if the broker wants it
+AHEAD_SECONDS = 0.05  # seconds of work that is fetched ahead
+GATHER_SECONDS = 0.005  # seconds in which reports on short tasks gather, since a message costs as much as a task
+BEAT_SECONDS = 1.0  # most seconds between two signs of life; the broker may want them more often
 SHORTEST_BEAT = 0.01
-LONG_SECONDS = 0.5  # of a task at work, behind which no other should wait
-MOST_AHEAD = 256  # tasks
-AVOID_SECONDS = 3.0  # a broker that did not answer is left alone for
-GOODBYE_SECONDS = 10.0  # in which a drained worker must be rid of its last results
+LONG_SECONDS = 0.5  # seconds of a running task after which no other should wait behind it
+MOST_AHEAD = 256  # most tasks that are fetched ahead
+AVOID_SECONDS = 3.0  # seconds for which a broker that did not answer is avoided
+GOODBYE_SECONDS = 10.0  # seconds in which a drained worker must deliver its last results
 
 
 class TaskWorker:
@@ -49,12 +49,12 @@ class TaskWorker:
         ]
         self._pending: deque[messages.Task] = deque()
         self._arrived = asyncio.Condition()
-        self._session_keys: set[Key] = set()  # of the present broker
+        self._session_keys: set[Key] = set()  # tasks of the present broker
         self._results: list[messages.Result] = []
         self._started: list[messages.TaskKey] = []
         self._returned: list[messages.TaskKey] = []
         self._wake = asyncio.Event()
-        self._seconds = 1.0  # that a task takes, as of late
+        self._seconds = 1.0  # recent duration of a task
         self._avoid: dict[str, float] = {}
         self._beat = BEAT_SECONDS
         self.draining = False
@@ -65,7 +65,7 @@ class TaskWorker:
         stub = NameserverStub(channel)
         await brokers(stub, self._settings.nameserver, self._security)
         try:
-            async with asyncio.TaskGroup() as group:  # what goes wrong in one of them ends the worker
+            async with asyncio.TaskGroup() as group:  # an error in one of them ends the worker
                 background = [group.create_task(self._run_tasks(process)) for process in self._processes]
                 while not (self.draining and self._done()):
                     await self._visit(await self._choose(stub))
@@ -84,12 +84,12 @@ class TaskWorker:
         self._wake.set()
 
     async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
-        """Choose a broker with as few workers as any, once there is one."""
+        """Choose one of the brokers with fewest workers, once any exists."""
         warned = False
         while True:
             try:
                 known = await brokers(stub, self._settings.nameserver, self._security)
-            except UserError as error:  # it was there once, and may come back
+            except UserError as error:  # the nameserver answered before, and may return
                 known = []
                 log.warning("%s", error)
             now = time.monotonic()
@@ -129,7 +129,7 @@ class TaskWorker:
             await channel.close()
 
     async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
-        """Tell the broker what happens here. Raises grpc.RpcError when it is gone."""
+        """Report to the broker. Raises grpc.RpcError when it is gone."""
         while not reader.done():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), self._beat)
@@ -138,14 +138,14 @@ class TaskWorker:
             self._return_ahead()
             await self._tell(call)
             if self.draining and self._done():
-                await call.done_writing()  # the broker ends the stream once it has read all of it
+                await call.done_writing()  # the broker ends the stream once it has read everything
                 await asyncio.wait_for(asyncio.shield(reader), GOODBYE_SECONDS)
                 return
         reader.result()
         raise asyncio.InvalidStateError("it ended the stream")
 
     def _return_ahead(self) -> None:
-        """Give back what was fetched ahead when the tasks at work take longer than those before: others may be idle."""
+        """Give back tasks fetched ahead when running ones take longer than those before: other workers may be idle."""
         lengths = [process.elapsed for process in self._processes]
         if not self._pending or min(lengths) < LONG_SECONDS:
             return
@@ -156,7 +156,7 @@ class TaskWorker:
         self._pending.clear()
 
     async def _tell(self, call: grpc.aio.StreamStreamCall) -> None:
-        """Write what there is to tell; results that cannot be written stay for the next broker, which may want them."""
+        """Write the reports; results that cannot be written stay for the next broker, which may want them."""
         news = deque(self._news())
         try:
             while news:
@@ -183,7 +183,7 @@ class TaskWorker:
             return
         self._session_keys.update(map(key_of, tasks))
         running = {key_of(process.task) for process in self._processes if process.task is not None}
-        # a broker that was lost and came back may send what is at work here: its one result will do
+        # a broker that returns may send a task that runs here already: its one result will do
         self._started += [task_key(key_of(task)) for task in tasks if key_of(task) in running]
         again = {key_of(task): task.delivery for task in tasks if key_of(task) in running}
         for process in self._processes:
@@ -201,14 +201,14 @@ class TaskWorker:
                 process.abandon()
 
     def _leave(self) -> None:
-        """Drop what the broker of the session gave, except what runs: the broker may still want that if it comes back."""
+        """Drop the tasks of the session's broker, except running ones, which it may still want if it returns."""
         self._pending.clear()
         self._session_keys.clear()
         self._started.clear()
         self._returned.clear()
 
     async def _run_tasks(self, process: TaskProcess[messages.Task]) -> None:
-        """Run tasks in one process, for ever."""
+        """Run tasks in one process without end."""
         while True:
             async with self._arrived:
                 await self._arrived.wait_for(lambda: self._pending)
@@ -218,7 +218,7 @@ class TaskWorker:
                 self._wake.set()
             began = time.perf_counter()
             attempt = await process.run(task)
-            # a task that the machine held up for once says nothing about the next ones
+            # a task that the machine delayed once says nothing about the next ones
             self._seconds += 0.2 * (min(time.perf_counter() - began, 4.0 * self._seconds) - self._seconds)
             self._session_keys.discard(key_of(task))
             if attempt is not None:
@@ -232,7 +232,7 @@ class TaskWorker:
         )  # fmt: skip
 
     def _news(self) -> list[messages.WorkerMessage]:
-        """Pack what there is to report into as few messages as hold it."""
+        """Pack the reports into as few messages as possible."""
         first = messages.WorkerMessage(capacity=self._capacity(), started=self._started, returned=self._returned)
         self._started, self._returned = [], []
         results, self._results = self._results, []
@@ -247,7 +247,7 @@ class TaskWorker:
         return news
 
     def _capacity(self) -> int:
-        """Count the tasks of the present broker to hold: one for each process it can have, and a little work ahead."""
+        """Return the number of tasks to ask the broker for: one for each of its processes, and a little work ahead."""
         if self.draining:
             return 0
         others = sum(process.task is not None and key_of(process.task) not in self._session_keys for process in self._processes)

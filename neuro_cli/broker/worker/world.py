@@ -1,7 +1,7 @@
-"""Tasks on the ranks of an MPI job: each of them runs the task, and rank 0 answers for all.
+"""Tasks on the ranks of an MPI job: every rank runs the task, and rank 0 answers for all.
 
-A task is run by every rank at once and may communicate as it likes. The answer is rank 0's; where a rank failed, the error of the
-first that did. A rank that failed while others wait for it in a collective ends the job, because nothing else ends their waiting.
+The ranks may communicate as they like. The answer is that of rank 0, or the error of the first rank that failed. A rank that
+fails while others wait for it in a collective ends the job, because nothing else ends their wait.
 """
 
 import io
@@ -16,7 +16,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import Meeting, mpi_world
 
-PATIENCE = 5.0  # seconds in which the others must end a task of which one rank has failed
+PATIENCE = 5.0  # seconds in which the others must end a task after one rank has failed
 
 
 class TaskWorld:
@@ -30,15 +30,15 @@ class TaskWorld:
 
     @property
     def answers(self) -> bool:
-        """True on the rank that reads tasks and writes what became of them."""
+        """True on the rank that reads tasks and writes attempts."""
         return self._world.rank == 0
 
     def shared(self, frame: Frame | None) -> Frame | None:
-        """Hand rank 0's message to every rank; None at the end of its input."""
+        """Share rank 0's message with every rank; None at the end of its input."""
         return read_frame(io.BytesIO(self._world.broadcast(b"" if frame is None else framed(*frame))))
 
     def run(self, work: Callable[[], Attempt]) -> Attempt:
-        """Do ``work`` on every rank, and return what became of it, on rank 0 of all of them."""
+        """Do ``work`` on every rank, and return its attempt; on rank 0 that of all of them."""
         attempt = work()
         failed = attempt.ending != Ending.DONE
         if not self._meeting.held(PATIENCE if failed else None):
@@ -50,9 +50,9 @@ class TaskWorld:
         return attempt if frame is None else attempt_of(frame)
 
     def _gathered(self, text: bytes) -> list[bytes]:
-        """Texts of all ranks, in their order."""
+        """Gather the texts of all ranks, in their order."""
         size = self._world.size
         lengths = [int(length) for length in self._world.all_gather(np.array([len(text)], np.int64), [1] * size)]
-        whole = self._world.all_gather(np.frombuffer(text, np.uint8), lengths).tobytes()
+        texts = self._world.all_gather(np.frombuffer(text, np.uint8), lengths).tobytes()
         ends = np.cumsum([0, *lengths])
-        return [whole[ends[rank] : ends[rank + 1]] for rank in range(size)]
+        return [texts[ends[rank] : ends[rank + 1]] for rank in range(size)]

@@ -1,8 +1,8 @@
-"""File ``ledger.bin`` of a peer's run folder: committed iterations are appended; an end torn by a kill is cut off.
+"""File ``ledger.bin`` of a peer's run folder: committed iterations are appended, and an end torn by a kill is cut off.
 
-A header, then the records. The header has the number of iterations on disk when it was last written: with fewer of them
-the file was cut, and not by a kill. A record's frame is its length, the CRC-32 of the record, and the CRC-32 of these two: so
-a wrong length is damage, and only an end that is too short for a whole record is a torn one.
+Its header has the number of iterations on disk when it was last written; with fewer of them the file was cut, and not by a
+kill. Records follow. A record's frame is its length, the CRC-32 of the record, and the CRC-32 of these two. So a wrong length is
+damage, and only an end that is too short for a complete record was torn by a kill.
 """
 
 import errno
@@ -26,12 +26,12 @@ _MAGIC = b"neuro ledger 2\n\0"
 _HEADER = struct.Struct("<QQ32s")  # iteration of the first record, iterations on disk, hash before the first record
 _CRC = struct.Struct("<I")
 _FRAME = struct.Struct("<II")  # length and CRC-32 of a record
-HEADER = len(_MAGIC) + _HEADER.size + _CRC.size  # bytes: within a sector, so that a write of it is whole or not there
-_ATTEMPTS = 3  # times to read a header that is being written
+HEADER = len(_MAGIC) + _HEADER.size + _CRC.size  # bytes; less than a sector, so that a kill cannot cut a write of the header
+_ATTEMPTS = 3  # attempts to read a header that is being written
 
 
 class LedgerFile:
-    """Appends records to the file of a ``ledger``."""
+    """File to which the records of a ``ledger`` are appended."""
 
     def __init__(self, run: Path, ledger: Ledger) -> None:
         self._path = run / NAME
@@ -53,7 +53,7 @@ class LedgerFile:
         self._next += 1
 
     def marker(self) -> Callable[[], None]:
-        """Function that flushes the file and then writes the present number of iterations to its header; for any thread, once."""
+        """Return a function, for one call on any thread: it flushes the file, then writes the iterations to its header."""
         handle, header = os.dup(self._file), self._header()
 
         def mark() -> None:
@@ -92,7 +92,7 @@ def read_ledger(run: Path) -> Ledger:
         except _HeaderError:
             if attempt == _ATTEMPTS:
                 raise
-            time.sleep(0.02 * attempt)  # it may be just being written
+            time.sleep(0.02 * attempt)  # a peer may be writing the header
     raise AssertionError
 
 
@@ -130,7 +130,7 @@ def _records(path: Path, content: bytes) -> Ledger:
         raise UserError(f"{path}: cut short: it had {written} iterations on disk, the last {missing} of them are missing")
     if at < len(content):
         log.warning(
-            "%s: its last %d bytes were torn off by a kill: %d iterations are whole", path, len(content) - at, ledger.next
+            "%s: its last %d bytes were torn off by a kill: %d iterations are complete", path, len(content) - at, ledger.next
         )
     return ledger
 
@@ -141,7 +141,7 @@ def _add(path: Path, ledger: Ledger, record: bytes, check: int) -> None:
 
 
 def _read_format_1(path: Path, content: bytes) -> Ledger:
-    """Parse a file of format 1: its frames have no checksum of their own, so a wrong length is taken for a torn end."""
+    """Parse a file of format 1: its frames have no checksums, so a wrong length counts as a torn end."""
     first, _, rest = content.partition(b"\n")
     try:
         head = json.loads(first)

@@ -17,7 +17,7 @@ class Offered(Enum):
 
 
 def origin(identity: bytes) -> bytes:
-    """Hash before the first record, from the run's identity (config, noise, initial parameters)."""
+    """Return the hash before the first record, from the run's identity (config, noise, initial parameters)."""
     return hashlib.sha256(b"neuro evolve 1\n" + identity).digest()
 
 
@@ -56,13 +56,13 @@ class Ledger:
         return Offered.APPLIED, record
 
     def since(self, iteration: int) -> list[bytes]:
-        """Records from ``iteration`` on. Raises LookupError for those that were dropped."""
+        """Return the records from ``iteration`` on. Raises LookupError for dropped ones."""
         if iteration < self.base:
             raise LookupError(iteration)
         return self.records[iteration - self.base :]
 
     def head_at(self, iteration: int) -> bytes | None:
-        """Hash of everything before ``iteration``, None where it is not known (any more)."""
+        """Return the hash of everything before ``iteration``, None where it is not known (any more)."""
         return self._heads[iteration - self.base] if self.base <= iteration <= self.next else None
 
     def compact(self, iteration: int) -> None:

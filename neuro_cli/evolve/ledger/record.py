@@ -19,8 +19,8 @@ class InvalidRecordError(ValueError):
 class LedgerRecord:
     """``parent``: first bytes of the hash of all records before; ``late``: reports that came too late to count.
 
-    ``means`` (C,) float32: of every score column over the ``members`` of this iteration, the fitness first. They are committed
-    because a task may learn from them (statistics of observations), and must learn the same at every peer.
+    ``means`` (C,) float32: mean of every score column over the ``members`` of this iteration, the fitness first. A task may
+    learn from them (statistics of observations) and must learn the same at every peer, so they are committed.
     """
 
     iteration: int
@@ -61,7 +61,7 @@ def decoded(content: bytes, columns: int | None = None) -> LedgerRecord:
         )  # fmt: skip
     except InvalidRecordError:
         raise
-    except Exception as error:  # whatever a parser makes of foreign bytes
+    except Exception as error:  # foreign bytes may raise anything in a parser
         raise InvalidRecordError(f"{type(error).__name__}: {error}") from error
 
 

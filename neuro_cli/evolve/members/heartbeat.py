@@ -3,39 +3,26 @@
 import logging
 import time
 from pathlib import Path
-from typing import Protocol
 
-from neuro_cli.election.base import Election
-from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.network.connections import Connections
-from neuro_cli.evolve.settings import Settings
+from neuro_cli.evolve.peer_ledger import PeerLedger
+from neuro_cli.evolve.peer_state import PeerState
 
 log = logging.getLogger(__name__)
 
-PAUSE = 2.0  # seconds between two calls of `watch`, normally one, from which on this process must have been suspended
+PAUSE = 2.0  # seconds between two calls of `watch`, one as a rule, above which this process was suspended
 SILENT = 4.0  # seconds after which a silent connection is dropped, and dialled again
-LEADERLESS = 5.0  # seconds, at least, before a peer warns that there is no leader
-
-
-class HeartbeatNode(Protocol):
-    """Part of a node that its heartbeat needs. ``working``: the iteration that the worker is at."""
-
-    me: str
-    run: Path
-    working: int
-    settings: Settings
-    election: Election
-    connections: Connections
-
-    @property
-    def ledger(self) -> Ledger: ...
+LEADERLESS = 5.0  # shortest time in seconds before a peer warns that no leader exists
 
 
 class Heartbeat:
-    """Heartbeats of a node, on the network thread. ``last_heard``: when each peer last sent; ``progress``: iterations it has."""
+    """Heartbeats of a node, on the network thread.
 
-    def __init__(self, node: HeartbeatNode) -> None:
-        self._node = node
+    ``last_heard``: time of each peer's last message; ``progress``: number of its iterations.
+    """
+
+    def __init__(self, state: PeerState, connections: Connections, ledger: PeerLedger, run: Path) -> None:
+        self._state, self._connections, self._ledger, self._run = state, connections, ledger, run
         self.last_heard: dict[str, float] = {}
         self.progress: dict[str, int] = {}
         self._leader_lost: float | None = None
@@ -50,51 +37,50 @@ class Heartbeat:
     def expect(self, members: list[str]) -> None:
         """Count the silence of ``members`` from now on."""
         now = time.monotonic()
-        self.last_heard |= {peer: now for peer in members if peer != self._node.me}
+        self.last_heard |= {peer: now for peer in members if peer != self._state.me}
 
     def heard(self, peer: str) -> None:
         self.last_heard[peer] = time.monotonic()
 
     def send_to_all(self) -> None:
         """Ping all connected peers."""
-        for peer in self._node.connections.connected:
+        for peer in self._connections.connected:
             self.send_to(peer)
 
     def send_to(self, peer: str) -> None:
         """Ping a peer, with the iterations that we have and the one that we work on."""
-        self._node.connections.send(peer, {"k": "ping", "next": self._node.ledger.next, "at": self._node.working})
+        self._connections.send(peer, {"k": "ping", "next": self._ledger.next, "at": self._state.working})
 
     def watch(self, now: float) -> None:
         """Drop silent connections; as the leader, remove members that are silent for longer than the grace period."""
-        node = self._node
+        state, connections = self._state, self._connections
         slept = 0.0 if self._watched is None else max(0.0, now - self._watched - PAUSE)
         self._watched = now
         if slept:  # this process was suspended: messages of the others wait to be read, so their silence does not count
             self.last_heard = {peer: when + slept for peer, when in self.last_heard.items()}
-        for peer in node.connections.connected:
+        for peer in connections.connected:
             if now - self.last_heard.get(peer, now) > SILENT:
-                node.connections.drop(peer)
+                connections.drop(peer)
         self._watch_leader(now)
-        for peer in node.election.members:
-            silent = peer != node.me and now - self.last_heard.setdefault(peer, now) > node.settings.grace
-            if silent and node.election.can_remove(peer):
-                self.last_heard[peer] = now  # it may take a while, or fail: then it is repeated after as long
-                log.warning("%s has said nothing for %g s: it is removed", peer, node.settings.grace)
-                node.election.remove(peer, lambda done: None)
+        for peer in state.election.members:
+            silent = peer != state.me and now - self.last_heard.setdefault(peer, now) > state.settings.grace
+            if silent and state.election.can_remove(peer):
+                self.last_heard[peer] = now  # a removal may take a while, or fail: it is repeated after the same time
+                log.warning("%s has said nothing for %g s: it is removed", peer, state.settings.grace)
+                state.election.remove(peer, lambda done: None)
 
     def _watch_leader(self, now: float) -> None:
-        node = self._node
-        election = node.election
+        election, connected = self._state.election, self._connections.connected
         # a follower of Raft without connections is no candidate, and still names its former leader
-        if election.can_commit or election.leader in node.connections.connected:
+        if election.can_commit or election.leader in connected:
             self._leader_lost, self._warned = None, False
         elif self._leader_lost is None:
             self._leader_lost = now
-        elif not self._warned and now - self._leader_lost > max(node.settings.grace, LEADERLESS):
+        elif not self._warned and now - self._leader_lost > max(self._state.settings.grace, LEADERLESS):
             self._warned = True
-            answer = len(node.connections.connected & set(election.members)) + 1
+            answer = len(connected & set(election.members)) + 1
             if answer >= election.needed:
-                text = "no leader: %d of %d members answer, which is enough: one is awaited (a stopped process may hold its port)"
+                text = "no leader: %d of %d members answer, which is enough: wait for one (a stopped process may hold its port)"
                 log.warning(text, answer, len(election.members))
                 return
             log.warning(
@@ -103,5 +89,5 @@ class Heartbeat:
                 answer,
                 len(election.members),
                 election.needed,
-                node.run,
+                self._run,
             )

@@ -1,12 +1,11 @@
-"""Detects that the cluster has removed this peer, from the members that refuse its connections or say so."""
+"""Detects that the cluster has removed this peer: members refuse its connections or report the removal."""
 
 import logging
 import time
-from typing import Protocol
 
-from neuro_cli.election.base import Election
 from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
+from neuro_cli.evolve.peer_state import PeerState
 
 log = logging.getLogger(__name__)
 
@@ -14,22 +13,11 @@ REFUSALS = 3  # reports of a removal after which a peer believes it
 LEADER_SILENT = 2.0  # seconds without a message of the leader, after which members may report our removal
 
 
-class RemovalNode(Protocol):
-    """Part of a node that the detection needs. ``known``: names of all peers met so far."""
-
-    me: str
-    known: set[str]
-    election: Election
-    heartbeat: Heartbeat
-
-    def current_leader(self) -> str | None: ...
-
-
 class RemovalDetector:
-    """Counts reports that a node is no member any more, on the network thread."""
+    """Counter of reports that a node is no longer a member, on the network thread."""
 
-    def __init__(self, node: RemovalNode) -> None:
-        self._node = node
+    def __init__(self, state: PeerState, heartbeat: Heartbeat) -> None:
+        self._state, self._heartbeat = state, heartbeat
         self._count = 0
         self._refused = RateLimitedLog(log, 10)
 
@@ -43,7 +31,7 @@ class RemovalDetector:
 
     def reported(self, leader: str) -> None:
         """Count a member's word that ``leader`` leads a cluster without this peer."""
-        self._node.known.add(leader)
+        self._state.known.add(leader)
         self._count += 1
 
     def refused(self, peer: str, reason: str) -> None:
@@ -54,8 +42,7 @@ class RemovalDetector:
             self._count += 1
 
     def _led(self) -> bool:
-        """Whether this peer leads, or has heard its leader just now: then a report of its removal is out of date."""
-        node = self._node
-        leader = node.current_leader()
-        heard = node.heartbeat.last_heard.get(leader or "", float("-inf"))
-        return (leader == node.me and node.election.can_commit) or time.monotonic() - heard < LEADER_SILENT
+        """Return whether this peer leads, or has just heard its leader: then a report of its removal is out of date."""
+        leader = self._state.leader
+        heard = self._heartbeat.last_heard.get(leader or "", float("-inf"))
+        return (leader == self._state.me and self._state.election.can_commit) or time.monotonic() - heard < LEADER_SILENT

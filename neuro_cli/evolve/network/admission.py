@@ -1,16 +1,18 @@
-"""Admission control: limits the connections of unauthenticated strangers, of each key, and in all."""
+"""Limits on the connections of unauthenticated strangers, of each key, and in all."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from neuro_cli.evolve.network.channel import Channel
 
-STRANGERS, OF_ONE, ALL = 64, 8, 512  # connections
+STRANGERS, OF_ONE, ALL = 64, 8, 512  # most connections of strangers, of one key, and in all
 
 
 class Admission:
-    """Counts the connections that others open. Where there are too many the oldest one is closed, not the newest, so that
-    slow strangers cannot keep out peers that authenticate quickly."""
+    """Counter of the connections that others open.
+
+    Beyond a limit the oldest one is closed, not the newest: slow strangers cannot keep out peers that authenticate quickly.
+    """
 
     def __init__(self) -> None:
         self._strangers: dict[Channel, None] = {}

@@ -6,14 +6,15 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
+from neuro_cli.core.tls import UNKNOWN_AUTHORITY, alert_of
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked, printable
 from neuro_cli.evolve.network.names import address_of, identifier_in
 
 _LENGTH = struct.Struct(">I")
 FIRST = 2**16  # bytes of the first message on a connection
-ANSWER = 2**20  # bytes of the answer to it
-DRAIN = 30.0  # seconds in which a peer must read what it asked for
+ANSWER = 2**20  # bytes of the answer to the first message
+DRAIN = 30.0  # seconds in which a peer must read an answer
 RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and of its header and authentication tag
 
 
@@ -50,20 +51,20 @@ class Channel:
     @property
     def identifier(self) -> str:
         """Identifier of the key that the other side has shown. Raises ConnectionError."""
-        found = self._writer.get_extra_info("ssl_object")
-        return identifier_in(found.getpeercert(binary_form=True) if found is not None else None)
+        tls = self._writer.get_extra_info("ssl_object")
+        return identifier_in(tls.getpeercert(binary_form=True) if tls is not None else None)
 
     async def secure(self, tls: ssl.SSLContext) -> None:
         """Begin TLS, as the server. Raises ssl.SSLError, or ConnectionError when the connection is lost meanwhile."""
         before = self._writer.transport
-        # asyncio notes that only after the handshake, and warns when the connection has ended by then
+        # asyncio notes TLS only after the handshake, and warns when the connection has ended by then
         self._writer.transport.get_protocol()._over_ssl = True  # type: ignore[attr-defined]
         try:
             await self._writer.start_tls(tls)
         except AttributeError as error:
             if self._writer.transport is not None:
                 raise
-            self._writer._transport = before  # asyncio drops it when the connection ends during the handshake
+            self._writer._transport = before  # asyncio drops the transport when the connection ends during the handshake
             raise ConnectionError("the connection has ended") from error
 
     def send(self, message: dict[str, Any]) -> None:
@@ -73,7 +74,7 @@ class Channel:
         self._traffic.sent += _on_wire(len(content) + _LENGTH.size)
 
     async def drain(self) -> None:
-        """Wait until the other side has read most of it. Raises TimeoutError."""
+        """Wait until the other side has read most of the messages. Raises TimeoutError."""
         async with asyncio.timeout(DRAIN):
             await self._writer.drain()
 
@@ -83,7 +84,7 @@ class Channel:
         return self._writer.transport.get_write_buffer_size()
 
     async def receive(self) -> dict[str, Any]:
-        """Receive the next message. Raises ConnectionError at the end of the connection and for bytes that are no message."""
+        """Receive the next message. Raises ConnectionError at the end of the connection, and for bytes that are not a message."""
         try:
             (length,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
             if length > self.most:
@@ -117,7 +118,7 @@ def _on_wire(size: int) -> int:
 async def dial(
     target: str, tls: ssl.SSLContext, traffic: ChannelTraffic, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
 ) -> tuple[Channel, dict[str, Any]]:
-    """Connect with a peer (by its name, or by HOST:PORT) and send ``hello``. Returns the channel and the answer, of ``answers``.
+    """Connect with a peer (by its name, or by HOST:PORT) and send ``hello``. Returns the channel and one of ``answers``.
 
     Raises RefusedError, StrangerError where another than the named peer answers, or ConnectionError without an answer.
     """
@@ -136,9 +137,8 @@ async def dial(
     except ssl.SSLCertVerificationError as error:
         raise RefusedError("it has another secret") from error
     except ssl.SSLError as error:
-        raise RefusedError(
-            "it has another secret" if "UNKNOWN_CA" in str(error) else f"no peer of neuro is there ({error.reason})"
-        ) from error
+        other = alert_of(error) == UNKNOWN_AUTHORITY
+        raise RefusedError("it has another secret" if other else f"no peer of neuro answers ({error.reason})") from error
     except TimeoutError as error:
         raise ConnectionError(f"no answer in {timeout:g} s") from error
     except StrangerError:

@@ -12,14 +12,17 @@ from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 
 log = logging.getLogger(__name__)
 
-AGAIN, SELDOM = 0.3, 2.0  # seconds until a broken connection is dialled again: at first, and at most
+AGAIN, SELDOM = 0.3, 2.0  # shortest and longest time in seconds until a broken connection is dialled again
 ANSWER = 2.0  # seconds that a peer may take to answer
 MOST_WAITING = 4 * 2**20  # unsent bytes for a peer that does not read; further messages are dropped, which elections tolerate
 
 
 class Connections:
-    """``tls``: context of a client under our present name. ``changed(peer, connected)`` is called when a connection opens or
-    closes, ``refused(peer, reason)`` when a peer refuses ours."""
+    """Connections to peers, each of them kept open.
+
+    ``tls``: returns the context of a client under our present name. ``changed(peer, connected)`` is called when a connection
+    opens or closes, ``refused(peer, reason)`` when a peer refuses ours.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class Connections:
                 channel, _ = await dial(peer, self._tls(), self._traffic, self._hello(), ("ok",), ANSWER)
                 self._open[peer], pause = channel, AGAIN
                 self._changed(peer, True)
-                # only we send on it, so this waits for its end
+                # the other side never sends on it, so this waits for its end
                 raise MalformedError(f"{await channel.receive()}")
             except RefusedError as refusal:
                 self._refused(peer, str(refusal))

@@ -3,55 +3,40 @@
 import asyncio
 import logging
 import ssl
-import threading
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-from neuro_cli.election.base import Election
 from neuro_cli.evolve.dispatch import Dispatch
 from neuro_cli.evolve.identity import FORMAT, difference
-from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.network.admission import Admission
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic
-from neuro_cli.evolve.network.messages import PURPOSES, Limits, MalformedError, checked, printable, shown
+from neuro_cli.evolve.network.channel import Channel
+from neuro_cli.evolve.network.messages import PURPOSES, MalformedError, checked, printable, shown
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
-from neuro_cli.evolve.network.tls import Credentials
 from neuro_cli.evolve.peer_ledger import PeerLedger
+from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.state_transfer import Snapshot, serve
 
 log = logging.getLogger(__name__)
 
 HANDSHAKE = 5.0  # seconds for a newcomer to show the secret and say what it wants
-LINES = 10  # per minute, about peers that know the secret
-
-
-class ListenerNode(Protocol):
-    """Part of a node that its listener needs. ``snapshot``: gives the newest snapshot of the model."""
-
-    me: str
-    cluster: str
-    identity: dict[str, Any]
-    credentials: Credentials
-    limits: Limits
-    election: Election
-    dispatch: Dispatch
-    heartbeat: Heartbeat
-    peer_ledger: PeerLedger
-    traffic: ChannelTraffic
-    entered: threading.Event
-    snapshot: Callable[[], Snapshot | None]
-
-    @property
-    def ledger(self) -> Ledger: ...
+LINES = 10  # log lines a minute about peers that know the secret
 
 
 class Listener:
-    """Serves incoming connections of a node, on the network thread."""
+    """Server of a node's incoming connections, on the network thread."""
 
-    def __init__(self, node: ListenerNode) -> None:
-        self._node = node
+    def __init__(
+        self,
+        state: PeerState,
+        ledger: PeerLedger,
+        heartbeat: Heartbeat,
+        dispatch: Dispatch,
+        snapshot: Callable[[], Snapshot | None],
+    ) -> None:
+        self._state, self._ledger, self._heartbeat = state, ledger, heartbeat
+        self._dispatch, self._snapshot = dispatch, snapshot
         self.admission = Admission()
         self._strangers, self._refused, self._malformed = (
             RateLimitedLog(log),
@@ -61,13 +46,13 @@ class Listener:
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, from the first byte to its end."""
-        channel = Channel(reader, writer, self._node.traffic)
+        channel = Channel(reader, writer, self._state.traffic)
         address = channel.address
         identifier = ""
         try:
             with self.admission.stranger(channel):
                 async with asyncio.timeout(HANDSHAKE):
-                    await channel.secure(self._node.credentials.server)
+                    await channel.secure(self._state.credentials.server)
                     identifier = channel.identifier
                     hello = await channel.receive()
             with self.admission.known(channel, identifier):
@@ -83,18 +68,18 @@ class Listener:
                 self._strangers.say(f"refused {address}: {why} ({_short(error)})")
             else:
                 log.debug("%s: %s", address, error)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # of an election
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # raised by an election
             self._malformed.say(f"{channel.peer or address} sent what is no message of this version: {shown(repr(error))}")
         finally:
             writer.close()
 
     def log_refusals(self, at_once: bool = False) -> None:
-        """Log the number of refusals that were not logged yet."""
+        """Log the number of refusals that have not been logged yet."""
         for lines in (self._strangers, self._refused, self._malformed):
             lines.due(at_once)
 
     async def _serve(self, channel: Channel, hello: dict[str, Any]) -> None:
-        node = self._node
+        state, limits = self._state, self._ledger.limits
         refusal = self._refusal(channel, hello)
         if refusal is not None:
             if not refusal.startswith("removed"):
@@ -105,28 +90,29 @@ class Listener:
         purpose, channel.peer = hello["for"], hello["peer"]
         if purpose == "link":
             channel.send({"k": "ok"})
-            channel.most = node.limits.message
+            channel.most = limits.message
             await self._listen(channel)
         elif purpose == "fetch":
-            if not node.cluster:
-                return  # joining ourselves: ask again
-            channel.send({"k": "cluster", "cluster": node.cluster})
-            await serve(channel, node.ledger, hello["next"], hello["head"], node.limits.origin, node.snapshot)
+            if not state.cluster:
+                return  # this peer is joining itself: the other asks again
+            channel.send({"k": "cluster", "cluster": state.cluster})
+            await serve(channel, self._ledger.ledger, hello["next"], hello["head"], limits.origin, self._snapshot)
         elif purpose == "leader":
-            word = node.election.word() if node.entered.is_set() else None
-            channel.send({"k": "leader", "leader": None} if word is None else {"k": "word", "peer": node.me, "m": word})
+            word = state.election.word() if state.entered.is_set() else None
+            channel.send({"k": "leader", "leader": None} if word is None else {"k": "word", "peer": state.me, "m": word})
         elif purpose == "status":
-            channel.send({"k": "status", **status_of(node), "head": node.ledger.head, "cluster": node.cluster})
+            status = status_of(state, self._heartbeat, self._ledger)
+            channel.send({"k": "status", **status, "head": self._ledger.head, "cluster": state.cluster})
         else:
             await self._change(channel, purpose)
         await channel.drain()
 
     def _refusal(self, channel: Channel, hello: dict[str, Any]) -> str | None:
-        """Reason to refuse ``hello``, or None. A newcomer's identity is compared key by key, so that the reason names the key.
+        """Return the reason to refuse ``hello``, or None. Identities are compared key by key, so that the reason names the key.
 
         Raises MalformedError for any other message.
         """
-        node = self._node
+        state = self._state
         if hello.get("k") == "hello" and hello.get("format") != FORMAT:
             return f"this cluster speaks {FORMAT!r}, the newcomer {shown(hello.get('format'))!r}"
         purpose, peer = checked(hello, *PURPOSES)["for"], hello["peer"]
@@ -135,25 +121,24 @@ class Listener:
         if peer.partition("@")[0] != channel.identifier:
             return "it speaks under the name of another: its key is not that of the name"
         if purpose in ("link", "leader"):
-            if hello["cluster"] != node.cluster:
+            if hello["cluster"] != state.cluster:
                 return "it belongs to another cluster"
-            election = node.election
-            if node.entered.is_set() and election.can_commit and peer not in election.members and election.name == "raft":
+            election = state.election
+            if state.entered.is_set() and election.can_commit and peer not in election.members and election.name == "raft":
                 return "removed: it is no member any more"
             return None
-        return difference(node.identity, hello["identity"])
+        return difference(state.identity, hello["identity"])
 
     async def _listen(self, channel: Channel) -> None:
         """Receive the messages of a connected peer, until the connection ends."""
         while True:
-            self._node.dispatch.received(channel.peer, await channel.receive())
+            self._dispatch.received(channel.peer, await channel.receive())
 
     async def _change(self, channel: Channel, purpose: str) -> None:
-        """Add or remove a peer if we lead; else answer with the leader."""
-        node, peer = self._node, channel.peer
-        if not node.entered.is_set() or not node.election.can_commit:
-            leader = node.election.leader if node.entered.is_set() else None
-            channel.send({"k": "leader", "leader": leader if leader != node.me else None})
+        """Add or remove a peer as the leader; else answer with the leader's name."""
+        state, election, peer = self._state, self._state.election, channel.peer
+        if not state.entered.is_set() or not election.can_commit:
+            channel.send({"k": "leader", "leader": state.leader if state.leader != state.me else None})
             return
         done: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 
@@ -163,10 +148,10 @@ class Listener:
 
         enters = purpose == "enter"
         if enters:
-            node.heartbeat.heard(peer)
-            channel.send({"k": "members", "members": sorted({*node.election.members, peer}), "term": node.election.term})
+            self._heartbeat.heard(peer)
+            channel.send({"k": "members", "members": sorted({*election.members, peer}), "term": election.term})
             await channel.drain()
-        (node.election.add if enters else node.election.remove)(peer, settle)
+        (election.add if enters else election.remove)(peer, settle)
         outcome = await asyncio.wait_for(done, 10.0)
         channel.send({"k": "entered", "entered": outcome} if enters else {"k": "left", "left": outcome})
         if outcome:

@@ -1,7 +1,7 @@
-"""Messages between peers: every kind, its fields, and their allowed values. Any other message ends a connection.
+"""Messages between peers: every kind, its fields, and their allowed values.
 
-A message has exactly the fields listed here. Elections check their own messages (``election``) themselves;
-committed records are checked by :mod:`neuro_cli.evolve.ledger.record`.
+A message has exactly the fields listed here; any other one ends a connection. Elections check their own messages
+(``election``), and :mod:`neuro_cli.evolve.ledger.record` checks committed records.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core import errors as core
+from neuro_cli.evolve.config import MOST_LOCAL
 from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
 from neuro_cli.evolve.network.names import is_name
 
@@ -16,7 +17,6 @@ MOST_MEMBERS = 4096  # peers of a cluster
 HEAD, DIGEST = 32, 64  # bytes of a SHA-256, its hex digits
 SHOWN = 60  # characters of a wrong value in a log line
 PART = 2**20  # bytes of a snapshot in a message
-MOST_LOCAL = 256  # local iterations of a report
 
 
 class MalformedError(ConnectionError):
@@ -70,7 +70,7 @@ def _or_none(of: Field) -> Field:
 
 
 def _is_plain(value: Any, depth: int = 4) -> bool:
-    """Whether ``value`` can be part of a config, without bytes and not nested deeper than ``depth``."""
+    """Return whether ``value`` can be part of a config, without bytes and not nested deeper than ``depth``."""
     if isinstance(value, dict):
         return depth > 0 and all(type(key) is str and _is_plain(item, depth - 1) for key, item in value.items())
     if isinstance(value, list):
@@ -79,7 +79,7 @@ def _is_plain(value: Any, depth: int = 4) -> bool:
 
 
 def _names_peers(message: dict[Any, Any]) -> bool:
-    """Tell whether all texts of an election's message but its type are names of peers, down to members in Raft's log."""
+    """Return whether all texts of an election's message but its type are names of peers, down to members in Raft's log."""
 
     def holds(value: Any, depth: int) -> bool:
         if isinstance(value, list | tuple):
@@ -92,7 +92,7 @@ def _names_peers(message: dict[Any, Any]) -> bool:
 _NAME = Field(is_name, "a name (identifier@host:port)")
 _ELECTION = Field(lambda value: type(value) is dict and _names_peers(value), "a message of the election, its texts names")
 _FLAG = Field(lambda value: type(value) is bool, "true or false")
-_ITERATION = _whole(0, MOST_ITERATIONS)  # or a number of iterations
+_ITERATION = _whole(0, MOST_ITERATIONS)  # index or number of iterations
 _TERM = _whole(0, 2**63 - 1)
 _CLUSTER = _text(64)
 _FLOATS = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 4 == 0, "float32 numbers")
@@ -112,7 +112,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": _bytes(HEAD, HEAD)},
     "hello for leader": _HELLO | {"peer": _NAME},
     "hello for status": _HELLO | {"peer": _text(400)},
-    # the answer to it
+    # answers to these
     "refused": {"refused": _text(2000)},
     "ok": {},
     "cluster": {"cluster": _CLUSTER},
@@ -124,7 +124,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
         "iteration": _ITERATION, "best": _or_none(Field(lambda value: type(value) is float, "a number")),
         "ages": _by_name(_number(0.0)), "progress": _by_name(_ITERATION), "head": _bytes(HEAD, HEAD), "cluster": _CLUSTER,
     },
-    # what follows the answer
+    # messages after the answer
     "entered": {"entered": _FLAG},
     "left": {"left": _FLAG},
     "none": {},
@@ -135,10 +135,10 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     },
     "part": {"data": _bytes(1, PART)},
     "records": {"records": _several(_bytes(1, 2**26), 0, 500)},
-    # on a link
+    # messages of a link
     "ping": {"next": _ITERATION, "at": _whole(-1, MOST_ITERATIONS)},
     "report": _REPORT,
-    "sequence": _REPORT | {"p": _several(_whole(0, MEMBERS - 1), 1, MOST_LOCAL - 1)},  # of several local iterations
+    "sequence": _REPORT | {"p": _several(_whole(0, MEMBERS - 1), 1, MOST_LOCAL - 1)},  # report after several local iterations
     "election": {"m": _ELECTION},
 }  # fmt: skip
 PURPOSES = tuple(kind for kind in FIELDS if kind.startswith("hello for "))
@@ -162,7 +162,7 @@ def checked(message: Any, *kinds: str) -> dict[str, Any]:
 
 
 def kind_of(message: Any) -> str:
-    """Kind of a message as a key of :data:`FIELDS`, whether it is listed there or not."""
+    """Return the kind of a message as a key of :data:`FIELDS`, which need not have it."""
     kind = message.get("k") if isinstance(message, dict) else None
     return f"hello for {shown(message.get('for'))}" if kind == "hello" else kind if isinstance(kind, str) else "no kind"
 
@@ -177,16 +177,18 @@ def shown(value: Any) -> str:
 
 
 def printable(text: str, most: int) -> str:
-    """Clean another peer's text for our log: nothing that a terminal obeys, and not longer than ``most``."""
+    """Clean another peer's text for our log: no control characters, and at most ``most`` characters."""
     clean = core.printable(text[: most + 1])
     return clean if len(clean) <= most else f"{clean[:most]}..."
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one run's messages. ``tensors``: shape and dtype of each in a snapshot; ``origin``: the hash before the first
-    record; ``first_member(peer, iteration)``: the first of the peer's addresses; ``stride``: addresses from one local
-    iteration to the next."""
+    """Limits of one run's messages.
+
+    ``tensors``: shape and dtype of each tensor of a snapshot; ``origin``: hash before the first record;
+    ``first_member(peer, iteration)``: first of the peer's addresses; ``stride``: addresses from one local iteration to
+    the next."""
 
     population: int
     columns: int
@@ -198,7 +200,7 @@ class Limits:
     stride: int = 0
 
     def members(self, peer: str, iteration: int, local: int) -> range:
-        """Members that a peer scores in a local iteration."""
+        """Return the members that a peer scores in a local iteration."""
         first = self.first_member(peer, iteration) + local * self.stride
         return range(first, first + self.population)
 

@@ -11,12 +11,12 @@ NAME = re.compile(rf"[0-9a-f]{{32}}@(?:{HOST}):[0-9]{{1,5}}")
 
 
 def identifier_of(key: Ed25519PublicKey) -> str:
-    """Identifier of a public key: the first 16 bytes of its SHA-256, 32 hex digits."""
+    """Return the identifier of a public key: the first 16 bytes of its SHA-256, 32 hex digits."""
     return hashlib.sha256(key.public_bytes_raw()).digest()[:16].hex()
 
 
 def identifier_in(certificate: bytes | None) -> str:
-    """Identifier of a certificate (DER). Raises ConnectionError for one of another kind."""
+    """Return the identifier of a certificate (DER). Raises ConnectionError for one of another kind."""
     if certificate is None:
         raise ConnectionError("no certificate")
     try:
@@ -29,7 +29,7 @@ def identifier_in(certificate: bytes | None) -> str:
 
 
 def address_of(peer: str) -> str:
-    """Address HOST:PORT of a name, or of an address."""
+    """Return the address HOST:PORT of a name, or of an address."""
     return peer.rpartition("@")[2]
 
 

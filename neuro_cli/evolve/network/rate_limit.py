@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Callable
 
-PERIOD = 60.0  # seconds
+PERIOD = 60.0  # seconds of a period
 
 
 class RateLimitedLog:
-    """Logs lines of one sort, at most ``most`` per period; the next line counts the suppressed ones."""
+    """Log of lines of one kind, at most ``most`` per period; the next line counts the suppressed ones."""
 
     def __init__(
         self, log: logging.Logger, most: int = 1, level: int = logging.WARNING, clock: Callable[[], float] = time.monotonic

@@ -13,8 +13,8 @@ log = logging.getLogger(__name__)
 
 VARIABLE = "NEURO_CLUSTER_SECRET"
 KEY = "cluster.secret_file"
-FILE = "secret"  # in a run folder
-SHORTEST, LONGEST = 16, 4096  # characters; bytes of a file
+FILE = "secret"  # name of the file in a run folder
+SHORTEST, LONGEST = 16, 4096  # characters of a secret; bytes of its file
 
 
 def new_secret() -> str:

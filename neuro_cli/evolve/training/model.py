@@ -31,14 +31,14 @@ def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
 
 
 def moved_by(parts: Parts, step: Step) -> Tensor:
-    """Sum (M,) that ``step`` adds to the parameters."""
+    """Return the sum (M,) that ``step`` adds to the parameters."""
     weights = step.coefficients[None].astype(np.float64)
     members = range(step.first, step.first + len(step.coefficients))
     return parts.distribution.job.sampler.combine(weights, (1,), step.iteration, members, 0, parts.layout.size)[0]
 
 
 def snapshot_of(parts: Parts) -> Snapshot:
-    """Snapshot of the present model."""
+    """Return a snapshot of the present model."""
     steps = steps_of(parts)
     tensors = {CENTRE: steps.centre.cpu().clone()}
     tensors |= {f"{TASK}{name}": tensor.cpu().clone() for name, tensor in parts.task.state().items()}
@@ -57,27 +57,27 @@ def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
 
 
 def first_member(peer: str, iteration: int, parts: Parts) -> int:
-    """First member of a peer in an iteration: an address out of 2**32, a function of its name and the iteration."""
+    """Return the first member of a peer in an iteration: an address out of 2**32, a function of its name and the iteration."""
     sampler = parts.distribution.job.sampler
     drawn = text_address(f"{peer} {iteration}")
-    # not so near to the end that the last one would not fit; where directions share noise in runs, at the start of one
+    # leave room for the last one before the end of the addresses; begin at the start of a run of directions that share noise
     drawn = min(drawn, 2**32 - 2 * sampler.directions - (local_iterations(parts) - 1) * _spacing(parts))
     drawn -= drawn % (sampler.noise_period or 1)
     return drawn * _sides(parts)
 
 
 def local_iterations(parts: Parts) -> int:
-    """Rounds of tries of a worker between two reports; 1 in runs of versions that had no other."""
+    """Return the rounds of tries of a worker between two reports; earlier versions had 1."""
     return int(parts.config.plain["cluster"].get("local_iterations", 1))
 
 
 def stride(parts: Parts) -> int:
-    """Members from the first of a local iteration to the first of the next."""
+    """Return the number of members from the first of a local iteration to the first of the next."""
     return _spacing(parts) * _sides(parts)
 
 
 def _spacing(parts: Parts) -> int:
-    """Directions of a local iteration, up to the next start of a run that shares noise."""
+    """Return the directions of a local iteration, up to the next start of a run that shares noise."""
     sampler = parts.distribution.job.sampler
     period = sampler.noise_period or 1
     return -(-sampler.directions // period) * period

@@ -1,4 +1,4 @@
-"""Replays a peer's model from its run folder, also of a running peer: the newest checkpoint and the records after it."""
+"""Replays a peer's model from its run folder, its newest checkpoint and the records after it, even while the peer runs."""
 
 import logging
 import time
@@ -12,6 +12,7 @@ from rich.console import Console
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.removed import refuse_removed
 from neuro_cli.evolve.identity import canonical, cluster_identity
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
@@ -20,6 +21,7 @@ from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
@@ -29,11 +31,9 @@ from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
-PUBLISHED = "neuro_cli.election.takeover.FirstToFinish"
-
 
 def newest_snapshot(run: Path) -> Snapshot | None:
-    """Newest checkpoint of the run folder as a snapshot, None without one."""
+    """Return the newest checkpoint of the run folder as a snapshot, None without one."""
     try:
         checkpoint = CheckpointStore(run, keep=1).load()
     except UserError as error:
@@ -47,20 +47,22 @@ def newest_snapshot(run: Path) -> Snapshot | None:
 def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False) -> Ledger:
     """Bring ``parts`` to the state of the peer of the folder ``run``, and return its ledger. Raises UserError.
 
-    ``start``: the hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record,
-    though a checkpoint would save some.
+    ``start``: hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record, even where a
+    checkpoint would save some.
     """
     ledger = read_ledger(run)
     if ledger.base == 0 and ledger.head_at(0) != start:
-        other = "it is of another config (task, model, seed, sampler, selection, election, ...)"
-        if parts.config.plain["election"]["_target_"] == PUBLISHED:
-            other += "; what earlier versions called election=takeover is election=succession now"
-        raise ConfigError("cluster.from_run", run, other)
+        election = saved_config(run).get("election")
+        if isinstance(election, dict):
+            refuse_removed(str(election.get("_target_")))
+        raise ConfigError(
+            "cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, election, ...)"
+        )
     snapshot = None if from_start else newest_snapshot(run)
     if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
         restore_snapshot(parts, snapshot)
     elif ledger.base:
-        raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and there is no checkpoint that fits")
+        raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and no checkpoint fits")
     replay(parts, ledger)
     return ledger
 
@@ -84,7 +86,7 @@ def replay(parts: Parts, ledger: Ledger) -> None:
 
 @dataclass(frozen=True)
 class ReplayedPeer:
-    """Model of a peer at the end of its ledger. ``seconds``: of the replay; ``digest``: SHA-256 of the parameters."""
+    """Model of a peer at the end of its ledger. ``seconds``: duration of the replay; ``digest``: SHA-256 of the parameters."""
 
     parts: Parts
     ledger: Ledger
@@ -99,14 +101,14 @@ class ReplayedPeer:
         return parameters_sha256(steps_of(self.parts).centre)
 
     def module(self) -> nn.Module:
-        """Network with the task's statistics of observations, so that it works by itself."""
+        """Return the network with the task's statistics of observations, so that it works by itself."""
         centre = centre_module(self.parts, steps_of(self.parts).centre, max(self.iteration - 1, 0))
         return self.parts.task.deployed(centre)
 
 
 @contextmanager
 def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[ReplayedPeer]:
-    """Replay the peer of a run folder, also while it works. ``config``: read from there. Raises UserError."""
+    """Replay the peer of a run folder, even while it works. ``config``: that of the folder. Raises UserError."""
     if "cluster" not in config:
         raise UserError(f"{run}: not a run of neuro evolve")
     parts = build(Options(config), SingleProcess())
@@ -124,7 +126,7 @@ def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[Re
 def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> dict[str, Any]:
     """Write the model of a peer's run folder as safetensors, also while the peer works. Raises UserError.
 
-    Returns and prints what was written.
+    Prints and returns the iteration and the hash of the parameters.
     """
     config = read_config(run, trust)
     file = file or run / MODEL

@@ -1,4 +1,4 @@
-"""Tries of a worker in an iteration: one round of scoring, or several of which each begins where the last led."""
+"""Tries of a worker in an iteration: one round of scoring, or several, each from the result of the round before."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def tries(parts: Parts, selection: Selection, me: str, iteration: int) -> ScoreR
     """Score the members of the peer ``me`` and return its report.
 
     All local iterations are scored on the examples of ``iteration``, so that the fitnesses of different peers compare, and each
-    has members of its own. The model itself does not move: the parameters that the rounds lead to are a copy.
+    has members of its own. The rounds move a copy of the parameters, not the model.
     """
     population, rounds = parts.config.population, local_iterations(parts)
     scorer, sigma, centre = parts.distribution.job.scorer, steps_of(parts).sigma, steps_of(parts).centre

@@ -36,7 +36,7 @@ class SeedPassing(PopulationTraining):
 
 
 class PeerWorker:
-    """Scoring and run folder of one peer. ``initial``: the model at the start of a replay."""
+    """Worker of one peer: scoring and run folder. ``initial``: the model at the start of a replay."""
 
     def __init__(
         self,
@@ -73,20 +73,20 @@ class PeerWorker:
         finally:
             done = self._at.generation >= total
             self._network.stop(leave=not done)
-        self._apply_events(block=False)  # records committed while we left
+        self._apply_events(block=False)  # records that were committed while this peer left
         done = self._at.generation >= total
         if not done:
             again = f"neuro evolve cluster.from_run={self._folder.run}"
-            log.warning("stopped after iteration %d (%s); go on with: %s cluster.join=HOST:PORT, or cluster.force_new=true",
+            log.warning("stopped after iteration %d (%s); continue with: %s cluster.join=HOST:PORT, or cluster.force_new=true",
                         self._at.generation, str(self._goal) if self._reached else stop.reason, again)  # fmt: skip
         return self._finish()
 
     def _has_scored(self) -> bool:
-        """Tell whether the members of this iteration are scored; a peer that joins again under another name has other members."""
+        """Return whether the members of this iteration are scored; a peer with a new name has other members."""
         return self._scored == (self._at.generation, self._node.me)
 
     def _caught_up(self) -> bool:
-        """Tell whether this peer is at the cluster's iteration, as far as it knows: else there is more to apply first."""
+        """Return whether this peer is at the cluster's iteration, as far as it knows; else it has records to apply first."""
         return self._node.entered.is_set() and self._node.events.empty() and self._node.ledger.next == self._at.generation
 
     def _apply_events(self, block: bool) -> None:
@@ -126,7 +126,7 @@ class PeerWorker:
         self._replayed, self._replay_seconds = 0, 0.0
 
     def _reset(self, reset: Reset) -> None:
-        """Begin again, from a snapshot or from the start."""
+        """Begin again from a snapshot, or from the initial model."""
         restore_snapshot(self._parts, reset.snapshot or self._initial)
         if reset.snapshot is not None:
             log.info("begins with a snapshot of iteration %d", reset.snapshot.iteration)

@@ -1,0 +1,57 @@
+"""State of a peer that the parts of its node share: name and key, cluster, election, and the worker's iteration."""
+
+import ssl
+import threading
+from typing import Any
+
+from neuro_cli.election.base import Election
+from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
+from neuro_cli.evolve.network.tls import Authority
+from neuro_cli.evolve.settings import Settings
+
+
+class PeerState:
+    """State of this peer, changed on the network thread alone.
+
+    ``entered``: set while this peer takes part in the election. ``known``: names of all peers met so far. ``working``: iteration
+    of the worker, -1 before the first. ``traffic``: bytes of all its connections.
+    """
+
+    def __init__(self, settings: Settings, identity: dict[str, Any], election: Election, authority: Authority) -> None:
+        self.settings, self.identity, self.election = settings, identity, election
+        self._authority = authority
+        self.entered = threading.Event()
+        self.cluster = ""
+        self.known: set[str] = set()
+        self.working = -1
+        self.traffic = ChannelTraffic()
+        self.rename()
+
+    def rename(self) -> None:
+        """Take a new name with a key of its own, so that no other peer can speak under it."""
+        self.credentials = self._authority.fresh()
+        self.me = f"{self.credentials.identifier}@{self.settings.address}"
+
+    @property
+    def leader(self) -> str | None:
+        """Name of the leader, None while there is none or this peer takes no part."""
+        return self.election.leader if self.entered.is_set() else None
+
+    def tls(self) -> ssl.SSLContext:
+        """Return the TLS context of a client under our present name."""
+        return self.credentials.client
+
+    def greeting(self, purpose: str) -> dict[str, Any]:
+        """Return the first message of a connection to a peer of our own cluster."""
+        return {"k": "hello", "for": purpose, "format": FORMAT, "peer": self.me, "cluster": self.cluster}
+
+    def hello(self, purpose: str) -> dict[str, Any]:
+        """Return the first message to any peer, with the identity of our run."""
+        return self.greeting(purpose) | {"identity": self.identity}
+
+    async def dial(
+        self, target: str, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
+    ) -> tuple[Channel, dict[str, Any]]:  # fmt: skip
+        """Connect with a peer under our name (:func:`~neuro_cli.evolve.network.channel.dial`)."""
+        return await dial(target, self.tls(), self.traffic, hello, answers, timeout)

@@ -1,0 +1,99 @@
+"""Tasks of a cluster of one's own: every task has one result, whatever becomes of its processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+from support.worlds import alive, descendants
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.pool.base import WorkResult, WorkUnit
+
+pytest.importorskip("grpc")
+from neuro_cli.pool.embedded import EmbeddedPool
+
+OWNER = """
+from neuro_cli.pool.embedded import EmbeddedPool
+from neuro_cli.pool.base import WorkUnit
+pool = EmbeddedPool(2)
+pool.submit([WorkUnit(str(n), "noop", {"seconds": 600}) for n in range(2)])
+print("begun", flush=True)
+pool.results(600)
+"""
+PROCESSES = 6  # nameserver, broker, and two workers with a process of a task each
+
+
+@pytest.fixture
+def pool() -> Iterator[EmbeddedPool]:
+    pool = EmbeddedPool(2)
+    yield pool
+    pool.close()
+
+
+def task(name: str, seconds: float = 0.0) -> WorkUnit:
+    return WorkUnit(name, "noop", {"seconds": seconds, "echo": name})
+
+
+def collected(pool: EmbeddedPool, count: int) -> dict[str, WorkResult]:
+    """``count`` results by their task; none comes twice."""
+    results: dict[str, WorkResult] = {}
+    deadline = time.monotonic() + 240
+    while len(results) < count and time.monotonic() < deadline:
+        for result in pool.results(1.0):
+            assert result.id not in results
+            results[result.id] = result
+    assert len(results) == count
+    assert pool.results(0.0) == []
+    return results
+
+
+def test_every_task_has_one_result_with_its_own_payload_also_when_a_worker_is_killed(pool):
+    pool.submit([task("long", 2.0), *(task(str(number), 0.05) for number in range(20))])
+    pool.submit([task("3"), task("20")])  # the first of them was submitted before
+    os.kill(pool._cluster.members["worker-1"].process.pid, signal.SIGKILL)
+    results = collected(pool, 22)
+    assert all(result.payload["echo"] == name and not result.error for name, result in results.items())
+    assert {result.worker for result in results.values()} <= {"worker-1", "worker-2"}
+
+
+def test_a_task_that_outgrows_the_memory_has_an_error():
+    pool = EmbeddedPool(1, 0.002)  # Python alone takes more
+    try:
+        pool.submit([task("large", 600)])
+        assert collected(pool, 1)["large"].error == "the task needed more than worker.memory=2 MiB"
+    finally:
+        pool.close()
+
+
+def test_all_processes_end_with_a_killed_owner():
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == b"begun\n"
+    deadline = time.monotonic() + 240
+    while len(children := descendants(owner.pid)) < PROCESSES and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(children) == PROCESSES
+    owner.kill()
+    owner.wait()
+    owner.stdout.close()
+    deadline = time.monotonic() + 240
+    while any(alive(child) for child in children) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not any(alive(child) for child in children)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"workers": 0}, "pool.workers=0: must be an integer from 1 to 1024"),
+        ({"memory": 0}, "pool.memory=0: must be a number > 0"),
+        ({"ranks": 0}, "pool.ranks=0: must be an integer from 1 to 1024"),
+    ],
+)
+def test_bad_settings_are_one_line(arguments, line):
+    with pytest.raises(ConfigError, match=f"^{line}$"):
+        EmbeddedPool(**arguments)

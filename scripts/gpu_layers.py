@@ -27,7 +27,7 @@ from neuro_cli.model.mnist import MLP_270K, MNIST_3M
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.scoring.candidate import Candidate
-from neuro_cli.scoring.perturbed import PerturbedForward
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 PRECISION, SIGMA = torch.bfloat16, 0.01
 

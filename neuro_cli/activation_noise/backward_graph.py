@@ -19,8 +19,8 @@ from torch.utils._pytree import tree_map_only
 from neuro_cli.activation_noise.arguments import NAMES, Arguments
 from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response
-from neuro_cli.scoring.bodies import overwrites
-from neuro_cli.scoring.marks import DATA, tensors
+from neuro_cli.scoring.passes.bodies import overwrites
+from neuro_cli.scoring.passes.marks import DATA, tensors
 
 MODEL_VALUES = 1 << 24  # most values of a response model, 64 MiB: a larger call gets none
 # calls whose derivative by the examples' data does not depend on the parameters: they are added, placed alongside or selected

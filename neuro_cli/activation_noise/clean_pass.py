@@ -25,10 +25,10 @@ from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
 from neuro_cli.core.layout import Place
-from neuro_cli.scoring import recurrent
-from neuro_cli.scoring.bodies import body
-from neuro_cli.scoring.marks import DATA, LAYER, USE, marked, of_parameters, tensors, with_mark
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.passes import recurrent
+from neuro_cli.scoring.passes.bodies import body
+from neuro_cli.scoring.passes.marks import DATA, LAYER, USE, marked, of_parameters, tensors, with_mark
+from neuro_cli.scoring.passes.operators import Unsupported
 
 ROUNDED = frozenset((
     torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil, torch.trunc,

@@ -16,8 +16,8 @@ from torch.overrides import TorchFunctionMode
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
 from neuro_cli.activation_noise.replacements import BATCHABLE
-from neuro_cli.scoring.marks import marked, tensors, with_mark
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.passes.marks import marked, tensors, with_mark
+from neuro_cli.scoring.passes.operators import Unsupported
 
 ObservedChanges = dict[int, tuple[Tensor, Tensor]]  # input and outputs of a noisy pass, by number of the backward graph's node
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.calls import LayerStep, Use
-from neuro_cli.scoring.marks import LAYER, USE, tensors
+from neuro_cli.scoring.passes.marks import LAYER, USE, tensors
 
 # zero for every value below zero
 RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.passes.operators import Unsupported
 
 
 def attention(

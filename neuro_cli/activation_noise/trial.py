@@ -18,14 +18,13 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
-from neuro_cli.scoring.marks import with_mark
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.tolerance import SCALE, tolerance
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
 MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
-SCALE = 0.1  # size of the trial's noise, relative to a layer's outputs
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # relative to the largest score; other types: 0.1
 
 
 class LayerPlan(NamedTuple):
@@ -208,7 +207,7 @@ class _Trial:
         try:
             for (number, delta), target in zip(deltas.items(), targets, strict=True):
                 scores = noisy_scores(record, {number: delta}, self._rewards, plan.mapped, plan.complete)
-                if not (scores - target).abs().max() <= TOLERANCE.get(target.dtype, 0.1) * target.abs().max():
+                if not (scores - target).abs().max() <= tolerance(target.dtype) * target.abs().max():
                     return "the scores differ"
         except (Unsupported, *UNSUPPORTED) as error:
             return brief(error)

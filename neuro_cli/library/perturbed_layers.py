@@ -23,7 +23,7 @@ from neuro_cli.library.named import option
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.answers import Answers, Given
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.forward import answered_by
+from neuro_cli.scoring.passes.forward import answered_by
 
 log = logging.getLogger(__name__)
 

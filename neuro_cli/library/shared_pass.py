@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.scoring.forward import answered_by
-from neuro_cli.scoring.operators import Unsupported
-from neuro_cli.scoring.outputs import by_tensor
+from neuro_cli.scoring.passes.forward import answered_by
+from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.outputs import by_tensor
 
 
 class _Reached(BaseException):  # not an Exception: the user's code must not catch it

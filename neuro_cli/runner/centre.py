@@ -9,8 +9,8 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts
 from neuro_cli.scoring.chunks import TestChunks
-from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import Isolation
+from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.task.base import Task
 
 

@@ -21,10 +21,10 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.hidden import unfused
-from neuro_cli.scoring.kept import kept, without_dropout
-from neuro_cli.scoring.mapped import MappedForward
-from neuro_cli.scoring.outputs import by_tensor, joined, rows_of
+from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.kept import kept, without_dropout
+from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.outputs import by_tensor, joined, rows_of
 from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of, ways_for
 
 log = logging.getLogger(__name__)

@@ -23,12 +23,12 @@ from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import DrawWatch, Watched
-from neuro_cli.scoring.kept import has_caches
-from neuro_cli.scoring.marks import with_mark
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.kept import has_caches
+from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.traces import traces
 from neuro_cli.scoring.trial import Way, chosen_way, repeated
 from neuro_cli.task.base import Batch

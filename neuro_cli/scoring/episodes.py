@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
-from neuro_cli.scoring.hidden import unfused
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
+from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
 from neuro_cli.task.reinforcement.policies import Chain, ChainPolicies, ModulePolicies, Policies, chain_of

@@ -7,7 +7,6 @@ member, activations in oneDNN's blocked layout).
 """
 
 import logging
-import math
 import queue
 import time
 from collections.abc import Callable
@@ -21,16 +20,15 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, Candidate, brief
-from neuro_cli.scoring.hidden import unfused
+from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.isolation import DrawWatch, InputCopies, Watched
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
+from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.tolerance import TWICE
+from neuro_cli.scoring.trial import takes_blocked
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
-
-TRIED = 16  # examples on which blocked activations are compared with plain ones
-ROUNDING = 1e-5  # relative difference of a score computed twice
 
 
 @dataclass
@@ -233,29 +231,4 @@ class MemberScorer(PopulationScorer):
 def alike(one: np.ndarray, other: np.ndarray) -> bool:
     """Return whether two scorings of the same members agree up to rounding."""
     largest = np.abs(one, where=np.isfinite(one), out=np.zeros_like(one)).max(initial=0.0)
-    return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING * largest, equal_nan=True)
-
-
-def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
-    """Return whether every layer takes blocked activations with the same outcome, tried on a few examples.
-
-    A property of the model, not of a clock: all ranks must choose alike.
-    """
-    inputs = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).inputs
-    if inputs.dim() != 4:
-        return False
-    with torch.no_grad():
-        outputs = []
-        for blocked in (False, True):
-            candidate = settings.candidate(blocked)
-            candidate.flat.copy_(centre)
-            try:
-                module = candidate.ready()
-                # not by its forward, which would fall back
-                outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
-            except UNSUPPORTED as error:
-                log.info("blocked activations are not for this model: %s", brief(error))
-                return False
-    plain, other = outputs
-    largest = float(plain.abs().max())
-    return math.isfinite(largest) and bool(torch.allclose(plain, other, rtol=1e-3, atol=1e-3 * largest))
+    return np.allclose(one, other, rtol=TWICE, atol=TWICE * largest, equal_nan=True)

@@ -19,21 +19,21 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
-from neuro_cli.scoring.candidate import brief, scoring_mode
-from neuro_cli.scoring.hidden import unfused
-from neuro_cli.scoring.kept import kept
-from neuro_cli.scoring.mapped import MappedForward
-from neuro_cli.scoring.marks import with_mark
-from neuro_cli.scoring.operators import Unsupported
-from neuro_cli.scoring.outputs import alike, joined
-from neuro_cli.scoring.perturbed import PerturbedForward
+from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
+from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.kept import kept
+from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.outputs import alike, joined
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
+from neuro_cli.scoring.tolerance import SCALE, tolerance
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
-SCALE = 0.1
-TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-3}  # share of the largest output; 0.1 for other types
 TRIED = 4  # examples of a member
+BLOCKED_EXAMPLES = 16  # examples on which blocked activations are compared with plain ones
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ MANY, PER_WEIGHT = 2**24, 128
 WAYS = (Way(PerturbedForward), Way(PerturbedForward, repeats_sides=True), Way(MappedForward))
 
 
-class Found(NamedTuple):
+class ChosenWay(NamedTuple):
     """The way that serves, values of a row in its largest activation, whether single members are expected to be faster."""
 
     way: Way
@@ -109,7 +109,7 @@ class Trial:
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
         """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
         made = self.outputs(way)
-        if not alike(made, self.wanted, TOLERANCE.get(self._dtype, 0.1)):
+        if not alike(made, self.wanted, tolerance(self._dtype)):
             raise Unsupported("many members in one forward pass do not give what single members give")
         return self._forward
 
@@ -138,7 +138,7 @@ def ways_for(members: Members, shared: bool = True) -> Sequence[Way]:
 
 def chosen_way(
     settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None, after: Way | None = None
-) -> Found:
+) -> ChosenWay:
     """The first way, or the first ``after`` one, in which the module gives what single members give.
 
     ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
@@ -150,7 +150,7 @@ def chosen_way(
             continue
         try:
             forward = trial.passed(way)
-            return Found(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
+            return ChosenWay(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
         except Exception as error:  # any kind: torch's or the module's own
             reason = brief(error)
             log.info("not by %s: %s", way, reason)
@@ -205,3 +205,27 @@ def is_slower(settings: ScoringSettings, products: int) -> bool:
 def repeated(x: Tensor, times: int) -> Tensor:
     """``x`` (B, ..) one after the other, (times B, ..), each in its memory format."""
     return x if times == 1 else torch.cat([x] * times)
+
+
+def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
+    """Return whether every layer takes blocked activations with the same outcome, tried on a few examples.
+
+    A property of the model, not of a clock: all ranks must choose alike.
+    """
+    inputs = settings.task.batch(0, 0, min(BLOCKED_EXAMPLES, settings.batch_size)).inputs
+    if inputs.dim() != 4:
+        return False
+    with torch.no_grad():
+        outputs = []
+        for blocked in (False, True):
+            candidate = settings.candidate(blocked)
+            candidate.flat.copy_(centre)
+            try:
+                module = candidate.ready()
+                # not by its forward, which would fall back
+                outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
+            except UNSUPPORTED as error:
+                log.info("blocked activations are not for this model: %s", brief(error))
+                return False
+    plain, other = outputs
+    return alike(other, plain, tolerance(torch.float32))

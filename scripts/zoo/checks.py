@@ -22,8 +22,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.seeds import seeded
-from neuro_cli.scoring.mapped import MappedForward
-from neuro_cli.scoring.perturbed import PerturbedForward
+from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 SIGMA, SEED = 0.05, 3
 EXACT, ROUGH = 1e-6, 1e-3  # of the largest output: allowed in float64, and in float32

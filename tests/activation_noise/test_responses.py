@@ -11,7 +11,7 @@ from neuro_cli.activation_noise.replacements import attention
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response, least_squares
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import Geometry
-from neuro_cli.scoring.marks import with_mark
+from neuro_cli.scoring.passes.marks import with_mark
 
 CPU = torch.device("cpu")
 

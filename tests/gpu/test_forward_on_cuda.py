@@ -15,8 +15,8 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import scoring_mode
-from neuro_cli.scoring.mapped import MappedForward
-from neuro_cli.scoring.perturbed import PerturbedForward
+from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 

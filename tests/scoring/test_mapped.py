@@ -18,8 +18,8 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import scoring_mode
-from neuro_cli.scoring.mapped import MappedForward
-from neuro_cli.scoring.operators import Unsupported
+from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.operators import Unsupported
 
 SIGMA, DIRECTIONS, EXAMPLES, GENERATION, FIRST = 0.3, 3, 2, 3, 2
 SAMPLERS = {

@@ -19,9 +19,9 @@ from neuro_cli.sampler.base import Perturbation, Sampler
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.scoring.batched import dense_directions
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
-from neuro_cli.scoring.mapped import MappedForward
-from neuro_cli.scoring.operators import Unsupported
-from neuro_cli.scoring.perturbed import PerturbedForward
+from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 log = logging.getLogger(__name__)
 SIGMA = 0.01

@@ -20,11 +20,11 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.forward import ManyForward
-from neuro_cli.scoring.marks import DATA, with_mark
-from neuro_cli.scoring.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
-from neuro_cli.scoring.outputs import by_tensor
-from neuro_cli.scoring.reads import any_of_rows, follow, name_of, of_rows, reads
+from neuro_cli.scoring.passes.forward import ManyForward
+from neuro_cli.scoring.passes.marks import DATA, with_mark
+from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
+from neuro_cli.scoring.passes.outputs import by_tensor
+from neuro_cli.scoring.passes.reads import any_of_rows, follow, name_of, of_rows, reads
 
 
 class PerturbedForward(ManyForward):

@@ -14,11 +14,11 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
-from neuro_cli.scoring import recurrent
-from neuro_cli.scoring.hidden import HiddenMembers
-from neuro_cli.scoring.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
-from neuro_cli.scoring.products import addmm, einsum, linear, matmul, reversed_matmul
-from neuro_cli.scoring.uses import Use
+from neuro_cli.scoring.passes import recurrent
+from neuro_cli.scoring.passes.hidden import HiddenMembers
+from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
+from neuro_cli.scoring.passes.products import addmm, einsum, linear, matmul, reversed_matmul
+from neuro_cli.scoring.passes.uses import Use
 
 
 def convolution(

@@ -22,17 +22,17 @@ def copied(module: nn.Module) -> nn.Module:
             if isinstance(value, Tensor) and not value.is_leaf:
                 memo[id(value)] = value.detach().clone()
     try:
-        made: nn.Module = copy.deepcopy(module, memo)
+        result: nn.Module = copy.deepcopy(module, memo)
     except Exception as error:  # each kind of object raises its own
         reason = " ".join(str(error).split())
         raise UserError(
             f"model: {type(module).__name__} cannot be copied, as every member needs a copy: {reason}; "
             "keep what it names outside of the module, or give its class a __deepcopy__"
         ) from error
-    for parameter, given in zip(made.parameters(), module.parameters(), strict=True):
+    for parameter, given in zip(result.parameters(), module.parameters(), strict=True):
         if not parameter.is_leaf:  # a copy of a scripted module has the graph of its copying
             parameter.detach_().requires_grad_(given.requires_grad)
-    return made
+    return result
 
 
 def state_of(module: nn.Module) -> Iterator[Tensor]:

@@ -73,11 +73,11 @@ class LinearLayer:
         rows, x, weight = self.rows, self.x, self.weight
         outputs, inputs = weight.shape
         out = x.new_empty(rows.count, *x.shape[1:-1], outputs)
-        read, made = x.numel() // inputs, out.numel() // outputs
+        read, result = x.numel() // inputs, out.numel() // outputs
         loops(
             _words(x).reshape(read, inputs), _words(weight), _words(noise), _array(self.bias), *given,
-            np.array(rows.scales, np.float32), made // (len(rows.scales) * rows.directions),
-            _block(inputs, outputs), _words(out).reshape(made, outputs),
+            np.array(rows.scales, np.float32), result // (len(rows.scales) * rows.directions),
+            _block(inputs, outputs), _words(out).reshape(result, outputs),
         )  # fmt: skip
         return out
 

@@ -149,8 +149,8 @@ class Noise:
         made_by = gpu.noise_kernels(self.device.type)
         if made_by is not None:
             half = law and dtype in (torch.bfloat16, torch.float16)  # rounded where they are made: half the memory to write
-            made = made_by.draw(self._key, generation, chosen, stream, start, stop, law, dtype if half else torch.float32)
-            return made.to(dtype) if law else made
+            result = made_by.draw(self._key, generation, chosen, stream, start, stop, law, dtype if half else torch.float32)
+            return result.to(dtype) if law else result
         words = philox.words(self._key, generation, chosen, stream, start, stop)
         return philox.normals(words).to(dtype) if law else words
 

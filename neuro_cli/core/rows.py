@@ -35,8 +35,8 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
     if words.device.type != "cpu":
         kernels = gpu.sum_kernels(weights)
         if kernels is not None and words.dtype == torch.uint32 and words.stride(1) == 1:
-            made: Tensor = kernels.weighted_signs(words, count, weights)
-            return made
+            result: Tensor = kernels.weighted_signs(words, count, weights)
+            return result
         return random_signs(words, count, weights.dtype) * weights[:, None]
     out = torch.empty(len(words), count, dtype=weights.dtype)
     row_kernels.signs(words.numpy(), count, weights.numpy(), out.numpy())
@@ -220,8 +220,8 @@ class MemberBatch:
         merged = x.reshape(1, -1, *x.shape[2:])
         convolved = F.conv2d if x.dim() == 4 else F.conv3d
         groups = self.count * geometry.groups
-        made = convolved(merged, weight, None, geometry.stride, geometry.padding, geometry.dilation, groups)
-        return made.view(self.count, geometry.groups * rank, *made.shape[2:])
+        result = convolved(merged, weight, None, geometry.stride, geometry.padding, geometry.dilation, groups)
+        return result.view(self.count, geometry.groups * rank, *result.shape[2:])
 
     def projected(self, x: Tensor, filters: Tensor) -> Tensor:
         """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""

@@ -105,14 +105,14 @@ def drop(run: Path | None = None, remove: bool = False) -> None:
     ``remove``: the run never began. So did a run that has written nothing but its lock.
     """
     for folder in list(_held) if run is None else [run.resolve()]:
-        handle, made = _held.pop(folder, None), _made.pop(folder, [])
+        handle, result = _held.pop(folder, None), _made.pop(folder, [])
         if handle is None:
             continue
         with suppress(OSError):
             # another command's folder may have the name of one that was moved or removed
-            if _is_there(folder, handle) and (remove or (made and os.listdir(folder) == [LOCK])):
+            if _is_there(folder, handle) and (remove or (result and os.listdir(folder) == [LOCK])):
                 (folder / LOCK).unlink(missing_ok=True)
-                for path in made:
+                for path in result:
                     path.rmdir()
         os.close(handle)
 

@@ -53,10 +53,10 @@ def write_sections(
     """Write a page of ``sections``. ``states``: counts for its head; ``listed``: run folders for its end. Raises UserError."""
     plots = [json_item(picture.plot, place) for section in sections for place, picture in section.placed() if picture.plot]
     script, bokeh = _template("page.js"), _bokeh() if plots else ""
-    made = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    result = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z")
     policy = " ".join(f"'sha256-{_digest(text)}'" for text in (bokeh, script))
     text = _environment().get_template("page.html").render(
-        title=title, what=what, generator=GENERATOR, made=made, states=states, sections=sections, folders=listed,
+        title=title, what=what, generator=GENERATOR, made=result, states=states, sections=sections, folders=listed,
         style=_template("page.css"), script=script, bokeh=bokeh, policy=policy, colours=COLOURS,
         data={"plots": plots, "colours": COLOURS},
     )  # fmt: skip

@@ -184,9 +184,9 @@ class BatchedScorer(PopulationScorer):
             settings.threads.map(fill, chunks)
         else:
             # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
-            made = [(chunk, run(chunk)) for chunk in chunks]
+            result = [(chunk, run(chunk)) for chunk in chunks]
             with settings.clock.phase("forward"):
-                for chunk, sums in made:
+                for chunk, sums in result:
                     if sums is not None:
                         keep(chunk, sums.cpu().numpy())
         for chunk, reason in sorted(failed.items()):

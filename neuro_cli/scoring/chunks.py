@@ -38,9 +38,9 @@ class TestChunks:
     def _copy(self) -> nn.Module:
         if self._episodes:
             return self._module
-        made = copied(self._module)
-        InputCopies(self._isolation, made)  # the test set is not the module's to write to
-        return made
+        result = copied(self._module)
+        InputCopies(self._isolation, result)  # the test set is not the module's to write to
+        return result
 
     def _evaluated(self, chunks: Sequence[int], modules: list[nn.Module]) -> dict[int, np.ndarray]:
         rows: dict[int, np.ndarray] = {}

@@ -190,13 +190,13 @@ class MemberScorer(PopulationScorer):
         hooks = InputCopies(isolation, module) if copying and not self.task.hands_batch else None
         try:
             with isolation.seeded(self.settings.sampler.noise.seed, generation, direction):
-                made = self.task.score(module, given)
+                result = self.task.score(module, given)
         finally:
             if hooks is not None:
                 hooks.remove()
         if copying:
             isolation.see_inputs(given)
-        return made
+        return result
 
     def _own_batch(self, generation: int, direction: int) -> Batch:
         """Examples of one direction where each has its own."""

@@ -108,8 +108,8 @@ class Trial:
 
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
         """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
-        made = self.outputs(way)
-        if not alike(made, self.wanted, tolerance(self._dtype)):
+        result = self.outputs(way)
+        if not alike(result, self.wanted, tolerance(self._dtype)):
             raise Unsupported("many members in one forward pass do not give what single members give")
         return self._forward
 

@@ -60,9 +60,9 @@ def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kern
                                 for j in range(nb.uintp(pixels)):
                                     target[j] = source[begin + j * nb.uintp(stride[1])]
                         place += 1
-            made = out[row, first : first + some].reshape(some * pixels, outputs)
-            own_product(read.reshape(len(read), lines * pixels), weights[direction], made)
+            result = out[row, first : first + some].reshape(some * pixels, outputs)
+            own_product(read.reshape(len(read), lines * pixels), weights[direction], result)
             if bias.shape[1]:
-                for pixel in range(made.shape[0]):
+                for pixel in range(result.shape[0]):
                     for c in range(outputs):
-                        made[pixel, c] += bias[direction % bias.shape[0], c]
+                        result[pixel, c] += bias[direction % bias.shape[0], c]

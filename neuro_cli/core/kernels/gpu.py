@@ -62,9 +62,9 @@ def noise_kernels(device_type: str) -> Any:
         from neuro_cli.core.kernels import triton_noise
 
         directions = torch.arange(2, device=device_type)
-        made = triton_noise.draw((1, 0), 2, directions, 0, 3, 2000, law=True)
+        result = triton_noise.draw((1, 0), 2, directions, 0, 3, 2000, law=True)
         expected = philox.normals(philox.words((1, 0), 2, directions, 0, 3, 2000))
-        if not torch.equal(made, expected):
+        if not torch.equal(result, expected):
             raise RuntimeError("they make other numbers")
     except Exception as error:  # no Triton, no compiler for its launcher, a driver that it does not know
         log.warning("Triton kernels do not work here (%s): torch operations are used, slower", " ".join(str(error).split())[:200])

@@ -252,8 +252,8 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
     ``out``, or those of one side for all of them.
     """
     _fit(x, weight, bias, words.shape[0], scales, examples, block, out)
-    near, made = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
-    wide, centre, (inputs, outputs, shifts) = np.empty_like(made), np.empty_like(made), columns
+    near, result = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
+    wide, centre, (inputs, outputs, shifts) = np.empty_like(result), np.empty_like(result), columns
     _fit_signs(words, inputs, x.shape[1])
     _fit_signs(words, outputs, out.shape[1])
     _fit_signs(words, shifts, out.shape[1])
@@ -266,7 +266,7 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
         if inputs >= 0:
             read = near[:count]
             _flip(x, first, words, inputs, examples, read)
-        _multiply(read, noise, made[:count])
+        _multiply(read, noise, result[:count])
         if sides > 1:
             _multiply(source, weight, centre[:count])
         for side in range(sides):
@@ -276,9 +276,9 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
             if sides == 1:
                 _multiply(source, weight, target)
             if outputs >= 0:
-                _add_flipped(made, made.shape[1], first, words, outputs, examples, own, target)
+                _add_flipped(result, result.shape[1], first, words, outputs, examples, own, target)
             else:
-                _add_scaled(made[:count], first, words.shape[0], examples, own, nb.float32(1), target)
+                _add_scaled(result[:count], first, words.shape[0], examples, own, nb.float32(1), target)
             if shifts >= 0:
                 _add_flipped(shift, 0, first, words, shifts, examples, own, target)
             if bias.size:
@@ -299,7 +299,7 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
     # what has no columns is as it is: all inputs, all outputs
     assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
     assert outputs.shape[0] == directions and noise.shape[0] <= out.shape[1]
-    near, made = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
+    near, result = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
     wide, centre = np.empty((block, out.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
     sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
@@ -312,7 +312,7 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(inputs.shape[0])
                 for m in range(inputs.shape[1]):
                     near[row, m] = source[row, nb.uint32(inputs[direction, m])]
-        _multiply(read, noise, made[:count])
+        _multiply(read, noise, result[:count])
         if sides > 1:
             _multiply(source, weight, centre[:count])
         for side in range(sides):
@@ -322,9 +322,9 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
             if sides == 1:
                 _multiply(source, weight, target)
             if outputs.shape[1]:
-                _add_placed(made[:count], first, outputs, examples, own, factor, target)
+                _add_placed(result[:count], first, outputs, examples, own, factor, target)
             else:
-                _add_scaled(made[:count], first, inputs.shape[0], examples, own, factor, target)
+                _add_scaled(result[:count], first, inputs.shape[0], examples, own, factor, target)
             if vectors.shape[1]:
                 _add_vectors(vectors, first, examples, own, target)
             if bias.size:

@@ -80,10 +80,10 @@ def _loaded(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value) -> tuple[
         places += [builder.and_(two, _size(2**32 - 1)), builder.lshr(two, _size(32))]
 
     def register(numbers: Sequence[int]) -> ir.Value:
-        made = ir.Constant(ir.VectorType(_F64, 4), ir.Undefined)
+        result = ir.Constant(ir.VectorType(_F64, 4), ir.Undefined)
         for lane, number in enumerate(numbers):
-            made = builder.insert_element(made, builder.load(builder.gep(entries, [places[number]]), align=8), _size(lane))
-        return builder.bitcast(made, ir.VectorType(_F32, 8))
+            result = builder.insert_element(result, builder.load(builder.gep(entries, [places[number]]), align=8), _size(lane))
+        return builder.bitcast(result, ir.VectorType(_F32, 8))
 
     eights = list[tuple[ir.Value, ir.Value]]()
     for low in range(0, LANES, 8):
@@ -187,8 +187,8 @@ def _rounded(lanes: int) -> Any:
         odd = builder.and_(builder.lshr(bits, same(16)), same(1))
         near = builder.lshr(builder.add(bits, builder.add(odd, same(0x7FFF))), same(16))
         # rounding would carry the bits of what is no number into its sign
-        made = builder.select(builder.fcmp_unordered("uno", value, value), same(0x7FC0), near)
-        builder.store(builder.trunc(made, words), builder.inttoptr(target, words.as_pointer()), align=2)
+        result = builder.select(builder.fcmp_unordered("uno", value, value), same(0x7FC0), near)
+        builder.store(builder.trunc(result, words), builder.inttoptr(target, words.as_pointer()), align=2)
         return context.get_dummy_value()
 
     def typed(typing_context, source, target):

@@ -18,9 +18,9 @@ def body(function: Callable[..., Any]) -> Callable[..., Any] | None:
     if not isinstance(function, FunctionType) or not set(CHECKS) & set(function.__code__.co_names):
         return None
     unchecked = {**function.__globals__, **dict.fromkeys(CHECKS, _no)}
-    made = FunctionType(function.__code__, unchecked, function.__name__, function.__defaults__, function.__closure__)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+    result = FunctionType(function.__code__, unchecked, function.__name__, function.__defaults__, function.__closure__)
+    result.__kwdefaults__ = function.__kwdefaults__
+    return result
 
 
 def overwrites(function: Callable[..., Any]) -> bool:

@@ -51,8 +51,8 @@ def _convolved(members: HiddenMembers, use: Use, operator: ConvolutionOperator, 
         images = images.contiguous(memory_format=torch.channels_last if dims == 3 else torch.contiguous_format)
     y = members.perturbed(use, operator, images, operator(images, use.tensor))
     y = y.squeeze(2) if dims == 3 else y
-    made = members.hide(y if single else y.unflatten(0, (len(x), -1)))
-    return made if bias is None else made.add_(members.value(bias, "convolution").view(-1, *[1] * (dims - 2)))
+    result = members.hide(y if single else y.unflatten(0, (len(x), -1)))
+    return result if bias is None else result.add_(members.value(bias, "convolution").view(-1, *[1] * (dims - 2)))
 
 
 def embedding(members: HiddenMembers, weight: Tensor, indices: Tensor, *_: Any, **__: Any) -> Any:
@@ -62,8 +62,8 @@ def embedding(members: HiddenMembers, weight: Tensor, indices: Tensor, *_: Any, 
     tokens = members.show(indices)
     lines = tokens.reshape(len(tokens), -1).long()  # (B, k)
     with members.noise.of(MemberBatch(members.rows.scales, members.rows.directions, 1)):
-        made = members.noise.add_lines(use.place, lines, weight.index_select(0, lines.flatten()).unflatten(0, lines.shape))
-    return members.hide(made.reshape(*tokens.shape, *weight.shape[1:]))
+        result = members.noise.add_lines(use.place, lines, weight.index_select(0, lines.flatten()).unflatten(0, lines.shape))
+    return members.hide(result.reshape(*tokens.shape, *weight.shape[1:]))
 
 
 def embedding_bag(
@@ -95,13 +95,13 @@ def batch_norm(
             raise Unsupported("batch norm of a single value for each channel")
         dimensions = [0, *range(2, input.dim())]
         variance, mean = torch.var_mean(input, dimensions, correction=0, keepdim=True)
-        made = (input - mean) * torch.rsqrt(variance + eps)
+        result = (input - mean) * torch.rsqrt(variance + eps)
     else:
-        made = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
+        result = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
     shape = (-1, *[1] * (input.dim() - 2))
     if weight is not None:
-        made = made * members.value(weight, "batch_norm").view(shape)
-    return made if bias is None else made + members.value(bias, "batch_norm").view(shape)
+        result = result * members.value(weight, "batch_norm").view(shape)
+    return result if bias is None else result + members.value(bias, "batch_norm").view(shape)
 
 
 def layer_norm(
@@ -135,21 +135,21 @@ def attention(
         mask = members.show(mask.reshape(shape))
         if dims > 3:
             mask = mask.expand(*examples, *mask.shape[-3:]).flatten(0, dims - 3)
-    made = F.scaled_dot_product_attention(folded[0], folded[1], folded[2], mask, *rest, **named)
-    return members.hide(made.unflatten(0, examples) if dims > 3 else made)
+    result = F.scaled_dot_product_attention(folded[0], folded[1], folded[2], mask, *rest, **named)
+    return members.hide(result.unflatten(0, examples) if dims > 3 else result)
 
 
 def blank(members: HiddenMembers, *args: Any, function: Callable[..., Tensor], **kwargs: Any) -> Tensor:
     """A new tensor of every member, as the module may write the members' values into it."""
-    made = function(*args, **kwargs)
-    return members.hide(made.repeat(members.count, *[1] * made.dim()))
+    result = function(*args, **kwargs)
+    return members.hide(result.repeat(members.count, *[1] * result.dim()))
 
 
 def _any_linear(members: HiddenMembers, input: Tensor, weight: Any, bias: Any) -> Tensor:
-    made = linear(members, input, weight, bias)
-    if made is NotImplemented:
-        made = F.linear(input, members.value(weight, "linear"), members.value(bias, "linear"))
-    return made
+    result = linear(members, input, weight, bias)
+    if result is NotImplemented:
+        result = F.linear(input, members.value(weight, "linear"), members.value(bias, "linear"))
+    return result
 
 
 def _recurrent(members: HiddenMembers, *args: Any, whole: Callable[..., Any], cell: recurrent.Cell, **kwargs: Any) -> Any:

@@ -85,8 +85,8 @@ class HiddenMembers:
 
     def everyone(self, output: Tensor) -> Tensor:
         """Values of every member for an output that is a parameter or a piece of it."""
-        made: Tensor = self.value(output, "an output")
-        return made
+        result: Tensor = self.value(output, "an output")
+        return result
 
     def met(self, values: int) -> None:
         """Note a tensor of ``values`` of one member."""
@@ -132,10 +132,10 @@ class HiddenMembers:
             return None
         shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
         with self._rows_of(x):
-            made = self.noise.layer(use.place, shift, x, use.parameter, parameter, LinearOperator())
-        if made is not None:
+            result = self.noise.layer(use.place, shift, x, use.parameter, parameter, LinearOperator())
+        if result is not None:
             self.products += x.shape[1] * use.parameter.numel()
-        return made
+        return result
 
     def _rows_of(self, x: Tensor) -> AbstractContextManager[None]:
         """Context in which the noise serves the rows of x, (B k, ..) with k of each member."""

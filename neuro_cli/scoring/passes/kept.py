@@ -61,13 +61,13 @@ def _caches(attributes: dict[str, Any]) -> Iterator[dict[Any, Any]]:
 
 
 def _saved(module: nn.Module) -> _Saved:
-    made = []
+    result = []
     for part in module.modules():
         before = {name: value for name, value in vars(part).items() if name not in _EVERY}
         kinds = (dict, list, set, deque)
         containers = [(value, value.copy() if value else ()) for value in before.values() if isinstance(value, kinds)]
-        made.append((vars(part), before, containers))
-    return made
+        result.append((vars(part), before, containers))
+    return result
 
 
 def _refill(container: Any, content: Any) -> None:

@@ -76,15 +76,15 @@ class MappedForward(ManyForward):
             for place, x in zip(own, inputs, strict=True):
                 given[place] = x
             args, kwargs = tree_unflatten(given, form)
-            made = by_tensor(self._forward(*args, **kwargs), self._checked)
-            parts, rebuilt = flat(made)
+            result = by_tensor(self._forward(*args, **kwargs), self._checked)
+            parts, rebuilt = flat(result)
             return [part for part in parts if isinstance(part, Tensor)]
 
         # what a module draws by chance is the same for all members, as with one seed
         mapped = torch.func.vmap(member, randomness="same")
         with quiet():
-            made = iter(mapped(*[self._by_member(given[place]) for place in own]))
-        outputs = [next(made) if isinstance(part, Tensor) else part for part in parts]
+            result = iter(mapped(*[self._by_member(given[place]) for place in own]))
+        outputs = [next(result) if isinstance(part, Tensor) else part for part in parts]
         return rebuilt([x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 1 else x for x in outputs])
 
     def _by_member(self, x: Tensor) -> Tensor:
@@ -100,26 +100,26 @@ class MappedForward(ManyForward):
         if not self._inside:
             return self._outside(func, args, kwargs)
         handler = HANDLERS.get(func)
-        made = handler(self._members, *args, **kwargs) if handler is not None else NotImplemented
-        if made is NotImplemented:
+        result = handler(self._members, *args, **kwargs) if handler is not None else NotImplemented
+        if result is NotImplemented:
             uses = list(self._uses.among([*args, *kwargs.values()]))
-            made = self._other(func, args, kwargs, uses) if uses else func(*args, **kwargs)
-        if isinstance(made, Tensor):
-            self._members.met(made.numel())
-        return made
+            result = self._other(func, args, kwargs, uses) if uses else func(*args, **kwargs)
+        if isinstance(result, Tensor):
+            self._members.met(result.numel())
+        return result
 
     def _outside(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         given = [*args, *kwargs.values()]
         rows = any_of_rows(given)
         if rows and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads values of all members together")
-        made = func(*args, **kwargs)
+        result = func(*args, **kwargs)
         if rows:
-            follow(func, made, given[0], self._one_side)
+            follow(func, result, given[0], self._one_side)
         use = next(self._uses.among(given), None)
-        if use is not None and _tensors([made]):
+        if use is not None and _tensors([result]):
             raise Unsupported(f"{name_of(func)} uses parameter {use.place.name} outside of the module's own forward pass")
-        return made
+        return result
 
     def _other(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], uses: list[Use]) -> Any:
         """A function of parameters that no handler serves: a view of them, its body, or their members' values in their place."""
@@ -129,9 +129,9 @@ class MappedForward(ManyForward):
         if overwrites(func) and args and self._uses.get(args[0]) is not None:
             raise Unsupported(f"{name} changes parameter {uses[0].place.name}")
         if _tensors([*args, *kwargs.values()]) == len(uses):
-            made = func(*args, **kwargs)
-            if not _tensors([made]) or self._uses.follow(made, uses):
-                return made
+            result = func(*args, **kwargs)
+            if not _tensors([result]) or self._uses.follow(result, uses):
+                return result
         inner = body(func)
         if inner is not None:
             TorchFunctionMode.__enter__(self)

@@ -54,10 +54,10 @@ def _fields(leaf: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     inner, build = flat([getattr(leaf, name) for name in names])
 
     def rebuilt(others: Sequence[Any]) -> Any:
-        made = copy.copy(leaf)
+        result = copy.copy(leaf)
         for name, value in zip(names, build(others), strict=True):
-            object.__setattr__(made, name, value)  # a frozen one too
-        return made
+            object.__setattr__(result, name, value)  # a frozen one too
+        return result
 
     return inner, rebuilt
 

@@ -105,10 +105,10 @@ class PerturbedForward(ManyForward):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
         # a module may have folded points into the batch, (n points, ..): a member's own points stay together
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
-        made = self._whole(LinearOperator(), x, weight, bias)
-        if made is None:
-            made = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
-        return made.reshape(rows, *made.shape[2:]) if rows > count else made
+        result = self._whole(LinearOperator(), x, weight, bias)
+        if result is None:
+            result = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
+        return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
     def conv2d(
         self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
@@ -125,16 +125,16 @@ class PerturbedForward(ManyForward):
         whole = self._whole(ConvolutionOperator(geometry), input, weight, bias)
         if whole is not None:
             return whole
-        made = F.conv2d(input, weight, bias, geometry.stride, geometry.padding, geometry.dilation, groups)
-        return self._layer(ConvolutionOperator(geometry), made, input, weight, bias)
+        result = F.conv2d(input, weight, bias, geometry.stride, geometry.padding, geometry.dilation, groups)
+        return self._layer(ConvolutionOperator(geometry), result, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """The layer for all members by the sampler's own way, where it has one."""
         place = self._place(weight)
-        made = None if place is None else self._noise.layer(place, self._place(bias), x, weight, bias, operator)
-        if made is not None:
-            self.largest = max(self.largest, made.numel() // len(made), x.numel() // len(x))
-        return made
+        result = None if place is None else self._noise.layer(place, self._place(bias), x, weight, bias, operator)
+        if result is not None:
+            self.largest = max(self.largest, result.numel() // len(result), x.numel() // len(x))
+        return result
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self.largest = max(self.largest, y[0].numel(), x[0].numel())
@@ -159,10 +159,10 @@ class PerturbedForward(ManyForward):
         """Batch norm with the statistics of each member's own examples."""
         input = self._both_sides(input)
         if training:
-            made = self._normalised(input, eps)
+            result = self._normalised(input, eps)
         else:
-            made = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
-        return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+            result = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
+        return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
 
     def _normalised(self, x: Tensor, eps: float) -> Tensor:
         rows = self._rows
@@ -183,24 +183,24 @@ class PerturbedForward(ManyForward):
             plain: Any = F.max_pool2d  # one function of two shapes of answers
             return plain(input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
         window = numbers(kernel_size, 2)
-        made: Tensor = kernels.pooled(input, window, numbers(stride, 2) if stride else window)
-        return made
+        result: Tensor = kernels.pooled(input, window, numbers(stride, 2) if stride else window)
+        return result
 
     def layer_norm(
         self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
         input = self._both_sides(input)
-        made = F.layer_norm(input, normalized_shape, None, None, eps)
+        result = F.layer_norm(input, normalized_shape, None, None, eps)
         inner = [1] * (input.dim() - 1 - len(normalized_shape))
-        return self._affine(made, weight, bias, (*inner, *normalized_shape))
+        return self._affine(result, weight, bias, (*inner, *normalized_shape))
 
     def group_norm(
         self, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
     ) -> Tensor:
         input = self._both_sides(input)
-        made = F.group_norm(input, num_groups, None, None, eps)
-        return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+        result = F.group_norm(input, num_groups, None, None, eps)
+        return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
 
     def instance_norm(
         self, input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
@@ -208,8 +208,8 @@ class PerturbedForward(ManyForward):
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
         input = self._both_sides(input)
-        made = F.instance_norm(input, running_mean, running_var, None, None, use_input_stats, 0.0, eps)
-        return self._affine(made, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+        result = F.instance_norm(input, running_mean, running_var, None, None, use_input_stats, 0.0, eps)
+        return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
 
     def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         return self._rows.affine(x, self._values(weight), self._values(bias), shape)

@@ -20,8 +20,8 @@ def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor |
         return NotImplemented
     input, shift = members.value(input, "linear"), members.uses.get(bias)
     if shift is None or not shift.whole or weight.numel() < use.parameter.numel():
-        made = members.hide(_linear(members, use, piece, members.show(input), None))
-        return made if bias is None else made.add_(members.value(bias, "linear"))
+        result = members.hide(_linear(members, use, piece, members.show(input), None))
+        return result if bias is None else result.add_(members.value(bias, "linear"))
     return members.hide(_linear(members, use, piece, members.show(input), shift))
 
 
@@ -29,9 +29,9 @@ def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor, bias: Use
     """Product of x (B, .., inputs) and a piece of a weight, and a bias."""
     points = x.reshape(len(x), -1, x.shape[-1]).contiguous()
     if use.whole:
-        made = members.layer(use, points, bias)
-        if made is not None:
-            return made.view(*x.shape[:-1], made.shape[-1])
+        result = members.layer(use, points, bias)
+        if result is not None:
+            return result.view(*x.shape[:-1], result.shape[-1])
     y = F.linear(points, use.tensor, None if bias is None else bias.tensor)
     operator = LinearOperator(piece.transposed)
     rows, inner = use.parameter.shape[:2]
@@ -56,8 +56,8 @@ def matmul(members: HiddenMembers, a: Tensor, b: Tensor) -> Any:
         return NotImplemented if b.dim() != 2 or not a.dim() else linear(members, a, _view(members, right, b.t()))
     if a.dim() != 2 or not b.dim():
         return NotImplemented
-    made = linear(members, b.mT if b.dim() > 1 else b, a)
-    return made if made is NotImplemented or b.dim() == 1 else made.mT
+    result = linear(members, b.mT if b.dim() > 1 else b, a)
+    return result if result is NotImplemented or b.dim() == 1 else result.mT
 
 
 def reversed_matmul(members: HiddenMembers, a: Tensor, b: Tensor) -> Any:
@@ -65,8 +65,8 @@ def reversed_matmul(members: HiddenMembers, a: Tensor, b: Tensor) -> Any:
 
 
 def addmm(members: HiddenMembers, input: Tensor, a: Tensor, b: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    made = matmul(members, a, b) if beta == 1 and alpha == 1 else NotImplemented
-    return made if made is NotImplemented else made + members.value(input, "addmm")
+    result = matmul(members, a, b) if beta == 1 and alpha == 1 else NotImplemented
+    return result if result is NotImplemented else result + members.value(input, "addmm")
 
 
 def _view(members: HiddenMembers, use: Use | None, view: Tensor) -> Tensor:
@@ -81,16 +81,16 @@ def einsum(members: HiddenMembers, equation: Any, *operands: Any) -> Any:
     found = [members.uses.get(operand) for operand in given] if isinstance(equation, str) else []
     if len(found) != 2 or (found[0] is None) == (found[1] is None) or "->" not in equation:
         return NotImplemented
-    sides, made = equation.replace(" ", "").split("->")
+    sides, result = equation.replace(" ", "").split("->")
     names, which = sides.split(","), int(found[0] is None)
     weight, x, use = names[which], names[1 - which], found[which]
-    summed = "".join(set(weight) & set(x) - set(made))
+    summed = "".join(set(weight) & set(x) - set(result))
     kept = weight.replace(summed, "")
-    if len(weight) != 2 or len(summed) != 1 or kept in x or "." in equation or sorted(x.replace(summed, kept)) != sorted(made):
+    if len(weight) != 2 or len(summed) != 1 or kept in x or "." in equation or sorted(x.replace(summed, kept)) != sorted(result):
         return NotImplemented
-    if len(set(x)) < len(x) or kept not in made:
+    if len(set(x)) < len(x) or kept not in result:
         return NotImplemented
     matrix = given[which] if weight[1] == summed else _view(members, use, given[which].t())
     outcome = linear(members, given[1 - which].movedim(x.index(summed), -1), matrix)
     order = x.replace(summed, "") + kept
-    return outcome if outcome is NotImplemented else outcome.permute([order.index(name) for name in made])
+    return outcome if outcome is NotImplemented else outcome.permute([order.index(name) for name in result])

@@ -20,8 +20,8 @@ def gru(gates: Tensor, own: Tensor, state: State) -> State:
     """New state (h,) from what the input (.., 3 H) and the old state (.., 3 H) add to the gates."""
     (reset_in, update_in, new_in), (reset, update, new) = gates.chunk(3, -1), own.chunk(3, -1)
     held = torch.sigmoid(update_in + update)
-    made = torch.tanh(new_in + torch.sigmoid(reset_in + reset) * new)
-    return (made + held * (state[0] - made),)
+    result = torch.tanh(new_in + torch.sigmoid(reset_in + reset) * new)
+    return (result + held * (state[0] - result),)
 
 
 def lstm(gates: Tensor, own: Tensor, state: State) -> State:
@@ -58,8 +58,8 @@ def layers(
         outputs = []
         for backwards in range(1 + bidirectional):
             state = tuple(part[len(last)] for part in first)
-            made, state = _direction(linear, cell, x, state, weights[len(last)], has_biases, bool(backwards))
-            outputs.append(made)
+            result, state = _direction(linear, cell, x, state, weights[len(last)], has_biases, bool(backwards))
+            outputs.append(result)
             last.append(state)
         x = torch.cat(outputs, -1) if bidirectional else outputs[0]
         if layer < num_layers - 1:
@@ -87,5 +87,5 @@ def _direction(
 def one_step(linear: Linear, cell: Cell, input: Tensor, hx: Any, w_ih: Any, w_hh: Any, b_ih: Any = None, b_hh: Any = None) -> Any:
     """Next state, as of ``torch.gru_cell`` and its like."""
     state = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
-    made = cell(linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
-    return made if len(made) > 1 else made[0]
+    result = cell(linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
+    return result if len(result) > 1 else result[0]

@@ -87,8 +87,8 @@ class EnvironmentFactory:
         import gymnasium
 
         entry = gymnasium.spec(self.identifier).entry_point
-        made = pkgutil.resolve_name(entry) if isinstance(entry, str) else entry
-        classes = getattr(made, "__mro__", (made,))
+        result = pkgutil.resolve_name(entry) if isinstance(entry, str) else entry
+        classes = getattr(result, "__mro__", (result,))
         modules = [module for each in classes if (module := sys.modules.get(getattr(each, "__module__", ""))) is not None]
         names = {module.__name__ for module in modules}
         names |= {value.__name__ for module in modules for value in vars(module).values() if isinstance(value, ModuleType)}

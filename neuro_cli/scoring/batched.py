@@ -27,8 +27,10 @@ from neuro_cli.scoring.isolation import DrawWatch, Watched
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import has_caches
+from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.reads import NeedsCare
 from neuro_cli.scoring.traces import traces
 from neuro_cli.scoring.trial import Way, chosen_way, repeated
 from neuro_cli.task.base import Batch
@@ -63,8 +65,8 @@ class BatchedScorer(PopulationScorer):
         seen = traces(settings, centre)
         if seen.draws:
             raise Unsupported(_drawing(settings.module, seen.draws))
-        # restoring what a pass changed costs as much as a small pass: where none changed anything, a check afterwards is enough
-        self._keeps_state = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
+        # where no pass changed or read anything, most generations do without the care that costs as much as a small pass
+        self._careful = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
         self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
@@ -116,10 +118,10 @@ class BatchedScorer(PopulationScorer):
         changed = self._changed()
         if draws:
             self._leaves = _drawing(self.module, draws)
-        elif changed and self._keeps_state:
+        elif changed and self._careful:
             self._leaves = f"{changed} changes in a forward pass"
         elif changed:
-            self._keeps_state = True
+            self._careful = True
             self._renew_modules()
         return self.scores(proposal, generation, members) if draws or changed else scores
 
@@ -211,6 +213,9 @@ class BatchedScorer(PopulationScorer):
                 raise way
             try:
                 return self._chunk(way, generation, low, high, proposal, shared)
+            except NeedsCare as error:
+                log.info("tensors are followed in every generation: %s", error)
+                self._careful = True
             except Unsupported as error:
                 log.info("not by %s: %s", way, error)
                 self._go_on(high - low, way, error)
@@ -265,9 +270,10 @@ class BatchedScorer(PopulationScorer):
     def _sums(self, way: Way, perturbation: Perturbation, batch: Batch) -> Tensor:
         """Sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
         rows, module = perturbation.rows, self._modules.get()
+        careful = self._careful or self._draws.thorough or way.forward is MappedForward
         with_mark([batch.inputs, batch.targets])
         try:
-            with torch.no_grad(), way.forward(module, self.settings.layout, perturbation, self._keeps_state):
+            with torch.no_grad(), way.forward(module, self.settings.layout, perturbation, careful):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)

@@ -161,12 +161,13 @@ class DrawWatch:
 
     def __init__(self) -> None:
         self._generations = 0
+        self.thorough = True  # whether this generation is one of those
 
     def read(self) -> Generators:
         """State before a generation."""
         self._generations += 1
-        thorough = self._generations <= self.EVERY or self._generations % self.EVERY == 0 or torch.cuda.is_initialized()
-        return Generators(torch_only=not thorough)
+        self.thorough = self._generations <= self.EVERY or self._generations % self.EVERY == 0 or torch.cuda.is_initialized()
+        return Generators(torch_only=not self.thorough)
 
 
 def _plain(state: Any) -> Any:

@@ -34,13 +34,14 @@ def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None
 class ManyForward(TorchFunctionMode, ABC):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
-    Input of n / S rows is what all sides have in common. What the module keeps is afterwards as it was, unless ``keeps_state``
-    is False: for a module that was seen to keep nothing.
+    Input of n / S rows is what all sides have in common. What the module keeps is afterwards as it was. With ``careful`` false
+    nothing is put back and tensors are not followed, which costs as much as a small pass does: for a module that was seen to
+    keep nothing. Then an operation that could read numbers raises NeedsCare.
     """
 
-    def __init__(self, module: nn.Module, perturbation: Perturbation, keeps_state: bool = True) -> None:
+    def __init__(self, module: nn.Module, perturbation: Perturbation, careful: bool = True) -> None:
         super().__init__()
-        self._module, self._rows, self._keeps_state = module, perturbation.rows, keeps_state
+        self._module, self._rows, self._careful = module, perturbation.rows, careful
         self._one_side = self._rows.count // len(self._rows.scales)
         self._forward = module.forward
         self._inside = False  # the module's own forward pass
@@ -48,7 +49,7 @@ class ManyForward(TorchFunctionMode, ABC):
     def __enter__(self) -> Any:
         self._left = ExitStack()
         self._left.enter_context(unfused())
-        if self._keeps_state:
+        if self._careful:
             self._left.enter_context(kept(self._module))
         self._left.enter_context(answered_by(self._module, self._answer))
         return super().__enter__()

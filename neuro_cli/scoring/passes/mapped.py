@@ -43,10 +43,10 @@ class MappedForward(ManyForward):
         module: nn.Module,
         layout: ParameterLayout,
         perturbation: Perturbation,
-        keeps_state: bool = True,
+        careful: bool = True,
         numbers: bool = False,
     ) -> None:
-        super().__init__(module, perturbation, keeps_state)
+        super().__init__(module, perturbation, careful)
         self._uses, self._numbers = Uses(module, layout), numbers
         self._members = HiddenMembers(self._uses, perturbation)
 

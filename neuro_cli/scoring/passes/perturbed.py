@@ -21,10 +21,10 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.forward import ManyForward
-from neuro_cli.scoring.passes.marks import DATA, with_mark
+from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
-from neuro_cli.scoring.passes.reads import any_of_rows, follow, name_of, of_rows, reads
+from neuro_cli.scoring.passes.reads import NeedsCare, any_of_rows, follow, may_read, name_of, of_rows, reads, suspect
 
 
 class PerturbedForward(ManyForward):
@@ -33,8 +33,8 @@ class PerturbedForward(ManyForward):
     Input of n / S rows is what all sides have in common: the first layers then work on it once.
     """
 
-    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, keeps_state: bool = True) -> None:
-        super().__init__(module, perturbation, keeps_state)
+    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:
+        super().__init__(module, perturbation, careful)
         parameters = dict(module.named_parameters())
         # identities, as equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
@@ -42,6 +42,8 @@ class PerturbedForward(ManyForward):
         self.largest = 0  # values of one row in the largest output of a layer
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if not self._careful:
+            return by_tensor(self._forward(*args, **kwargs), self._output)
         given: dict[int, Tensor] = {}  # a tensor given twice stays one
 
         def mark(x: Any) -> Any:
@@ -71,12 +73,14 @@ class PerturbedForward(ManyForward):
             if args and id(args[0]) in self._places:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
             result = handler(self, *args, **kwargs)
-            if isinstance(result, Tensor):
-                setattr(result, DATA, True)
-                return result
-            return with_mark(result)
+            return with_mark(result) if self._careful else result
         given = [*args, *kwargs.values()] if kwargs else args
-        rows, parameter = any_of_rows(given), self._uses_parameter(given)
+        parameter = self._uses_parameter(given)
+        if not self._careful and not parameter:
+            if suspect(func) and may_read(func, args):
+                raise NeedsCare(f"{name_of(func)} may read values")
+            return func(*args, **kwargs)
+        rows = self._careful and any_of_rows(given)
         if (rows or parameter) and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads {'values of all members together' if rows else 'a parameter'}")
         made = func(*args, **kwargs)

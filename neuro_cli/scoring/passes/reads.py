@@ -32,7 +32,7 @@ def reads(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any])
 
     A mask that is written through is none: what it gives has the form that it had.
     """
-    name = _suspect(func)
+    name = suspect(func)
     if name is None:  # nearly always, and at each operation
         return False
     if name == "where":
@@ -45,10 +45,22 @@ def reads(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any])
 
 
 @cache
-def _suspect(func: Callable[..., Any]) -> str | None:
+def suspect(func: Callable[..., Any]) -> str | None:
     """Name of a function that may read numbers, None of any other."""
     name = name_of(func)
     return name if name in READERS | SHAPED | INDEXERS | {"where"} else None
+
+
+class NeedsCare(Exception):  # noqa: N818 (it is no error: the pass is repeated)
+    """Raised by a pass that does not follow tensors, for an operation that may read numbers."""
+
+
+def may_read(func: Callable[..., Any], args: Sequence[Any]) -> bool:
+    """Return whether :func:`reads` could hold, whatever the tensors in ``args`` depend on."""
+    name = suspect(func)
+    if name is None or (name == "where" and len(args) > 1):
+        return False
+    return name not in INDEXERS or any(index.dtype in MASKS for index in tensors(args[1:]))
 
 
 def of_rows(value: Any) -> bool:

@@ -25,9 +25,9 @@ os.environ["NEURO_CURVES"] = "0"
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data"
 # folders whose tests mostly wait for processes, time-outs and SLURM; single files say so by the marker `waits`
-WAITING = ("broker", "evolve", "launch", "slurm")
-# long folders in the order in which they begin, so that no worker is left with one at the end
-LONG = ("mpi", "runner", "cli", "docs", "bench", "search", "scaling", "report", "fabric", "scoring", "core", "library")
+WAITING = ("slurm", "evolve", "broker", "launch")
+# long folders, which begin early, so that no worker is left with one at the end
+LONG = (*WAITING, "mpi", "runner", "cli", "docs", "bench", "search", "scaling", "report", "fabric", "scoring", "core", "library")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,23 +50,39 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put each file, and all that waits, into a group of its own where it names none: a group is the work of one worker."""
+    """Group the items by file where they name no group, and spread the groups that wait among those that compute.
+
+    A group is the work of one worker, and workers take groups in order. While one waits, the cores are those of the others.
+    """
     for item in items:
         path = item.path.relative_to(HERE)
         if path.parts[0] in WAITING:
             item.add_marker("waits")
-        if not any(item.iter_markers("xdist_group")):
-            waits = item.get_closest_marker("waits") is not None
-            item.add_marker(pytest.mark.xdist_group("waits" if waits else str(path.with_suffix(""))))
-    items.sort(key=_turn)
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group("slurm" if path.parts[0] == "slurm" else str(path.with_suffix(""))))
+    items.sort(key=_place)
+    waiting, computing = _names(items)
+    turns = {name: place / len(computing) for place, name in enumerate(computing)}
+    turns |= {name: 0.7 * place / len(waiting) for place, name in enumerate(waiting)}  # none is left for the end
+    items.sort(key=lambda item: turns[_group(item)])
 
 
-def _turn(item: pytest.Item) -> int:
-    """When an item begins: first what waits, then the long folders, then the others."""
+def _place(item: pytest.Item) -> int:
+    """Return the place of an item's folder among the long ones."""
     folder = item.path.relative_to(HERE).parts[0]
-    if item.get_closest_marker("waits") is not None:
-        return 0
-    return 1 + (LONG.index(folder) if folder in LONG else len(LONG))
+    return LONG.index(folder) if folder in LONG else len(LONG)
+
+
+def _group(item: pytest.Item) -> str:
+    mark = item.get_closest_marker("xdist_group")
+    assert mark is not None
+    return str(mark.args[0])
+
+
+def _names(items: list[pytest.Item]) -> tuple[list[str], list[str]]:
+    """Return the names of the groups that wait, and of those that compute, in order."""
+    waiting = dict.fromkeys(_group(item) for item in items if item.get_closest_marker("waits"))
+    return list(waiting), [name for name in dict.fromkeys(map(_group, items)) if name not in waiting]
 
 
 @pytest.fixture(scope="session", autouse=True)

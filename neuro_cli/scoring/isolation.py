@@ -293,7 +293,7 @@ def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:
 
     ``seen``: values under comparison or compared before, by identity, so that circles end.
     """
-    if one is other or seen.get(id(one), MISSING) is other:
+    if one is other or (id(one) in seen and seen[id(one)] is other):
         return True
     if type(one) is not type(other):
         return False

@@ -41,11 +41,8 @@ NEEDS = {
     ("task", "text"): ("task.files={data}/text.txt", "task.context=4", "model.width=8", "model.depth=1"),
     ("logger", "wandb"): ("logger.mode=offline",),
 }  # fmt: skip
-EXTRAS = {
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("lightning", "mlflow"),
-    "comet": ("lightning", "comet_ml"),
-}  # packages that a logger needs
+# packages that a logger needs
+EXTRAS = {"tensorboard": ("tensorboard",), "mlflow": ("lightning", "mlflow"), "comet": ("lightning", "comet_ml")}
 
 
 class Points(Dataset):

@@ -1,6 +1,7 @@
 """Joint training over ranks is training in one graph, whatever the exchange; real MPI ranks in tests/mpi."""
 
 import copy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ def losses(ranks: int, *overrides: str, iterations: int = ITERATIONS) -> list[fl
     return found[0]
 
 
+@cache  # a dozen tests compare with the same few
 def reference(*overrides: str, delay: int = 0) -> list[float]:
     """The same training as a plain loop over one float64 graph with its own SGD; gradients ``delay`` updates old."""
     config = composed(*SETTING, *overrides)

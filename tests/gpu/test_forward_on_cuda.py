@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 from support.configs import composed
+from support.pairwise import each_pair
 from torch import Tensor, nn
 
 from neuro_cli.core.kernels import gpu
@@ -100,19 +101,14 @@ def check(
     assert float((plain - expected).abs().max()) > 0.1 * largest  # the noise matters
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("case", MAPPED)
-@pytest.mark.parametrize("name", ["iid", "sign_flip", "permutation", "low_rank"])
+@each_pair(name=["iid", "sign_flip", "permutation", "low_rank"], case=list(MAPPED), dtype=list(TOLERANCE))
 def test_the_mapped_pass_on_cuda_is_the_loop_over_members(name, case, dtype):
     if dtype != torch.float32 and case in ("gru", "lstm"):
         pytest.skip("errors of half precision add up over the steps")
     check(MappedForward, name, *MAPPED[case], 2, dtype, pairs=True)
 
 
-@pytest.mark.parametrize("pairs", [False, True], ids=["single", "pairs"])
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
-@pytest.mark.parametrize("examples", [1, 40])
-@pytest.mark.parametrize("name", ["iid", "sign_flip", "permutation", "low_rank"])
+@each_pair(name=["iid", "sign_flip", "permutation", "low_rank"], examples=[1, 40], dtype=list(TOLERANCE), pairs=[False, True])
 def test_a_network_of_many_members_on_cuda_is_the_loop_over_members(name, examples, dtype, pairs):
     for shared in (False, True):
         check(PerturbedForward, name, NETWORK, drawn(DIRECTIONS * examples, 3, 10, 10), examples, dtype, pairs, shared)

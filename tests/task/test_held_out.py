@@ -38,5 +38,5 @@ def test_the_same_examples_are_held_out_each_time_and_none_of_the_test_set():
 
 @pytest.mark.parametrize("share", [0.01, 1.0])
 def test_an_empty_part_is_refused(share):
-    with pytest.raises(ConfigError, match=f"^training.validation={share}: of 20 training examples "):
+    with pytest.raises(ConfigError, match=f"^training.validation={share}: leaves no training or no validation example, of 20"):
         hold_out(data(20, 2), share, "training.validation")

@@ -53,7 +53,7 @@ def _tanh(values):
         upper = _P0 + y * (_P1 + y * (_P2 + y * (_P3 + y * (_P4 + y * (_P5 + y * _P6)))))
         lower = _Q0 + y * (_Q1 + y * (_Q2 + y * (_Q3 + y * (_Q4 + y * (_Q5 + y * _Q6)))))
         result = min(max(x * upper / lower, np.float32(-1)), np.float32(1))
-        values[j] = result if values[j] == values[j] else values[j]
+        values[j] = result if values[j] == values[j] else values[j]  # min and max may drop a NaN
 
 
 @_compiled
@@ -62,8 +62,9 @@ def _activate(kind, values):
         _tanh(values)
     elif kind == RELU:
         for j in range(values.size):
-            values[j] = values[j] if not values[j] < 0 else np.float32(0)
+            values[j] = values[j] if not values[j] < 0 else np.float32(0)  # keeps a NaN
     elif kind == SIGMOID:
+        # sigmoid(x) = (tanh(x / 2) + 1) / 2
         for j in range(values.size):
             values[j] = values[j] * np.float32(0.5)
         _tanh(values)
@@ -91,7 +92,7 @@ def lay_out(layers, flats, out):
             for j in range(outputs):
                 out[w, place + j] = flats[w, bias + j] if bias >= 0 else np.float32(0)
             place += outputs
-            for i in range(inputs):
+            for i in range(inputs):  # transposed, so that act() reads the weights of one input consecutively
                 for j in range(outputs):
                     out[w, place + i * outputs + j] = flats[w, weight + j * inputs + i]
             place += inputs * outputs
@@ -105,22 +106,22 @@ def act(layers, parameters, which, x, out, widest):
         assert layers[layer, 0] == width <= widest and layers[layer, 1] <= widest
         numbers, width = numbers + (1 + width) * layers[layer, 1], layers[layer, 1]
     assert numbers <= parameters.shape[1] and out.shape == (x.shape[0], width) and which.size >= x.shape[0]
-    one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)
+    one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)  # layers alternate between these buffers
     for r in range(x.shape[0]):
         assert 0 <= which[r] < parameters.shape[0]
-        row = parameters[which[r]]
+        policy = parameters[which[r]]
         source, target = one[: x.shape[1]], two
         source[:] = x[r]
         place = 0
         for layer in range(layers.shape[0]):
             inputs, outputs = layers[layer, 0], layers[layer, 1]
             result = target[:outputs]
-            result[:] = row[place : place + outputs]
+            result[:] = policy[place : place + outputs]
             place += outputs
             i = 0
             while i + 4 <= inputs:  # four inputs at a time save three of four trips to memory; still added in order
                 a, b, c, d = source[i], source[i + 1], source[i + 2], source[i + 3]
-                lines = row[place : place + 4 * outputs]
+                lines = policy[place : place + 4 * outputs]
                 for j in range(outputs):
                     value = result[j] + a * lines[j]
                     value += b * lines[outputs + j]
@@ -129,7 +130,7 @@ def act(layers, parameters, which, x, out, widest):
                 place += 4 * outputs
                 i += 4
             while i < inputs:
-                line = row[place : place + outputs]
+                line = policy[place : place + outputs]
                 for j in range(outputs):
                     result[j] += source[i] * line[j]
                 place += outputs
@@ -161,8 +162,9 @@ def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
             continue
         line = sums[episode[r]]
         for i in range(inputs):
+            # the base leaves in float64: float32 has too few digits for values far from 0
             z = (np.float32(raw[r, i] - base[i]) - mean[i]) * inverse[i]
-            good &= abs(z) <= FARTHEST
+            good &= abs(z) <= FARTHEST  # false for a NaN too
             line[i] += z
             line[inputs + i] += np.float64(z) * np.float64(z)
             x[r, i] = min(max(z, -clip), clip)

@@ -29,7 +29,7 @@ def _bench(config: dict[str, Any], run: Path) -> int:
 KINDS = {
     "noise": "normal numbers a second of the noise kernels, and of torch",
     "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",
-    "correlation": "how members' noise goes together where samplers share it",
+    "correlation": "cosine of each sampler's gradient estimate and the gradient by back-propagation",
     "diversity": "the published measure of a sampler's diversity",
     "rollout": "environment steps a second, against a plain loop of gymnasium",
     "ensemble": "an iteration of an ensemble by method, against one graph",

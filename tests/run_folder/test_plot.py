@@ -11,9 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.csv import CsvLogger
-from neuro_cli.run_folder.plot import plot_run, title_of
+from neuro_cli.run_folder.plot import Line, Panel, draw, plot_run, title_of
 
 
 def metrics(folder: Path, generations: int, every: int, **override: float | None) -> Path:
@@ -104,3 +105,23 @@ def test_a_matplotlibrc_in_the_current_folder_has_no_say(tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "p.png").exists()
     assert not (tmp_path / "latex-ran").exists()
+
+
+def test_panels_share_a_legend_and_draw_ranges(tmp_path: Path, drawn: list[Figure]) -> None:
+    band = Line([1, 2, 3], [1.0, 2.0, 3.0], "one", low=[0.5, 1.5, 2.5], high=[1.5, 2.5, 3.5])
+    marks = Line([1, 2], [2.0, 4.0], "two", style="", marker="o", low=[1.0, 3.0], high=[3.0, 5.0], whiskers="y")
+    draw([Panel([band, marks], {"title": "left"}), Panel([band], {"title": "right"})], tmp_path / "plot", columns=2)
+    assert [text.get_text() for text in drawn[0].legends[0].get_texts()] == ["one", "two"]
+    left, right = drawn[0].axes
+    assert (left.get_title(), right.get_title()) == ("left", "right")
+    assert [len(axes.collections) for axes in (left, right)] == [2, 1]  # the band and the whiskers, the band alone
+    assert left.dataLim.y0 == 0.5
+    assert {path.suffix for path in tmp_path.iterdir()} == {".svg", ".png"}
+
+
+def test_a_link_in_the_place_of_a_plot_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.png").write_bytes(b"kept")
+    (tmp_path / "plot.png").symlink_to(tmp_path / "other.png")
+    with pytest.raises(UserError, match=r"plot\.png"):
+        draw([Panel([Line([1, 2], [1.0, 2.0])], {})], tmp_path / "plot.png")
+    assert (tmp_path / "other.png").read_bytes() == b"kept"

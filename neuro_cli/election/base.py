@@ -126,7 +126,7 @@ class Election(ABC):
         """Take a message of another peer's :meth:`Host.send`. Raises ValueError for one that no peer of this version sends."""
 
     @abstractmethod
-    def connected(self, peer: str, there: bool) -> None:
+    def connected(self, peer: str, is_open: bool) -> None:
         """Note that messages to ``peer`` can be sent now, or no longer."""
 
     @abstractmethod

@@ -43,7 +43,7 @@ class Raft(Election):
         base = 0 if newcomer else 1  # the ledger at the start of a cluster is the first snapshot: a newcomer has to fetch it
         self._replica = Replica(me, first, term, base, self._timing, self.draw, host.has, host.position(), host.now())
         self._applied = base
-        self._there: set[str] = set()
+        self._connected: set[str] = set()
         self._wanted: tuple[str | None, list[str], list[tuple[str, ...]]] | None = None  # leader, strangers, memberships
         # time until which a peer that asks or leads stays connected, also one that our log does not know yet or any more
         self._strangers: dict[str, float] = {}
@@ -85,7 +85,7 @@ class Raft(Election):
         return self.replica.leads and self._suffices(set(self.replica.members) - {peer})
 
     def _suffices(self, members: Collection[str]) -> bool:
-        return 2 * (len(self._there.intersection(members)) + 1) > len(members)
+        return 2 * (len(self._connected.intersection(members)) + 1) > len(members)
 
     @property
     def needed(self) -> int:
@@ -108,7 +108,7 @@ class Raft(Election):
             self._changes.append((enters, peer, done))
 
     def resign(self) -> None:
-        self.replica.transfer(self._there, self.host.now())
+        self.replica.transfer(self._connected, self.host.now())
         self._settle()
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
@@ -119,8 +119,8 @@ class Raft(Election):
                 self._remember(peer)
             self._settle()
 
-    def connected(self, peer: str, there: bool) -> None:
-        (self._there.add if there else self._there.discard)(peer)
+    def connected(self, peer: str, is_open: bool) -> None:
+        (self._connected.add if is_open else self._connected.discard)(peer)
 
     def tick(self) -> None:
         if self._replica is not None:

@@ -131,11 +131,11 @@ class FirstToFinish(Election):
             self._others = [*self._others, peer][-REMEMBERED:]
             self.host.wanted(sorted({*self._members, *self._others}))
 
-    def connected(self, peer: str, there: bool) -> None:
-        (self._connected.add if there else self._connected.discard)(peer)
-        if there and self.leads:
+    def connected(self, peer: str, is_open: bool) -> None:
+        (self._connected.add if is_open else self._connected.discard)(peer)
+        if is_open and self.leads:
             self.host.send(peer, self._word())
-        elif not there:
+        elif not is_open:
             self._settling.lost(peer)
             if peer == self._leader and self._due < float("inf"):
                 self._due = self.host.now()
@@ -208,7 +208,7 @@ class FirstToFinish(Election):
         return self._word() if self._started and self.leads else None
 
     def _word(self) -> dict[str, Any]:
-        """Leader's message about itself: term, length and hash of its history, members."""
+        """Return the leader's message about itself: term, length and hash of its history, members."""
         position, head = self.host.position()
         return {"type": "beat", "term": self._term, "position": position, "head": head, "members": self.members}
 

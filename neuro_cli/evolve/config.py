@@ -62,7 +62,7 @@ class ClusterConfig:
         if self.from_run is not None and self.join is None and not self.force_new:
             allowed = "its cluster may live on: join it, or found a new one of what this peer had by cluster.force_new=true"
             if not is_run(self.from_run):
-                allowed = "no run of neuro evolve is there"
+                allowed = "no run of neuro evolve is in it"
             raise ConfigError("cluster.from_run", self.from_run, allowed)
         if self.force_new and self.from_run is None:
             raise ConfigError("cluster.force_new", True, "needs cluster.from_run=RUN, the folder of a surviving peer")

@@ -130,7 +130,7 @@ def test_certificates_are_made_once_and_more_by_the_same_authority(tmp_path):
     made = make_certificates(tmp_path / "one", ["node7", "10.0.0.7"])
     assert [path.name for path in made] == ["ca.crt", "ca.key", "node.crt", "node.key"]
     assert [path.stat().st_mode & 0o777 for path in made if path.suffix == ".key"] == [0o600, 0o600]
-    with pytest.raises(UserError, match=r"node\.crt is there already"):
+    with pytest.raises(UserError, match=r"node\.crt exists already"):
         make_certificates(tmp_path / "one")
     for name in ("node.crt", "node.key"):
         (tmp_path / "one" / name).unlink()

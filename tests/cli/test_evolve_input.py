@@ -20,7 +20,7 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
         (("cluster.local_peers=0",), "cluster.local_peers=0: must be an integer from 1 to 256"),
         (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
-        (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is there"),
+        (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is in it"),
         (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
         (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),

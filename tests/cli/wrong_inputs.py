@@ -298,7 +298,7 @@ STUDIES: list[Command] = [
     (("evolve", "cluster.port=99999"), "cluster.port=99999"),
     (("evolve", "cluster.bind=nowhere.invalid"), "cluster.bind=nowhere.invalid"),
     (("evolve", "cluster.join=somewhere"), "cluster.join=somewhere"),
-    (("evolve", "cluster.from_run=nowhere"), "cluster.from_run=nowhere: no run of neuro evolve is there"),
+    (("evolve", "cluster.from_run=nowhere"), "cluster.from_run=nowhere: no run of neuro evolve is in it"),
     (("evolve", "cluster.from_run=nowhere", "cluster.force_new=true"), "nowhere: no peer's run folder of neuro evolve"),
     (("evolve", "cluster.secret_file=nowhere"), "nowhere"),
     (("evolve", "cluster.late=never"), "cluster.late=never"),

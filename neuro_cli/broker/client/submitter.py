@@ -118,7 +118,7 @@ class Submitter:
                 continue
             if self._broker is not None and broker.broker_id != self._broker.broker_id:
                 log.warning(
-                    "broker %d does not come back: %d tasks go to broker %d at %s",
+                    "broker %d does not return: %d tasks go to broker %d at %s",
                     self._broker.broker_id, len(self._outstanding | self._unsent), broker.broker_id, broker.address,
                 )  # fmt: skip
                 self._left[self._broker.broker_id] = self._broker

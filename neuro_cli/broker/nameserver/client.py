@@ -97,10 +97,10 @@ class Registration:
     async def peer(self) -> messages.BrokerInfo | None:
         """Return another broker, one with waiting tasks where possible; None without another."""
         try:
-            found = await self._stub.Peer(messages.PeerRequest(broker_id=self.broker_id), timeout=CALL_SECONDS)
+            other = await self._stub.Peer(messages.PeerRequest(broker_id=self.broker_id), timeout=CALL_SECONDS)
         except grpc.RpcError:
             return None  # no other broker, or no nameserver, which the heartbeat reports
-        return next(iter(usable([found], self._security)), None)
+        return next(iter(usable([other], self._security)), None)
 
     async def close(self) -> None:
         await self._channel.close()

@@ -314,13 +314,13 @@ class Queues:
         return assignment
 
     def lendable(self) -> int:
-        """Number of tasks of another broker that the workers here could begin now."""
+        """Return the number of tasks of another broker that the workers here could begin now."""
         if self.waiting.own or self.waiting.helping:
             return 0
         return sum(consumer.spare for consumer in self.consumers if not consumer.peer)
 
     def kinds(self) -> set[str]:
-        """Kinds that the workers here can do; empty: all of them, or none."""
+        """Return the kinds that the workers here can do; empty: all of them, or none."""
         kinds = [consumer.kinds for consumer in self.consumers if not consumer.peer]
         return set().union(*kinds) if all(kinds) else set()
 

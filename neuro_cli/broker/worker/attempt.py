@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from neuro_cli.broker.worker.frames import Frame, FrameError
 
-ERROR_BYTES = 16384  # most characters of an error's text, of which the end is kept
+ERROR_BYTES = 16384  # most characters of an error's text, the end of a longer one
 
 
 class Ending(StrEnum):

@@ -26,8 +26,9 @@ ScorerMaker = Callable[[ScoringSettings, Tensor], Scorer]
 
 @dataclass
 class Population:
-    """Population of ``size`` members on one rank. ``model``: a skeleton without parameter storage, see
-    ``ParameterLayout.release_storage``.
+    """Population of ``size`` members on one rank.
+
+    ``model``: a skeleton without parameter storage, see ``ParameterLayout.release_storage``.
     """
 
     world: World
@@ -107,14 +108,14 @@ def bind(
     initial = layout.flatten(model)
     device, population = initial.device, numbers.population
     sampler.bind(Noise(numbers.seed, layout.size, device, threads), population, layout)
-    each_example = sampler.perturbs != "parameters"  # such noise differs between examples, whatever the layout
-    if numbers.per_example and not each_example and task.batch_size % sampler.directions:
+    own = sampler.perturbs != "parameters"  # noise of each example's own, whatever the layout
+    if numbers.per_example and not own and task.batch_size % sampler.directions:
         allowed = f"layout=per_example needs a multiple of the {sampler.directions} directions of noise"
         raise ConfigError("batch_size", task.batch_size, allowed)
     layout.release_storage(model)
     settings = ScoringSettings(
-        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size,
-        numbers.per_example or each_example, numbers.graphs, tolerant=getattr(algo, "non_finite", RAISE) == WORST,
+        model, layout, task, sampler, device, numbers.precision, threads, clock, task.batch_size, numbers.per_example or own,
+        numbers.graphs, tolerant=getattr(algo, "non_finite", RAISE) == WORST,
     )  # fmt: skip
     if numbers.graphs and device.type == "cuda":
         sampler.graphs = Graphs("sums over directions")
@@ -133,7 +134,7 @@ def bind(
             clock=clock,
             population=population,
             batch_size=task.batch_size,
-            layout="per_example" if task.own_examples or numbers.per_example or each_example else "shared_batch",
+            layout="per_example" if task.own_examples or numbers.per_example or own else "shared_batch",
             columns=layout.size,
         )
     )

@@ -58,8 +58,8 @@ class Options:
 
     @cached_property
     def sampler(self) -> BaseSampler:
-        sampler: BaseSampler = make(self.plain, "sampler", BaseSampler)
-        return sampler
+        made: BaseSampler = make(self.plain, "sampler", BaseSampler)
+        return made
 
     @cached_property
     def algo(self) -> Algorithm:

@@ -28,8 +28,9 @@ ScorerMaker = Callable[[ScoringSettings, Tensor], Scorer]
 
 @dataclass
 class Population:
-    """Population of ``size`` members on one rank. ``model``: a skeleton without parameter storage, see
-    ``ParameterLayout.release_storage``.
+    """Population of ``size`` members on one rank.
+
+    ``model``: a skeleton without parameter storage, see ``ParameterLayout.release_storage``.
     """
 
     world: World

@@ -30,11 +30,13 @@ def key(check: Check | None = None, *, resumable: bool = False, default: Any = M
     return field(default=default, metadata={"check": check or (lambda key, value: value), "resumable": resumable})
 
 
-def _integer(low: int, high: int | None = None) -> Check:
+def bounded(low: int, high: int | None = None) -> Check:
+    """Return the check of an integer in [low, high]."""
     return lambda key, value: integer(key, value, low, high)
 
 
-def _or_none(check: Check) -> Check:
+def or_none(check: Check) -> Check:
+    """Return ``check`` for a key that may be null."""
     return lambda key, value: None if value is None else check(key, value)
 
 
@@ -48,8 +50,8 @@ def _metric_name(key: str, value: Any) -> str:
 class StopConfig:
     """Metric and the value ``at`` which it ends the run; both None: the run has no target. Raises ConfigError."""
 
-    metric: str | None = key(_or_none(_metric_name), resumable=True, default=None)
-    at: float | None = key(_or_none(number), resumable=True, default=None)
+    metric: str | None = key(or_none(_metric_name), resumable=True, default=None)
+    at: float | None = key(or_none(number), resumable=True, default=None)
 
     def __post_init__(self) -> None:
         if (self.metric is None) != (self.at is None):
@@ -61,8 +63,8 @@ class StopConfig:
 class CheckpointConfig:
     """Checkpoints: how many generations apart, how many of the last ones stay, whether the best one stays too."""
 
-    every: int = key(_integer(1), resumable=True)
-    keep: int = key(_integer(1), resumable=True)
+    every: int = key(bounded(1), resumable=True)
+    keep: int = key(bounded(1), resumable=True)
     best: bool = key(boolean, resumable=True, default=False)
 
 
@@ -70,7 +72,7 @@ class CheckpointConfig:
 class EvaluateConfig:
     """Evaluations on the test set: how many generations apart."""
 
-    every: int = key(_integer(1), resumable=True)
+    every: int = key(bounded(1), resumable=True)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,15 +80,15 @@ class RunConfig:
     """Root keys of ``conf/train.yaml``; ``plain``: the whole resolved config, as a run folder keeps it."""
 
     plain: dict[str, Any]
-    seed: int = key(_integer(0, BITS_64))
-    generations: int = key(_integer(1, BITS_32), resumable=True)
-    population: int = key(_integer(1, BITS_32))
-    batch_size: int = key(_integer(1))
+    seed: int = key(bounded(0, BITS_64))
+    generations: int = key(bounded(1, BITS_32), resumable=True)
+    population: int = key(bounded(1, BITS_32))
+    batch_size: int = key(bounded(1))
     layout: str = key(lambda key, value: one_of(key, value, LAYOUTS))
     precision: str = key(lambda key, value: one_of(key, value, PRECISION_NAMES))
-    time_limit: float | None = key(_or_none(lambda key, value: number(key, value, above=0.0)), resumable=True)
+    time_limit: float | None = key(or_none(lambda key, value: number(key, value, above=0.0)), resumable=True)
     stop: StopConfig
-    threads: int | None = key(_or_none(thread_count), resumable=True)
+    threads: int | None = key(or_none(thread_count), resumable=True)
     cuda_graphs: bool = key(boolean, resumable=True, default=False)
     device: str = key(resumable=True)
     ranks: int | None = key(resumable=True)

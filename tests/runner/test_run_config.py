@@ -9,11 +9,10 @@ from support.configs import composed
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.options.help import comments_of
-from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.run_folder.identity import flatten
-from neuro_cli.runner.config import RESUME_KEYS, RunConfig, check_early, key, keys_of, resumable
+from neuro_cli.runner.config import RESUME_KEYS, RunConfig, bounded, check_early, key, keys_of, resumable
 
 TRAIN = config_folder() / "train.yaml"
 
@@ -22,7 +21,7 @@ TRAIN = config_folder() / "train.yaml"
 class Patient(RunConfig):
     """Keys of a run and one more."""
 
-    patience: int = key(lambda key, value: integer(key, value, 1), resumable=True)
+    patience: int = key(bounded(1), resumable=True)
 
 
 def wider_file(folder: Path) -> Path:

@@ -105,7 +105,7 @@ def _ended(options: "Options", run: Path, code: int, before: int, begun: float) 
 
 
 def start_verb(arguments: list[str]) -> int:
-    """Internal: train a run folder with a written config that has not begun (rank 0 of ``ranks=N``)."""
+    """Train a run folder with a written config that has not begun, as rank 0 of ``ranks=N``. Internal."""
     from neuro_cli.launch.lock import take
     from neuro_cli.runner.load import read_config
     from neuro_cli.runner.options import Options

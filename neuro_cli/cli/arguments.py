@@ -20,11 +20,6 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def asks_help(arguments: list[str]) -> bool:
-    """Return whether ``arguments`` ask for the help of a verb that has no parser of its own."""
-    return arguments[:1] in (["--help"], ["-h"])
-
-
 def run_arguments(verb: str, arguments: list[str], keys: Sequence[str]) -> argparse.Namespace:
     """Parse ``run`` and ``overrides`` of ``neuro VERB RUN [key=value ...]``, with ``keys`` in its help. Raises UserError."""
     parser = Parser(f"neuro {verb}", description=HELP[verb], usage=f"neuro {verb} RUN [key=value ...]")

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from neuro_cli.cli.arguments import asks_help
 from neuro_cli.cli.options.groups import groups_of, options_in
 from neuro_cli.cli.options.help import leaves_of
-from neuro_cli.cli.registry import HELP, listed
+from neuro_cli.cli.registry import HELP, asks_help, listed
 from neuro_cli.core.errors import UserError, nearest
 from neuro_cli.core.files import config_folder
 

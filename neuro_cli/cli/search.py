@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.arguments import asks_help, names, set_key, values_of
+from neuro_cli.cli.arguments import names, set_key, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
+from neuro_cli.cli.registry import asks_help
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.mpi import launched
 

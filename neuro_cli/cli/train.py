@@ -95,7 +95,7 @@ def _ended(options: "Options", run: Path, code: int, before: int, begun: float) 
     # other codes are no rank's: MPI gives the number of the signal, in one way or the other
     if heard or code not in (FAILED, BAD_INPUT):
         if segments := left_since(begun):
-            log.info("shared memory that no process uses is left: rm %s", " ".join(map(str, segments)))
+            log.info("shared memory that no process uses any more is left: rm %s", " ".join(map(str, segments)))
         cause = "it was stopped before it could write a checkpoint" if heard else "a rank was killed"
         left = CheckpointStore(run, keep=1).generations()
         then = f"continue with: neuro resume {run}" if left else f"it had not begun, so {run} can be removed"
@@ -105,7 +105,7 @@ def _ended(options: "Options", run: Path, code: int, before: int, begun: float) 
 
 
 def start_verb(arguments: list[str]) -> int:
-    """Internal: train a run folder with a written config that has not begun (rank 0 of ``ranks=N``)."""
+    """Train a run folder with a written config that has not begun, as rank 0 of ``ranks=N``. Internal."""
     from neuro_cli.launch.lock import take
     from neuro_cli.runner.load import read_config
     from neuro_cli.runner.options import Options

@@ -34,7 +34,7 @@ _FILES = re.compile(
 _FOLDERS = (".hydra", "checkpoints", "checkpoints/last_step", "best", "weights", "peers", "mlflow", "comet")
 
 _held: dict[Path, int] = {}
-_made: dict[Path, list[Path]] = {}  # folders that were created for a lock, inner ones first
+_created: dict[Path, list[Path]] = {}  # folders that were created for a lock, inner ones first
 
 
 def launched_by_us() -> bool:
@@ -105,14 +105,14 @@ def drop(run: Path | None = None, remove: bool = False) -> None:
     ``remove``: the run never began. So did a run that has written nothing but its lock.
     """
     for folder in list(_held) if run is None else [run.resolve()]:
-        handle, result = _held.pop(folder, None), _made.pop(folder, [])
+        handle, created = _held.pop(folder, None), _created.pop(folder, [])
         if handle is None:
             continue
         with suppress(OSError):
             # another command's folder may have the name of one that was moved or removed
-            if _is_there(folder, handle) and (remove or (result and os.listdir(folder) == [LOCK])):
+            if _is_there(folder, handle) and (remove or (created and os.listdir(folder) == [LOCK])):
                 (folder / LOCK).unlink(missing_ok=True)
-                for path in result:
+                for path in created:
                     path.rmdir()
         os.close(handle)
 
@@ -120,7 +120,7 @@ def drop(run: Path | None = None, remove: bool = False) -> None:
 def _open(run: Path) -> int:
     path = run / LOCK
     try:
-        _made.setdefault(run, [folder for folder in (run, *run.parents) if not folder.exists()])
+        _created.setdefault(run, [folder for folder in (run, *run.parents) if not folder.exists()])
         run.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     except OSError as error:

@@ -52,7 +52,7 @@ def test_the_launcher_in_a_job(programs, monkeypatch, caplog, offered, setting, 
         assert caplog.text == ""
     else:
         assert found == Launcher("/x/mpiexec", "mpich")
-        assert "the ranks are started by mpiexec" in caplog.text
+        assert "mpiexec starts the ranks" in caplog.text
 
 
 def test_outside_a_job_mpiexec_starts_the_world(programs, monkeypatch):

@@ -23,7 +23,7 @@ def comments_of(file: Path) -> dict[str, str]:
 
 def keys_of(file: Path) -> dict[str, str]:
     """Return all dotted keys of a YAML file with their comments, or an empty text; its first lines have the key ``""``."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     path: list[tuple[int, str]] = []
     head: list[str] = []
     for line in file.read_text().splitlines():
@@ -34,37 +34,37 @@ def keys_of(file: Path) -> dict[str, str]:
             continue
         depth = len(match[1])
         path = [part for part in path if part[0] < depth] + [(depth, match[2])]
-        found[".".join(name for _, name in path)] = match[4] or ""
-    return {"": " ".join(head), **found}
+        texts[".".join(name for _, name in path)] = match[4] or ""
+    return {"": " ".join(head), **texts}
 
 
 def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
     """Return the comments of all keys of ``neuro VERB``, whose groups have the options ``choices``."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name in _files(verb):
-        own = comments_of(config_folder() / f"{name}.yaml")
-        found |= {key: text for key, text in own.items() if key and key.partition(".")[0] not in OTHERS}
+        texts = comments_of(config_folder() / f"{name}.yaml")
+        result |= {key: text for key, text in texts.items() if key and key.partition(".")[0] not in OTHERS}
     for group, option in choices.items():
         file = config_folder() / group / f"{option}.yaml"
         if group.partition("/")[0] not in LEFT_OUT and file.is_file():
-            own = comments_of(file)
-            found[group] = f"{option}: {own.pop('')}"
-            found |= {f"{group}.{key}": text for key, text in own.items()}
-    return found
+            texts = comments_of(file)
+            result[group] = f"{option}: {texts.pop('')}"
+            result |= {f"{group}.{key}": text for key, text in texts.items()}
+    return result
 
 
 def leaves_of(verb: str) -> list[str]:
     """Return the keys of ``neuro VERB`` and of the options that it has by default, those that hold a value."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for name in _files(verb):
-        found |= keys_of(config_folder() / f"{name}.yaml")
+        texts |= keys_of(config_folder() / f"{name}.yaml")
     for group, option in defaults_of(verb).items():
         file = config_folder() / group / f"{option}.yaml"
         if file.is_file():
-            found |= {f"{group}.{key}": text for key, text in keys_of(file).items()}
-    own = [key for key in found if not re.match(rf"(.*\.)?(_|$)|known_|({'|'.join(OTHERS)})\b", key)]
-    parents = {key.rpartition(".")[0] for key in own}
-    return [key for key in own if key not in parents]
+            texts |= {f"{group}.{key}": text for key, text in keys_of(file).items()}
+    keys = [key for key in texts if not re.match(rf"(.*\.)?(_|$)|known_|({'|'.join(OTHERS)})\b", key)]
+    parents = {key.rpartition(".")[0] for key in keys}
+    return [key for key in keys if key not in parents]
 
 
 def _files(verb: str) -> Iterator[str]:
@@ -79,7 +79,7 @@ def annotated(verb: str, composed: DictConfig) -> str:
     """Return the composed config as YAML, each key with its comment; tables of a verb's own choices are left out."""
     choices = OmegaConf.to_container(composed.hydra.runtime.choices)
     assert isinstance(choices, dict)
-    told = comments(verb, {str(group): option for group, option in choices.items()})
+    texts = comments(verb, {str(group): option for group, option in choices.items()})
     keys = [str(key) for key in composed if key != "hydra" and not str(key).startswith("known_")]
     path: list[tuple[int, str]] = []
     lines = []
@@ -88,7 +88,7 @@ def annotated(verb: str, composed: DictConfig) -> str:
         text = ""
         if match is not None:
             path = [part for part in path if part[0] < len(match[1])] + [(len(match[1]), match[2])]
-            text = told.get(".".join(name for _, name in path), "")
+            text = texts.get(".".join(name for _, name in path), "")
         lines.append(f"{line:<{COLUMN}}  # {text}" if text else line)
     return "\n".join(lines)
 
@@ -97,17 +97,17 @@ def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> st
     """Return the page of all keys: root keys of ``verbs`` with their composed defaults, then every option of ``groups``."""
     parts = [HEAD]
     for verb, composed in verbs.items():
-        told = comments(verb, {})
-        parts += [f"## neuro {verb}", "", *TABLE, *_rows(_plain(composed), told, groups), ""]
+        texts = comments(verb, {})
+        parts += [f"## neuro {verb}", "", *TABLE, *_rows(_plain(composed), texts, groups), ""]
     for group, options in groups.items():
         parts += [f"## {group}", ""]
         for option in options:
             file = config_folder() / group / f"{option}.yaml"
-            told = comments_of(file)
+            texts = comments_of(file)
             node = OmegaConf.to_container(OmegaConf.load(file))
             assert isinstance(node, dict)
-            rows = _rows({str(key): value for key, value in node.items()}, told, {})
-            parts += [f"### {group}={option}", "", f"{_cell(told[''])}.", ""] if told[""] else [f"### {group}={option}", ""]
+            rows = _rows({str(key): value for key, value in node.items()}, texts, {})
+            parts += [f"### {group}={option}", "", f"{_cell(texts[''])}.", ""] if texts[""] else [f"### {group}={option}", ""]
             parts += [*TABLE, *rows, ""] if rows else []
     return "\n".join(parts).rstrip() + "\n"
 
@@ -119,7 +119,7 @@ with the files by a test. `neuro train --help` shows the same for the options th
 option by `group=option`; `a: {b: 1}` is typed `a.b=1`.
 """
 TABLE = ("| key | default | meaning |", "|---|---|---|")
-NOT_TOLD = ("_target_", "_partial_", "key")  # the class behind an option, and what a schedule is called in errors
+LEFT_OUT_KEYS = ("_target_", "_partial_", "key")  # the class behind an option, and what a schedule is called in errors
 
 
 def _plain(composed: DictConfig) -> dict[str, Any]:
@@ -130,16 +130,16 @@ def _plain(composed: DictConfig) -> dict[str, Any]:
     return {str(key): value for key, value in node.items()}
 
 
-def _rows(node: Mapping[str, Any], told: Mapping[str, str], groups: Mapping[str, Any], prefix: str = "") -> list[str]:
+def _rows(node: Mapping[str, Any], texts: Mapping[str, str], groups: Mapping[str, Any], prefix: str = "") -> list[str]:
     rows = []
     for name, value in node.items():
         key = f"{prefix}{name}"
-        if name in NOT_TOLD or key in groups or name == "defaults" or key.startswith("known_"):
+        if name in LEFT_OUT_KEYS or key in groups or name == "defaults" or key.startswith("known_"):
             continue
         if isinstance(value, dict) and value:
-            rows += _rows(value, told, groups, f"{key}.")
+            rows += _rows(value, texts, groups, f"{key}.")
         else:
-            text = told.get(key) or (told.get(prefix.rstrip("."), "") if prefix else "")
+            text = texts.get(key) or (texts.get(prefix.rstrip("."), "") if prefix else "")
             rows.append(f"| `{key}` | `{_value(value)}` | {_cell(text)} |")
     return rows
 

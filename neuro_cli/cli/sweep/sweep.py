@@ -112,7 +112,7 @@ class Sweep:
         return self.launcher
 
     def _begins(self, numbers: list[int]) -> None:
-        """Write the record before the first job, with the numbers of the jobs on SLURM, by which a later command knows them."""
+        """Write the record before the first job, with the numbers that identify the jobs on SLURM for a later command."""
         if self.submitted is not None:
             self.submitted.numbers += numbers
         if self.record is not None and (self.submitted is not None or not self.written):

@@ -25,7 +25,6 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import numbers_of
 from neuro_cli.core.shaping import by_rank, is_flat
 
-LARGE = 2_020  # parameters for which Newton's method begins near the solution
 FIRST_DIRECTION = 0xF3  # address of the initial v
 
 
@@ -83,7 +82,7 @@ class CRFMNES(PopulationAlgorithm):
         self._path_rate = (4 + self._mass / n) / (n + 4 + 2 * self._mass / n)
         self._rank_one = 2 / ((n + 1.3) ** 2 + self._mass) * (n - 5) / 6
         self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected length of a normal vector
-        self._by_length = _inverse_of_h(n) * min(1.0, math.sqrt(population / n))
+        self._by_length = inverse_of_h(n) * min(1.0, math.sqrt(population / n))
         self._form_rate = math.tanh((min(0.02 * population, 3 * math.log(n)) + 5) / (0.23 * n + 25))
         stagnates = math.tanh((0.024 * population + 0.7 * n + 20) / (n + 12))
         converges = 2 * math.tanh((0.025 * population + 0.75 * n + 10) / (n + 4))
@@ -196,14 +195,13 @@ def _natural(
     return t, s
 
 
-def _inverse_of_h(n: int) -> float:
+def inverse_of_h(n: int) -> float:
     """Solve (1 + a**2) exp(a**2 / 2) / 0.24 - 10 = n for a, by Newton's method."""
-    # from 1 the first step leaves the range of exp for large n; the bound lies just above the solution
-    a = 1.0 if n < LARGE else math.sqrt(2 * math.log(0.24 * (n + 10)))
-    for _ in range(200):
+    a = 1.0
+    for _ in range(400):
         grown = math.exp(a * a / 2) / 0.24
         step = ((1 + a * a) * grown - 10 - n) / (a * grown * (3 + a * a))
-        a -= 0.5 * step
+        a = min(a - 0.5 * step, 15.0)  # above the solution of every n; a first step past it would make exp overflow
         if abs(step) < 1e-14:
             break
     return a

@@ -11,7 +11,7 @@ from torch import nn
 
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm
-from neuro_cli.algo.cr_fm_nes import CRFMNES, _inverse_of_h
+from neuro_cli.algo.cr_fm_nes import CRFMNES, inverse_of_h
 from neuro_cli.algo.xnes import XNES
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -190,7 +190,7 @@ def xnes(noise: np.ndarray, sigma: float) -> np.ndarray:
 
 @pytest.mark.parametrize("parameters", [5, 2_019, 2_020, 10**6])
 def test_cr_fm_nes_has_its_constant_for_any_number_of_parameters(parameters):
-    a = _inverse_of_h(parameters)
+    a = inverse_of_h(parameters)
     assert (1 + a * a) * math.exp(a * a / 2) / 0.24 - 10 == pytest.approx(parameters, rel=1e-9)
 
 

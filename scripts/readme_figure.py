@@ -115,24 +115,25 @@ def read() -> dict[str, list[tuple[float, float]]]:
 
 def draw(points: dict[str, list[tuple[float, float]]], path: Path) -> None:
     """Write the SVG on a transparent ground, so that it is legible on a light and on a dark page."""
-    figure = Figure(figsize=(7.2, 3.4), layout="constrained")
+    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots()
     for (curve, values), colour in zip(points.items(), COLOURS, strict=True):
-        axes.plot(*zip(*values, strict=True), color=colour, label=curve, linewidth=2, marker="o", markersize=2.5)
+        axes.plot(*zip(*values, strict=True), color=colour, label=curve, linewidth=2)
     axes.set_xscale("log")
     axes.set_xlim(3, SECONDS * 1.2)
     axes.set_xticks([3, 5, 10, 20, 60], ["3", "5", "10", "20", "60"])
+    axes.set_yscale("logit")  # the way from 98 to 99 % is as long as the one from 50 to 67 %
+    axes.set_ylim(0.07, 0.995)
+    axes.set_yticks([0.1, 0.5, 0.9, 0.98, 0.99], ["10 %", "50 %", "90 %", "98 %", "99 %"])
     axes.minorticks_off()
-    axes.set_ylim(0, 1.02)
-    axes.set_yticks([0, 0.5, 0.9, 0.98], ["0 %", "50 %", "90 %", "98 %"])
     axes.grid(axis="y", color=TEXT, alpha=0.3)
     axes.set_xlabel("seconds since the command was typed (two cores)", color=TEXT)
     axes.set_ylabel("test accuracy, MNIST", color=TEXT)
     axes.tick_params(colors=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(TEXT)
-    axes.legend(loc="lower right", frameon=False, labelcolor=TEXT)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=TEXT)
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
         figure.savefig(path, metadata={"Date": None, "Creator": None}, transparent=True)

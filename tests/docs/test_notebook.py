@@ -1,4 +1,4 @@
-"""docs/library.ipynb: kept without outputs; slow: it runs in a kernel of its own, and prints no path of this machine."""
+"""docs/tutorial/library.ipynb: kept without outputs; slow: it runs in a kernel of its own, and prints no path of this machine."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ import pytest
 from doc_commands import ROOT
 from worlds import clean_environment
 
-NOTEBOOK = ROOT / "docs" / "library.ipynb"
+NOTEBOOK = ROOT / "docs" / "tutorial" / "library.ipynb"
 
 
 def cells(kind: str) -> list[dict[str, Any]]:

@@ -23,13 +23,10 @@ def test_the_notebook_is_kept_without_outputs():
         assert cell["execution_count"] is None
         ast.parse("".join(cell["source"]))
     assert str(Path.home()) not in NOTEBOOK.read_text()
-    assert len(cells("code")) > 5
-
-
-def test_links_of_the_notebook_lead_to_files():
     links = re.findall(r"\]\(([^)#]+)\)", "".join("".join(cell["source"]) for cell in cells("markdown")))
-    assert links
-    assert [link for link in links if not (NOTEBOOK.parent / link).is_file()] == []
+    generated = NOTEBOOK.parents[1] / "reference" / "api.md"
+    places = [(NOTEBOOK.parent / link).resolve() for link in links]
+    assert [place for place in places if not place.is_file() and place != generated] == []
 
 
 @pytest.mark.slow  # half a minute

@@ -35,7 +35,8 @@ EVOSAX = "outputs/peers/evosax/bin/python"
 # label of a curve -> its command; the first three end after SECONDS by their own clock
 CURVES = {
     "back-propagation": f"neuro train {NETWORK} algo=sgd generations=1875",
-    "forward passes, noise on activations": "neuro train +experiment=mnist_98 generations=5700 stop.at=null stop.metric=null evaluate.every=50",
+    "forward passes, noise on activations": "neuro train +experiment=mnist_98 generations=5700 stop.at=null stop.metric=null "
+    "evaluate.every=50",
     "forward passes, noise on weights": "neuro train +experiment=mnist_fast generations=1400 evaluate.every=10",
     "evosax 0.3.2, Open_ES": f"{EVOSAX} scripts/peers/evosax_mnist.py --population 128 --batch-size 128 --every 2",
 }

@@ -65,7 +65,10 @@ def api() -> str:
         module = importlib.import_module(f"neuro_cli.{group}.base")
         own = [thing for thing in vars(module).values() if inspect.isclass(thing) and thing.__module__ == module.__name__]
         shown = [thing for thing in own if not thing.__name__.startswith("_") and thing.__doc__ and thing not in done]
-        parts += section(f"### {group}", [line for thing in shown for line in directive(module.__name__, thing.__name__, thing, True)] + more(group))
+        parts += section(
+            f"### {group}",
+            [line for thing in shown for line in directive(module.__name__, thing.__name__, thing, True)] + more(group),
+        )
     return "\n".join(parts).rstrip() + "\n"
 
 

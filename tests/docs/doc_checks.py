@@ -140,7 +140,8 @@ def check_paths(words: tuple[str, ...]) -> None:
     known = scripts + "".join(path.read_text() for path in (ROOT / "neuro_cli").rglob("*.py")) if "NEURO_" in text else scripts
     flags = re.findall(r"(?<=\s)--\w[\w-]*", text) if files and files[0].startswith("scripts") else []
     verbs = re.findall(r"slurm_local\.sh (\w+)", text)
-    require(all(name in known for name in (*flags, *verbs, *re.findall(r"NEURO_\w+", text))), words, "an unknown flag or variable")
+    names = (*flags, *verbs, *re.findall(r"NEURO_\w+", text))
+    require(all(name in known for name in names), words, "an unknown flag or variable")
 
 
 def behind_launcher(words: tuple[str, ...]) -> tuple[str, ...]:

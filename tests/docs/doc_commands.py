@@ -1,4 +1,4 @@
-"""Commands of the README and of the pages in docs/, as a reader would copy them; the lab book (docs/results) is dated and left out.
+"""Commands of the README and of docs/, as a reader would copy them; the dated lab book (docs/results) is left out.
 
 Shell is what stands in an indented block, in a fence without a language (or bash, sh), and in a code span that begins with a
 program of ``INLINE``. Equations, trees and diagrams stand in fences with the language ``text``.

@@ -1,4 +1,4 @@
-"""Every command of README.md, CONTRIBUTING.md and docs/ names verbs, options, keys, files and extras that exist: a case a page."""
+"""Every command of the pages names verbs, options, keys, files and extras that exist: one case a page."""
 
 import pickle
 import re

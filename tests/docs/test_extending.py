@@ -17,7 +17,7 @@ SMALL = ("population=8", "batch_size=16", "generations=3", "threads=1", "evaluat
 
 
 def linked(source: Path, target: Path, changed: set[Path]) -> None:
-    """Make ``target`` as ``source`` by links, but for folders with something ``changed``: compiled kernels stay where they are."""
+    """Make ``target`` as ``source`` by links, but for folders with something ``changed``, so that compiled kernels are shared."""
     target.mkdir()
     for entry in source.iterdir():
         if any(path.is_relative_to(entry) for path in changed):

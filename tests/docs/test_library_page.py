@@ -17,6 +17,7 @@ from doc_commands import ROOT
 from worlds import clean_environment, needs_mpi, own_mpi
 
 PAGE = (ROOT / "docs" / "how_to" / "library.md").read_text()
+TEXT = " ".join(PAGE.split())
 EXAMPLES = ROOT / "docs" / "examples"
 DATA = ROOT.parent / "shared" / "data"
 
@@ -114,7 +115,9 @@ def test_both_scripts_train_on_files_of_mnists_form(tmp_path, monkeypatch):
 @pytest.mark.skipif(not (DATA / "MNIST" / "raw").exists(), reason="MNIST is not there")
 def test_the_accuracy_that_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = re.search(r"(\d\d\.\d\d) % of the 10,000 test images are right; back-propagation has (\d\d\.\d\d) %", " ".join(PAGE.split()))
+    said = re.search(
+        r"(\d\d\.\d\d) % of the 10,000 test images are right; back-propagation has (\d\d\.\d\d) %", " ".join(PAGE.split())
+    )
     assert said is not None
     for script, share in zip(("mnist_evolution.py", "mnist_backprop.py"), said.groups(), strict=True):
         (line,) = printed(script, str(DATA), "1").splitlines()

@@ -69,7 +69,7 @@ def test_every_defence_of_the_security_page_has_a_test():
     page = TEXTS["docs/reference/security.md"]
     defences = yaml.safe_load((ROOT / "tests" / "docs" / "defences.yaml").read_text())
     assert [way for way in defences if f"| {way} |" not in page] == []
-    files = [path for path in (ROOT / "tests").rglob("test_*.py")]
+    files = list((ROOT / "tests").rglob("test_*.py"))
     defined = {name for path in files for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)}
     named = {name for tests in defences.values() for name in tests}
     assert len(named) > 40

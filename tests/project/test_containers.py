@@ -1,12 +1,14 @@
 """Definitions of images and the workflow: they copy what exists, and install extras and Pythons of the project."""
 
 import re
+import tomllib
+from pathlib import Path
 
 import pytest
 import yaml
-from doc_checks import PROJECT
-from doc_commands import ROOT
 
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FILES = {"Dockerfile": r"^COPY (.+) \S+$", "neuro.def": r"^    (\S+) /opt/\S+$"}
 
 

@@ -9,13 +9,13 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from doc_commands import ROOT
 from inside import neuro_inside, one_line
 from packaging.requirements import Requirement
 from worlds import clean_environment
 
 from neuro_cli.core import install
 
+ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 CORE = {Requirement(text).name.lower() for text in PROJECT["dependencies"]}
 EXTRA = {Requirement(text).name.lower() for texts in PROJECT["optional-dependencies"].values() for text in texts}

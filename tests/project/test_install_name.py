@@ -2,15 +2,16 @@
 
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
-from doc_checks import PROJECT
-from doc_commands import ROOT
 
 from neuro_cli.core import install as installing
 from neuro_cli.core.install import DISTRIBUTION, install
 
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 
 

@@ -3,13 +3,14 @@
 import hashlib
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import yaml
-from doc_commands import ROOT
 
 from neuro_cli import __version__
 
+ROOT = Path(__file__).parents[2]
 CHANGES = re.findall(r"^## (\S+) \((unreleased|20\d\d-\d\d-\d\d)\)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
 FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 

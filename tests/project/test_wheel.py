@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from doc_commands import ROOT
 from worlds import clean_environment
 
 from neuro_cli import __version__
 
+ROOT = Path(__file__).parents[2]
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1")
 
 

@@ -5,6 +5,7 @@ Nothing is trained. Raises ``UserError`` or ``StaleError`` for a command that a 
 
 import importlib.util
 import re
+import shutil
 import sys
 import tomllib
 from itertools import product
@@ -55,49 +56,8 @@ PLACES = {
 LAUNCHERS = {"mpiexec": ("-n", "--oversubscribe"), "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"), "exec": ()}
 MOST_JOBS = 9  # of a sweep, that are composed
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-# what neuro search exports, and a module of a user's own
-BEST = """
-_target_: neuro_cli.model.module_cnn.ModuleCNN
-module: [3x3]
-input_shape: [1, 8, 8]
-outputs: 10
-filters: 8
-repeats: 2
-batch_norm: false
-"""
-NET = """
-import torch
-from torch import nn
-from torch.utils.data import TensorDataset
-
-
-class Net(nn.Sequential):
-    def __init__(self, width=10):
-        super().__init__(nn.Flatten(), nn.Linear(64, 10))
-
-
-class Examples(TensorDataset):
-    def __init__(self, train=True, seed=1):
-        super().__init__(torch.rand(64, 1, 28, 28), torch.arange(64) % 10)
-
-
-Mine = Rings = Examples
-
-
-def table():
-    return torch.rand(64, 5), torch.rand(64, 2)
-"""
-OPTIONS = {
-    "sampler/mine.yaml": "_target_: neuro_cli.sampler.iid.Iid\n",
-    "experiment/tuned.yaml": "# @package _global_\npopulation: 12\n",
-}
-
-
-def folder_of_options(cwd: Path) -> None:
-    """Write a user's own options, as the page about extending shows them."""
-    for name, text in OPTIONS.items():
-        (cwd / "options" / name).parent.mkdir(parents=True, exist_ok=True)
-        (cwd / "options" / name).write_text(text)
+# what a reader has in the current folder: a package, a network that a search left, a folder of options
+READER = Path(__file__).parent / "reader"
 
 
 class StaleError(Exception):
@@ -146,12 +106,10 @@ def check_paths(words: tuple[str, ...]) -> None:
 
 def behind_launcher(words: tuple[str, ...]) -> tuple[str, ...]:
     """Return the program that a launcher starts. Raises StaleError for an unknown option."""
-    allowed, rest = LAUNCHERS[words[0]], list(words[1:])
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        require(option.partition("=")[0] in allowed, (words[0], option), "not an option of the pages")
-        require(option != "-n" or rest.pop(0).isdigit(), words, "needs a number")
-    return tuple(rest)
+    end = next((place for place, word in enumerate(words[1:], 1) if not word.startswith("-") and not word.isdigit()), len(words))
+    options = {word.partition("=")[0] for word in words[1:end] if word.startswith("-")}
+    require(options <= set(LAUNCHERS[words[0]]), words, "an option that the pages do not have")
+    return words[end:]
 
 
 def placed(word: str) -> str:
@@ -232,19 +190,17 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
 
 
 def write_files(arguments: list[str], cwd: Path) -> None:
-    """Write what a command names and a reader has: a package, a table, a network that a search left, a folder of options."""
-    (cwd / "my_package.py").write_text(NET)
+    """Write what a command names and a reader has."""
+    shutil.copytree(READER, cwd, dirs_exist_ok=True)
     sys.modules.pop("my_package", None)  # another test's
     importlib.invalidate_caches()
     for word in arguments:
         if word == "table=FILE.yaml":
-            (cwd / "FILE.yaml").write_text((config_folder() / "table" / "nes_table_1.yaml").read_text())
+            shutil.copy(config_folder() / "table" / "nes_table_1.yaml", cwd / "FILE.yaml")
         if word.startswith("model=") and word.endswith(".yaml"):
             file = cwd / word.removeprefix("model=")
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(BEST)
-        if "options" in word:
-            folder_of_options(cwd)
+            shutil.copy(READER / "best_1.yaml", file)
 
 
 def plain(part: Any) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from doc_checks import BEST, NET, folder_of_options, placed
+from doc_checks import placed, write_files
 from doc_commands import ROOT, Command, all_commands, commands_of, section_of
 from inside import neuro_inside
 from PIL import Image
@@ -99,11 +99,7 @@ def test_a_command_runs(command, tmp_path, request):
     if reason:
         pytest.skip(reason)
     data = request.getfixturevalue("real_data") if on("mnist") & set(words) else None
-    (tmp_path / "my_package.py").write_text(NET)
-    best = tmp_path / "outputs" / "search" / "stamp" / "best"
-    best.mkdir(parents=True)
-    (best / "best_1.yaml").write_text(BEST)
-    folder_of_options(tmp_path)
+    write_files([placed(word) for word in words], tmp_path)
     if "task.root=FOLDER" in words:
         images(tmp_path / "FOLDER")
     if {"--help", "--cfg"} & set(words):

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from doc_commands import ROOT
-from worlds import clean_environment, needs_mpi, own_mpi
+from worlds import clean_environment, needs_mpi, own_mpi, program
 
 PAGE = (ROOT / "docs" / "how_to" / "library.md").read_text()
 TEXT = " ".join(PAGE.split())
@@ -122,3 +123,32 @@ def test_the_accuracy_that_the_page_says(tmp_path, monkeypatch):
     for script, share in zip(("mnist_evolution.py", "mnist_backprop.py"), said.groups(), strict=True):
         (line,) = printed(script, str(DATA), "1").splitlines()
         assert float(re.search(r"([\d.]+)%", line)[1]) == pytest.approx(float(share), abs=1.0)
+
+
+@pytest.fixture
+def digits(tmp_path, monkeypatch):
+    """What three generations of digits.py leave, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["digits.py", "3"])
+    return runpy.run_path(str(EXAMPLES / "digits.py"))
+
+
+def test_the_loop_of_digits_runs_and_its_state_is_read(digits):
+    es, before = digits["es"], digits["es"].centre
+    assert digits["report"].fitness_best >= digits["report"].fitness_mean
+    assert digits["right"] > 0.15  # of ten classes
+    with torch.no_grad():
+        digits["module"][0].weight.zero_()
+    es.load_state_dict(torch.load("state.pt", weights_only=True))
+    assert torch.equal(es.centre, before)
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_the_loop_of_digits_under_a_launcher_has_the_bits_of_one_process(digits, tmp_path):
+    alone = torch.load(tmp_path / "state.pt", weights_only=True)
+    (tmp_path / "state.pt").unlink()
+    done = program(EXAMPLES / "digits.py", "3", cwd=tmp_path, ranks=2)
+    assert done.returncode == 0, done.stderr
+    shared = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert torch.equal(alone["tensors"]["parameters"], shared["tensors"]["parameters"])

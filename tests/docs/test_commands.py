@@ -122,34 +122,20 @@ def test_the_pages_have_commands_and_what_is_not_run_is_among_them():
 STALE = """
 neuro trian
 neuro train algo=sness
-neuro train +alg=snes
-neuro train algo.sigm=0.1
 neuro train population=127
 neuro train ranks=2 distribution=local
-neuro train task=lunar_lander algo=sgd model=mlp_policy
-neuro train -m algo=snes,openai_ess
-neuro train algo.sigma=-1
 neuro train model._target_=my_package.Nett
 neuro train algo=ensemble algo.members=[{modle:MNIST_30K}] distribution=local
 mpiexec --np 2 neuro train
-mpiexec -n 2 neuro train distribution=chromosome
-neuro evolve cluster.join=nowhere
 neuro search trainngs=3
-neuro search strategy.mutation=2
-neuro scale methods=[semi_update]
 neuro bench layers
 neuro resume RUN seed=3
-neuro evaluate RUN seed=3
 neuro doctor now
 pip install '.[reinforcement]'
-pip install torchvison
 make tests
-python scripts/bench_pears.py
 python scripts/bench_peers.py --sistems neuro
-pytest tests/sampler/test_none.py
 export NEURO_SRUN_MPY=pmix
 eval "$(scripts/slurm_local.sh begin)"
-exec neuro train rank=2
 sh -c 'A=1 exec neuro train seeds=2'
 rm -rf outputs
 """

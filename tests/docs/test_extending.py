@@ -69,13 +69,6 @@ def test_the_commands_of_the_page_run(checkout, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [("task=bars", "algo.optimizer.lr=0.05"), ("task=bars", "algo=cem", "sampler=iid")])
-def test_the_page_s_task_can_be_learnt(checkout, tmp_path, options):
-    done = run(checkout, "-m", "neuro_cli", "train", *options, "generations=100", "hydra.run.dir=run", cwd=tmp_path)
-    assert float(re.findall(r"accuracy ([0-9.]+)", done.stdout)[-1]) > 0.75
-
-
-@pytest.mark.slow
 def test_the_options_pass_the_tests_of_all_options(checkout):
     files = ("tests/conf/test_options.py", "tests/sampler/test_samplers.py", "tests/task/test_task_options.py")
     names = " or ".join(sorted({Path(name).stem for name in FILES}))

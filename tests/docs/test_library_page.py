@@ -4,9 +4,7 @@ import difflib
 import io
 import re
 import runpy
-import signal
 import struct
-import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from doc_commands import ROOT
-from worlds import clean_environment, needs_mpi, own_mpi, program
+from worlds import needs_mpi, program
 
 PAGE = (ROOT / "docs" / "how_to" / "library.md").read_text()
 TEXT = " ".join(PAGE.split())
@@ -69,23 +67,6 @@ def test_the_diff_is_that_of_the_two_scripts():
 
 def test_ask_and_tell_find_the_constants_of_the_spring():
     assert printed("black_box.py", "60") == "generation 60: stiffness 2.500, damping 0.300\n"
-
-
-@needs_mpi
-@pytest.mark.slow  # by default library/test_evolution.py goes on from the state of every sampler, on 1 and 2 ranks
-def test_a_script_that_was_killed_goes_on_with_the_same_bits_on_three_ranks(tmp_path):
-    undisturbed = printed("resume.py", str(tmp_path / "undisturbed.pt"), "60").splitlines()
-    command = [sys.executable, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "1000000"]
-    child = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    lines = [child.stdout.readline().strip() for _ in range(2)]
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    assert lines == undisturbed[:2]
-    command = own_mpi().command(3, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "60")
-    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == undisturbed[-1]
 
 
 def images_of(folder: Path, count: int) -> None:

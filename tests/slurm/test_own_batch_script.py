@@ -1,4 +1,4 @@
-"""The batch script of the page about clusters on a real SLURM: announced, it stops with a checkpoint; queued again, it resumes."""
+"""The batch script of the page about clusters on a real SLURM: announced, it stops with a checkpoint; queued again, it resumes"""
 
 import csv
 import re

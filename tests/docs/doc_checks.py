@@ -28,7 +28,6 @@ from neuro_cli.cli.overrides.words import parse_plain, parsed_arguments
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
-from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local
@@ -54,7 +53,6 @@ PLACES = {
     "HOST:PORT": "host:7700",
 }
 LAUNCHERS = {"mpiexec": ("-n", "--oversubscribe"), "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"), "exec": ()}
-MOST_JOBS = 9  # of a sweep, that are composed
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # what a reader has in the current folder: a package, a network that a search left, a folder of options
 READER = Path(__file__).parent / "reader"
@@ -223,9 +221,7 @@ def jobs_of(texts: list[str]) -> list[list[str]]:
             choices.append([f"{override.get_key_element()}={value}" for value in override.sweep_string_iterator()])
         else:
             choices.append([text])
-    jobs = [list(job) for job in product(*choices)]
-    assert len(jobs) <= MOST_JOBS, f"a sweep of {len(jobs)} jobs: too long for a page"
-    return jobs
+    return [list(job) for job in product(*choices)]
 
 
 def check_config(verb: str, config: dict[str, Any]) -> None:
@@ -270,6 +266,3 @@ def check_pip(words: list[str]) -> None:
         extras = re.fullmatch(r"(?:\.|neuro-es)\[(.+)\]", word)
         known = set(extras[1].split(",")) <= set(PROJECT["optional-dependencies"]) if extras else word in needs
         require(known, ("pip", *words), "an extra or a package that is not the project's")
-
-
-__all__ = ["StaleError", "UserError", "check"]

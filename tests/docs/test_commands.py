@@ -34,6 +34,7 @@ NOT_RUN = {
     "fabric.interface=eth1": "needs that network",
     "fabric=infiniband_fdr": "needs that network",
     "task.download=true": "downloads a data set",
+    "task.root=FOLDER": "needs a folder of images: tests/task learn from one",
     "neuro bench": "takes minutes to hours: tests/bench/test_bench*.py run every kind at a small size",
     "neuro scale": "takes minutes to hours: tests/scaling run studies at a small size",
     "python scripts/": "takes minutes to hours or other packages: tests/scripts run them at a small size",

@@ -9,7 +9,6 @@ import yaml
 from doc_checks import placed, write_files
 from doc_commands import ROOT, Command, all_commands, commands_of, section_of
 from inside import neuro_inside
-from PIL import Image
 from test_commands import NOT_RUN, of_the_page
 from worlds import needs_mpi, neuro
 
@@ -76,16 +75,6 @@ NOT_HERE = {pattern: reason for pattern, reason in NOT_RUN.items() if pattern !=
 NOT_HERE["cluster.from_run"] = "needs what an earlier command leaves: tests/evolve"
 
 
-def images(folder: Path) -> None:
-    """Ten classes of grey images, each of a brightness, in the layout of ``task=image_folder``."""
-    for part, count in (("train", 12), ("test", 4)):
-        for kind in range(10):
-            place = folder / part / f"class{kind}"
-            place.mkdir(parents=True)
-            for number in range(count):
-                Image.new("L", (16, 16), 20 * kind + number).save(place / f"{number}.png")
-
-
 @pytest.mark.slow
 @needs_mpi
 @pytest.mark.parametrize("command", RUNS, ids=str)
@@ -100,8 +89,6 @@ def test_a_command_runs(command, tmp_path, request):
         pytest.skip(reason)
     data = request.getfixturevalue("real_data") if on("mnist") & set(words) else None
     write_files([placed(word) for word in words], tmp_path)
-    if "task.root=FOLDER" in words:
-        images(tmp_path / "FOLDER")
     if {"--help", "--cfg"} & set(words):
         done = neuro_inside(*words, cwd=tmp_path)
     else:

@@ -27,23 +27,18 @@ from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.overrides.words import parse_plain, parsed_arguments
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
+from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local
-from neuro_cli.distribution.method import Method
 from neuro_cli.evolve.evolve import check as check_cluster
-from neuro_cli.fabric.network import Network
 from neuro_cli.factory.instantiate import make
-from neuro_cli.logger.base import Logger
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.runner.options import Options
-from neuro_cli.runner.resumable import RESUME_GROUPS, RESUME_KEYS
-from neuro_cli.sampler.base import BaseSampler
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search
-from neuro_cli.task.base import Task
 
 # what a reader puts something of their own in the place of
 PLACES = {
@@ -240,9 +235,8 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
         RunConfig.of(config)
     with torch.device("meta"):  # no numbers: some networks have 50 million
         make(config, "model", nn.Module)
-    parts = {"sampler": BaseSampler, "distribution": Method, "fabric": Network, "logger": Logger, "task": Task}
-    for group, kind in parts.items():
-        make(config, group, kind)
+    for group in ("sampler", "distribution", "fabric", "logger", "task"):
+        make(config, group, object)
     if verb == "evolve":
         check_cluster(config)
     elif options.is_ensemble:

@@ -222,7 +222,7 @@ ten times what single members of float32 are off). All rows: [modules.csv](modul
 
 | word | what it is |
 |---|---|
-| fast, mapped | many members in one pass, by one of [two ways](../noise_reuse.md#many-members-in-one-forward-pass) |
+| fast, mapped | many members in one pass, by one of [two ways](../explanation/noise_reuse.md#many-members-in-one-forward-pass) |
 | one by one | a pass for each member, and a line in the log that says why |
 | refused | an error that says why |
 | not run | the network does not run so, or has no small form |

@@ -75,7 +75,7 @@ def keep(folder: Path) -> None:
 
 def pages() -> list[Path]:
     """The files that may have tables."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted(KEPT.glob("*.md"))]
 
 
 def filled(text: str, path: Path) -> str:

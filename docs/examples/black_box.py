@@ -9,7 +9,7 @@ import neuro_cli as neuro
 
 
 def motion(stiffness: float, damping: float) -> np.ndarray:
-    """Positions of a mass on a spring that is let go at 1: a simulator, of which nothing is known but its outcome."""
+    """Positions of a mass on a spring that is let go at 1: a simulator that only shows its outcome."""
     position, speed, positions = 1.0, 0.0, []
     for _ in range(200):
         speed -= 0.05 * (stiffness * position + damping * speed)

@@ -20,4 +20,4 @@ if es.rank == 0:
     with torch.no_grad():
         right = (module(images.float() / 16).argmax(1) == labels).double().mean()
     print(f"generation {es.generation}: {right:.1%} of the digits are right")
-    torch.save(es.state_dict(), "state.pt")  # es.load_state_dict goes on with the same bits
+    torch.save(es.state_dict(), "state.pt")  # es.load_state_dict continues with the same bits

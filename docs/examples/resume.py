@@ -1,4 +1,4 @@
-"""Evolves a network on the bundled digits and goes on where it was ended: python resume.py STATE GENERATIONS."""
+"""Evolves a network on the bundled digits and resumes where it ended: python resume.py STATE GENERATIONS."""
 
 import hashlib
 import os
@@ -25,7 +25,7 @@ while es.generation < generations:
     report = es.step(lambda member: -F.cross_entropy(member(inputs[start:][:128]), targets[start:][:128]))
     if es.rank == 0 and es.generation % 5 == 0:
         torch.save(es.state_dict(), path + ".new")
-        os.replace(path + ".new", path)  # a kill at any moment leaves a whole file
+        os.replace(path + ".new", path)  # a kill at any moment leaves a complete file
         print(f"generation {es.generation}: fitness {report.fitness_mean:.4f}", flush=True)
 if es.rank == 0:
     with torch.no_grad():

@@ -103,7 +103,7 @@ class EpisodeScorer(PopulationScorer):
             first, last = policies.modules[0], policies.modules[-1]
             name = difference(self.settings.candidate().module, first)
             if name is not None and (first is last or difference(first, last)):  # else a cache, alike for all
-                allowed = "a policy with a memory has reset(episodes) and takes its states (docs/reinforcement_learning.md)"
+                allowed = "a policy with a memory has reset(episodes), takes its states (docs/how_to/reinforcement_learning.md)"
                 self.settings.warn(f"model: {name} changes in a step and passes from episode to episode: {allowed}")
 
     def _tell(self, fault: str) -> None:

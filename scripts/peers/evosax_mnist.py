@@ -76,14 +76,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=460, help="no generation begins later (460)")
     parser.add_argument("--every", type=int, default=32, help="generations between looks (32, the example's)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--population", type=int, default=256, help="members of a generation (256, the example's)")
+    parser.add_argument("--batch-size", type=int, default=1024, help="images that they are scored on (1,024, the example's)")
     typed = parser.parse_args()
     network = CNN([8, 16], [(5, 5), (5, 5)], [(1, 1), (1, 1)], [10], output_fn=identity_output_fn)
-    problem = Mnist(typed.root / "MNIST" / "raw", network, 1024)
+    problem = Mnist(typed.root / "MNIST" / "raw", network, typed.batch_size)
     key, for_network, for_state = jax.random.split(jax.random.key(typed.seed), 3)
     solution = problem.sample(for_network)
     rate = optax.exponential_decay(init_value=0.01, transition_steps=GENERATIONS, decay_rate=0.1)
     deviation = optax.exponential_decay(init_value=0.05, transition_steps=GENERATIONS, decay_rate=0.2)
-    strategy = Open_ES(256, solution, optimizer=optax.adam(learning_rate=rate), std_schedule=deviation)
+    strategy = Open_ES(typed.population, solution, optimizer=optax.adam(learning_rate=rate), std_schedule=deviation)
     params = strategy.default_params
     state = strategy.init(for_state, solution, params)
 

@@ -1,4 +1,4 @@
-"""Tasks and models of one's own: `BaseTask`, `BrokerClient`, the examples of docs/own_tasks.md."""
+"""Tasks and models of one's own: `BaseTask`, `BrokerClient`, the examples of docs/how_to/own_tasks.md."""
 
 import io
 import re

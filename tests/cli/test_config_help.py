@@ -1,6 +1,5 @@
-"""``--help`` and docs/configuration.md say what the comments in conf/ say; ``neuro bench --help`` lists its kinds."""
+"""``--help`` says what the comments in conf/ say; ``neuro bench --help`` lists its kinds."""
 
-import runpy
 from pathlib import Path
 
 import pytest
@@ -9,8 +8,6 @@ from support.inside import neuro_inside
 from neuro_cli.bench.bench import KINDS as MEASURED
 from neuro_cli.cli.bench import KINDS
 from neuro_cli.cli.options.help import comments_of
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_help_has_the_comments_of_the_chosen_options(tmp_path: Path) -> None:
@@ -29,12 +26,6 @@ def test_comments_are_found_by_their_keys(tmp_path: Path) -> None:
         "# what it is\n_target_: a.B\nlr: 0.1   # of steps\nstop:\n  at: null  # when\n  to: 'a#b'\nlist: [1, 2] # two\n"
     )
     assert comments_of(file) == {"": "what it is", "lr": "of steps", "stop.at": "when", "list": "two"}
-
-
-def test_the_page_is_that_of_the_files() -> None:
-    """After a change: python scripts/configuration_page.py."""
-    made = runpy.run_path(str(ROOT / "scripts" / "configuration_page.py"))["made"]
-    assert (ROOT / "docs" / "configuration.md").read_text() == made()
 
 
 def test_bench_lists_its_kinds(tmp_path: Path) -> None:

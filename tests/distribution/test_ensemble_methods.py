@@ -230,7 +230,7 @@ def test_the_gradient_is_that_of_autograd():
 
 @pytest.mark.parametrize(("momentum", "factor"), [(0.9, 38), (0.0, 2)])
 def test_what_a_delay_of_one_costs_in_stability(momentum, factor):
-    """Figures of docs/ensembles.md: the largest stable rate on a quadratic of curvature 1, from the roots of the recursion."""
+    """Figures of the page about ensembles: the largest stable rate on a quadratic of curvature 1, by the recursion's roots."""
 
     def largest_stable(delay: int) -> float:
         # theta[k+1] = theta[k] + momentum (theta[k] - theta[k-1]) - rate theta[k - delay]

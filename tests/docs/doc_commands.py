@@ -1,4 +1,4 @@
-"""The commands of README.md and docs/*.md, as a reader would copy them.
+"""Commands of the README and of docs/, as a reader would copy them; the dated lab book (docs/results) is left out.
 
 Shell is what stands in an indented block, in a fence without a language (or bash, sh), and in a code span that begins with a
 program of ``INLINE``. Equations, trees and diagrams stand in fences with the language ``text``.
@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = (*(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")), *sorted((ROOT / "docs").glob("*.md")))
+GENERATED = ("configuration.md", "api.md")  # by make docs
+PAGES = (
+    *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "results" not in page.parts and page.name not in GENERATED),
+)
 
 INLINE = ("neuro ", "mpiexec ", "srun -", "python ", "pip install ", "pytest ", "make ", "export ", "scripts/", "npm ", "eval ")
 FENCE = re.compile(r"^```([\w{}-]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -87,7 +91,12 @@ def section_of(text: str, heading: str) -> str:
     return found[1]
 
 
+def name_of(page: Path) -> str:
+    """A page's path in the repository."""
+    return str(page.relative_to(ROOT))
+
+
 def all_commands() -> list[Command]:
-    """Those of all pages, each text once."""
-    every = [command for page in PAGES for command in commands_of(page.name, page.read_text())]
+    """Commands of all pages, each text once."""
+    every = [command for page in PAGES for command in commands_of(name_of(page), page.read_text())]
     return list({command.words: command for command in reversed(every)}.values())[::-1]

@@ -1,4 +1,4 @@
-"""The sampler and the tasks of docs/extending.md, from the page's text: they train, and pass the tests of all options."""
+"""The options of docs/how_to/extending.md, from the page's text: they train, and pass the tests of all options."""
 
 import os
 import re
@@ -11,14 +11,13 @@ from doc_commands import ROOT, commands_of
 from support.worlds import clean_environment, needs_mpi
 from test_commands import of_the_page
 
-PAGE = (ROOT / "docs" / "extending.md").read_text()
-FILE = re.compile(r"^`((?:neuro_cli|conf)/\S+)`:\n\n```(?:python|yaml)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = (ROOT / "docs" / "how_to" / "extending.md").read_text()
+FILES = dict(re.findall(r"^`((?:neuro_cli|conf)/\S+)`:\n\n```(?:python|yaml)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
 SMALL = ("population=8", "batch_size=16", "generations=3", "threads=1", "evaluate.every=3")
-FILES = dict(FILE.findall(PAGE))
 
 
 def linked(source: Path, target: Path, changed: set[Path]) -> None:
-    """``target`` as ``source`` by links, but for folders with something ``changed``: compiled kernels stay where they are."""
+    """Make ``target`` as ``source`` by links, but for folders with something ``changed``, so that compiled kernels are shared."""
     target.mkdir()
     for entry in source.iterdir():
         if any(path.is_relative_to(entry) for path in changed):
@@ -38,50 +37,40 @@ def checkout(tmp_path_factory):
 
 
 def run(checkout: Path, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = clean_environment() | {
-        "PYTHONPATH": str(checkout),
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-    }
-    return subprocess.run([sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=400)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = clean_environment() | {"PYTHONPATH": str(checkout), "PATH": path}
+    done = subprocess.run([sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr or done.stdout[-3000:]
+    return done
 
 
 def test_an_option_is_two_files():
-    assert sorted(FILES) == [
-        "conf/sampler/uniform.yaml", "conf/task/bars.yaml", "conf/task/sines.yaml", "neuro_cli/sampler/uniform.py",
-        "neuro_cli/task/bars.py", "neuro_cli/task/sines.py",
-    ]  # fmt: skip
+    options = {(name.split("/")[1], Path(name).stem) for name in FILES}
+    assert {group for group, _ in options} == {"sampler", "algo", "task", "logger"}
+    assert len(FILES) == 2 * len(options)
     assert not any((ROOT / name).exists() for name in FILES)
 
 
-def test_the_page_s_sampler_and_task_train_together(checkout, tmp_path):
-    done = run(checkout, "-m", "neuro_cli", "train", "task=bars", "sampler=uniform", *SMALL, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_the_page_s_options_train_together(checkout, tmp_path):
+    options = ("task=bars", "sampler=uniform", "algo=cem", "logger=jsonl")
+    run(checkout, "-m", "neuro_cli", "train", *options, *SMALL, "hydra.run.dir=run", cwd=tmp_path)
     assert (tmp_path / "run" / "metrics.csv").read_text().count("\n") == 4
+    assert (tmp_path / "run" / "rows.jsonl").read_text().count("\n") == 3
 
 
 @pytest.mark.slow
 @needs_mpi
 def test_the_commands_of_the_page_run(checkout, tmp_path):
     lines = [command.words[1:] for command in commands_of("extending.md", PAGE) if of_the_page(command)]
-    assert len(lines) == 6
+    assert len(lines) > 8
     for number, words in enumerate(lines):
-        done = run(checkout, "-m", "neuro_cli", *words, *SMALL, f"hydra.run.dir={number}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_the_page_s_task_can_be_learnt(checkout, tmp_path):
-    setting = ("task=bars", "generations=100", "hydra.run.dir=run", "algo.optimizer.lr=0.05")
-    done = run(checkout, "-m", "neuro_cli", "train", *setting, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    accuracy = re.findall(r"accuracy ([0-9.]+)", done.stdout)[-1]
-    assert float(accuracy) > 0.9
+        kind = "sweep" if "-m" in words else "run"
+        run(checkout, "-m", "neuro_cli", *words, *SMALL, f"hydra.{kind}.dir={number}", cwd=tmp_path)
 
 
 @pytest.mark.slow
 def test_the_options_pass_the_tests_of_all_options(checkout):
     files = ("tests/conf/test_options.py", "tests/sampler/test_samplers.py", "tests/contracts/test_option_contracts.py")
-    done = run(checkout, "-m", "pytest", *files, "-k", "uniform or bars or sines", "-p", "no:cacheprovider", cwd=checkout)
-    assert done.returncode == 0, done.stdout[-3000:]
-    passed = int(re.search(r"(\d+) passed", done.stdout)[1])  # type: ignore[index]
-    assert passed > 20
+    names = " or ".join(sorted({Path(name).stem for name in FILES}))
+    done = run(checkout, "-m", "pytest", *files, "-k", names, "-p", "no:cacheprovider", cwd=checkout)
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 20  # type: ignore[index]

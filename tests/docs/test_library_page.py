@@ -1,22 +1,22 @@
-"""docs/library.md: its snippets run, its diff is that of the two scripts, its scripts give what they say."""
+"""docs/how_to/library.md: its snippets run, its diff is that of the two scripts, its scripts give what they say."""
 
 import difflib
 import io
 import re
 import runpy
-import signal
 import struct
-import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from doc_commands import ROOT
-from support.worlds import clean_environment, needs_mpi, own_mpi
+from support.worlds import needs_mpi, program
 
-PAGE = (ROOT / "docs" / "library.md").read_text()
+PAGE = (ROOT / "docs" / "how_to" / "library.md").read_text()
+TEXT = " ".join(PAGE.split())
 EXAMPLES = ROOT / "docs" / "examples"
 DATA = ROOT.parent / "shared" / "data"
 
@@ -45,7 +45,7 @@ def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch):
         # runs of the whole runner at a small size
         text = re.sub(r"generations=\d+", "generations=2", block) if "neuro.train(" in block else block
         with redirect_stdout(io.StringIO()):
-            exec(compile(text, "docs/library.md", "exec"), names)
+            exec(compile(text, "library.md", "exec"), names)
     # the loops have learnt: the first by steps, the second by ask and tell
     assert names["report"].fitness_mean > -0.6
     assert names["es"].centre.sub(1.0).abs().max() < 0.05
@@ -67,23 +67,6 @@ def test_the_diff_is_that_of_the_two_scripts():
 
 def test_ask_and_tell_find_the_constants_of_the_spring():
     assert printed("black_box.py", "60") == "generation 60: stiffness 2.500, damping 0.300\n"
-
-
-@needs_mpi
-@pytest.mark.slow  # by default library/test_evolution.py goes on from the state of every sampler, on 1 and 2 ranks
-def test_a_script_that_was_killed_goes_on_with_the_same_bits_on_three_ranks(tmp_path):
-    undisturbed = printed("resume.py", str(tmp_path / "undisturbed.pt"), "60").splitlines()
-    command = [sys.executable, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "1000000"]
-    child = subprocess.Popen(command, env=clean_environment(), stdout=subprocess.PIPE, text=True)
-    assert child.stdout is not None
-    lines = [child.stdout.readline().strip() for _ in range(2)]
-    child.send_signal(signal.SIGKILL)
-    assert child.wait() == -signal.SIGKILL
-    assert lines == undisturbed[:2]
-    command = own_mpi().command(3, str(EXAMPLES / "resume.py"), str(tmp_path / "killed.pt"), "60")
-    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == undisturbed[-1]
 
 
 def images_of(folder: Path, count: int) -> None:
@@ -114,8 +97,39 @@ def test_both_scripts_train_on_files_of_mnists_form(tmp_path, monkeypatch):
 @pytest.mark.skipif(not (DATA / "MNIST" / "raw").exists(), reason="MNIST is not there")
 def test_the_accuracy_that_the_page_says(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = re.search(r"(\d\d\.\d\d) % of the 10,000 test images are right; back-propagation has (\d\d\.\d\d) %", PAGE)
+    said = re.search(
+        r"(\d\d\.\d\d) % of the 10,000 test images are right; back-propagation has (\d\d\.\d\d) %", " ".join(PAGE.split())
+    )
     assert said is not None
     for script, share in zip(("mnist_evolution.py", "mnist_backprop.py"), said.groups(), strict=True):
         (line,) = printed(script, str(DATA), "1").splitlines()
         assert float(re.search(r"([\d.]+)%", line)[1]) == pytest.approx(float(share), abs=1.0)
+
+
+@pytest.fixture
+def digits(tmp_path, monkeypatch):
+    """What three generations of digits.py leave, in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["digits.py", "3"])
+    return runpy.run_path(str(EXAMPLES / "digits.py"))
+
+
+def test_the_loop_of_digits_runs_and_its_state_is_read(digits):
+    es, before = digits["es"], digits["es"].centre
+    assert digits["report"].fitness_best >= digits["report"].fitness_mean
+    assert digits["right"] > 0.15  # of ten classes
+    with torch.no_grad():
+        digits["module"][0].weight.zero_()
+    es.load_state_dict(torch.load("state.pt", weights_only=True))
+    assert torch.equal(es.centre, before)
+
+
+@pytest.mark.slow
+@needs_mpi
+def test_the_loop_of_digits_under_a_launcher_has_the_bits_of_one_process(digits, tmp_path):
+    alone = torch.load(tmp_path / "state.pt", weights_only=True)
+    (tmp_path / "state.pt").unlink()
+    done = program(EXAMPLES / "digits.py", "3", cwd=tmp_path, ranks=2)
+    assert done.returncode == 0, done.stderr
+    shared = torch.load(tmp_path / "state.pt", weights_only=True)
+    assert torch.equal(alone["tensors"]["parameters"], shared["tensors"]["parameters"])

@@ -22,8 +22,8 @@ def test_docs_have_tables_and_all_kept_entries_are_in_the_summary():
     marked = [path.name for path in RESULTS["pages"]() if RESULTS["BLOCK"].search(path.read_text())]
     pages = "reproduce noise_reuse darwinn ensembles distributed_evolution architecture_search records"
     assert set(marked) == {f"{name}.md" for name in pages.split()}
-    block = RESULTS["block"]("summary", ROOT / "docs" / "reproduce.md")
-    assert block in (ROOT / "docs" / "reproduce.md").read_text()
+    block = RESULTS["block"]("summary", ROOT / "docs" / "results" / "reproduce.md")
+    assert block in (ROOT / "docs" / "results" / "reproduce.md").read_text()
     assert len(block.splitlines()) == 2 + len(list((ROOT / "docs" / "results").glob("*/*.csv"))) > 2
 
 

@@ -1,4 +1,4 @@
-"""A task with metrics of its own is a class and a YAML, in a folder of the user's: the one of docs/extending.md."""
+"""A task with metrics of its own is a class and a YAML, in a folder of the user's: the one of docs/how_to/extending.md."""
 
 import csv
 import json
@@ -12,7 +12,7 @@ from support.inside import Done, neuro_inside, one_line
 
 from neuro_cli.run_folder.declaration import declared
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "how_to" / "extending.md").read_text()
 SOURCE, OPTION = (
     re.search(rf"^`{name}`:\n\n```\w+\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]  # type: ignore[index]
     for name in ("neuro_cli/task/sines.py", "conf/task/sines.yaml")

@@ -1,4 +1,4 @@
-"""Keys of a verb's config with the comments of the files in ``conf/``: for ``--help``, and for docs/configuration.md."""
+"""Keys of a verb's config with the comments of the files in ``conf/``: for ``--help``, and for the configuration reference."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -94,7 +94,7 @@ def annotated(verb: str, composed: DictConfig) -> str:
 
 
 def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> str:
-    """Return the page of all keys: root keys of ``verbs`` with their composed defaults, then every option of ``groups``."""
+    """Return the configuration reference: root keys of ``verbs`` with their composed defaults, then options of ``groups``."""
     parts = [HEAD]
     for verb, composed in verbs.items():
         texts = comments(verb, {})
@@ -114,8 +114,8 @@ def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> st
 
 HEAD = """# Configuration
 
-Every key with its default and the comment of its file in `conf/`: made by `python scripts/configuration_page.py`, and compared
-with the files by a test. `neuro train --help` shows the same for the options that are chosen. A key is set by `key=value`, an
+Every key with its default and the comment of its file in `conf/`, made by `make docs`. `neuro train --help` shows the same for
+the options that are chosen. A key is set by `key=value`, an
 option by `group=option`; `a: {b: 1}` is typed `a.b=1`.
 """
 TABLE = ("| key | default | meaning |", "|---|---|---|")

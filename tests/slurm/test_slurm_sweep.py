@@ -258,7 +258,7 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     sweep = start(*line)
     out, err = sweep.communicate(timeout=200)
     assert sweep.returncode == 0, err
-    assert "neuro: submitted; neuro report detached follows" in out
+    assert "neuro: submitted; neuro report detached shows progress" in out
     wait_until(lambda: (folder / "detached" / "0" / "metrics.csv").exists())
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
     assert [row["state"] for row in table(folder / "detached")] == ["running", "waiting"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, write_atomically
-from neuro_cli.core.metric import ACCURACY, RETURN, Metric
+from neuro_cli.core.metric import Metric
 from neuro_cli.launch.slurm_sweep import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
 from neuro_cli.run_folder.config import is_run
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CSV = "sweep.csv"
-ALWAYS = (ACCURACY, RETURN)  # columns of every sweep.csv, which scripts read by name
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
 WIDTH = 160  # columns of a table that no terminal shows
 WORKS = ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")  # SLURM's words for jobs that have not ended
@@ -106,7 +105,7 @@ def write(path: Path, jobs: Sequence[RunState]) -> None:
     refuse_link(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    names = list(dict.fromkeys(metric.name for metric in (*ALWAYS, *headlines(jobs))))
+    names = list(dict.fromkeys(metric.name for metric in headlines(jobs)))
     writer.writerow(["run", *keys, "state", "generations", *names, "wall_seconds", "candidates_per_second", "ranks", "reason"])
     for job in jobs:
         values = [job.overrides.get(key, "") for key in keys]

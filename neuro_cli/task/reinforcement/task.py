@@ -108,7 +108,7 @@ class Reinforcement(Task):
     @property
     def packages(self) -> tuple[str, ...]:
         """Packages that the environment's code belongs to and imports: returns are those of their versions."""
-        return ("gymnasium", *self.maker.packages())
+        return ("envpool",) if self.simulator == "envpool" else ("gymnasium", *self.maker.packages())
 
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
         if gradient:

@@ -61,7 +61,7 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
         (["evaluate", "run", "seed=2"], r"seed=2: neuro evaluate takes checkpoint, trust, task\.root"),
         (["doctor", "please"], r"please: neuro doctor takes no arguments"),
-        (["bench", "nothing"], r"what=nothing: must be one of generation"),
+        (["bench", "nothing"], r"what=nothing: must be one of noise, layer"),
     ],
 )
 def test_verbs_refuse_in_one_line(arguments, line, tmp_path):

@@ -400,6 +400,8 @@ def test_objects_have_the_defaults_of_conf(group):
     options = SAMPLERS if group == "sampler" else ALGOS
     for name in options:
         node = composed(f"{group}={name}")[group]
+        if not node["_target_"].startswith(f"neuro_cli.{group}.{name}."):
+            continue  # other settings of another option's class
         defaults = inspect.signature(get_class(node["_target_"])).parameters
         for key, value in node.items():
             if key == "_target_" or "schedule" in key or name == "antithetic":

@@ -48,9 +48,8 @@ def test_members_of_an_ensemble_are_filled_in_too():
 
 
 def test_a_search_fills_in_the_same_sizes():
-    assert settings.completed(composed(verb="search"))["model"] | {"module": []} == (
-        Options(composed(verb="search")).plain["model"] | {"module": []}
-    )
+    search = settings.completed(settings.check(composed(verb="search")))
+    assert search.plain["model"] | {"module": []} == (Options(composed(verb="search")).plain["model"] | {"module": []})
 
 
 OWN = """

@@ -193,7 +193,7 @@ def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
 
     line = one_line(neuro_inside("resume", "run", "generations=6", "task.files=other.txt", cwd=folder))
     assert line == "task.files=other.txt: the text differs from the run's; resume keeps it"
-    page = (Path(__file__).parents[2] / "docs" / "text.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how_to" / "text.md").read_text()
     (example,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     exec(example, names := {})  # the page's function
     text = names["continued"](folder / "run", "Eva jagen", 12)

@@ -86,7 +86,8 @@ class EnvironmentFactory:
         """Return top-level names of the modules that define the environment's class, and of those that these import."""
         import gymnasium
 
-        entry = gymnasium.spec(self.identifier).entry_point
+        # an id may name the module that registers it, as "module:Name-v0"; an environment was made, so it is imported
+        entry = gymnasium.spec(self.identifier.rpartition(":")[2]).entry_point
         result = pkgutil.resolve_name(entry) if isinstance(entry, str) else entry
         classes = getattr(result, "__mro__", (result,))
         modules = [module for each in classes if (module := sys.modules.get(getattr(each, "__module__", ""))) is not None]

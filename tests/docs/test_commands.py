@@ -27,7 +27,7 @@ NOT_RUN = {
     "hydra/sweeper=optuna": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
     "hydra/launcher=joblib": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
     "hydra/launcher=ray": "needs the extra ray: tests/cli/test_outside_sweepers.py runs such a sweep",
-    "task.simulator=envpool": "needs the extra envpool: tests/task/test_envpool.py runs it",
+    "task.simulator=envpool": "needs the extra envpool: tests/task/reinforcement/test_envpool.py runs it",
     "srun ": "needs a cluster and GPUs",
     "mpiexec -n 64": "needs a cluster",
     "CUDA_VISIBLE_DEVICES": "needs several GPUs",

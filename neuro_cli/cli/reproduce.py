@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import shown
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
@@ -35,7 +36,8 @@ def _reproduce(config: dict[str, Any], folder: Path) -> int:
     from neuro_cli.reproduce.reproduce import StoppedError, reproduce
 
     try:
-        return reproduce(entries_of(config), shown(folder), Path(str(config["root"])))
+        entries = entries_of(config["size"], config["tables"], config["with"])
+        return reproduce(entries, shown(folder), Path(str(config["root"])))
     except StoppedError:
         given = [str(text) for text in HydraConfig.get().overrides.task if not str(text).startswith("folder=")]
         again = shlex.join(["neuro", "reproduce", *given, f"folder={quoted(str(shown(folder)))}"])
@@ -47,26 +49,22 @@ def _check(composed: DictConfig) -> None:
     """Raise UserError for a command that could not begin."""
     if missing := absent("bokeh", "jinja2"):  # an error after hours of runs would come late
         raise UserError(f"the page of neuro reproduce needs {', '.join(missing)}, not installed here: {install('report')}")
-    config = OmegaConf.to_container(
-        OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), resolve=True
-    )
-    assert isinstance(config, dict)
-    entries_of({str(key): value for key, value in config.items()})
+    config = plain_keys(composed, "hydra", resolve=True)
+    entries_of(config["size"], config["tables"], config["with"])
     folder = config["folder"]
     if folder is not None and Path(str(folder)).exists() and not Path(str(folder)).is_dir():
         raise ConfigError("folder", folder, "there is a file of that name")
 
 
-def entries_of(config: dict[str, Any]) -> list[Entry]:
-    """Return the entries that the config has chosen, in the order of their names in the folder of tables. Raises UserError."""
-    size = one_of("size", config["size"], SIZES)
-    entries, chosen = entries_in(_tables()), config["tables"]
+def entries_of(size: Any, chosen: Any, more: Any) -> list[Entry]:
+    """Return the ``chosen`` tables in that ``size``, whose commands have the keys of ``more``. Raises UserError."""
+    size = one_of("size", size, SIZES)
     if not isinstance(chosen, dict) or not chosen:
-        raise ConfigError("table", None, f"which one? {nearest('', [*entries, 'all'])}")
-    if not isinstance(config["with"], dict):
-        raise ConfigError("with", config["with"], "must be keys for the commands: +with.seed=2")
-    more = list(_texts("", config["with"]))
-    return [entry_of(str(name), node, size, more) for name, node in chosen.items()]
+        raise ConfigError("table", None, f"which one? {nearest('', [*entries_in(_tables()), 'all'])}")
+    if not isinstance(more, dict):
+        raise ConfigError("with", more, "must be keys for the commands: +with.seed=2")
+    texts = list(_texts("", more))
+    return [entry_of(str(name), node, size, texts) for name, node in chosen.items()]
 
 
 def _texts(prefix: str, keys: Mapping[str, Any]) -> Iterator[str]:

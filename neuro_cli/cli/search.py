@@ -1,14 +1,14 @@
 """``neuro search`` and its processes: also plot, status, certs and resume."""
 
-import argparse
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.arguments import names, set_key, values_of
+from neuro_cli.cli.arguments import Parser, names, set_key, values_of
 from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.registry import asks_help
@@ -60,12 +60,12 @@ def plot_verb(arguments: list[str]) -> int:
 def status_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    parser = argparse.ArgumentParser("neuro search status", description="Show brokers, workers and tasks, also those given up.")
+    usage = "neuro search status [HOST:PORT] [--certificates FOLDER | --insecure] [--dead N]"
+    parser = Parser("neuro search status", description="Show brokers, workers and tasks, also those given up.", usage=usage)
     parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
     parser.add_argument("--certificates", metavar="FOLDER", help="folder of neuro search certs; default: this user's own")
     parser.add_argument("--insecure", action="store_true", help="use plaintext, for a cluster with security.insecure=true")
     parser.add_argument("--dead", type=int, default=3, metavar="N", help="show N given-up tasks of each broker, with tracebacks")
-    parser.error = _refuse_status  # type: ignore[method-assign]
     options = parser.parse_args(arguments)
     need_packages()
     from neuro_cli.broker.addresses import check_address
@@ -76,10 +76,6 @@ def status_verb(arguments: list[str]) -> int:
     node = {"certificates": options.certificates, "insecure": options.insecure, "message_bytes": Security().message_bytes}
     status(nameserver, security_of({"security": node}), options.dead)
     return 0
-
-
-def _refuse_status(message: str) -> NoReturn:
-    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER | --insecure] [--dead N]")
 
 
 def certs_verb(arguments: list[str]) -> int:
@@ -111,8 +107,6 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     for key, value in values.items():
         set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
     # a pool may refer to what the config says of a cluster
-    resolved = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
-    assert isinstance(resolved, dict)
-    config = {str(key): value for key, value in resolved.items()}
+    config = plain_keys(OmegaConf.create(config), resolve=True)
     with resumed_config(run, config) if overrides else nullcontext():
         return go_on(config, run, trust)

@@ -7,7 +7,7 @@ from support.inside import neuro_inside
 
 from neuro_cli.bench.bench import KINDS as MEASURED
 from neuro_cli.cli.bench import KINDS
-from neuro_cli.cli.options.help import comments_of
+from neuro_cli.cli.options.help import keys_of
 
 
 def test_help_has_the_comments_of_the_chosen_options(tmp_path: Path) -> None:
@@ -25,7 +25,9 @@ def test_comments_are_found_by_their_keys(tmp_path: Path) -> None:
     file.write_text(
         "# what it is\n_target_: a.B\nlr: 0.1   # of steps\nstop:\n  at: null  # when\n  to: 'a#b'\nlist: [1, 2] # two\n"
     )
-    assert comments_of(file) == {"": "what it is", "lr": "of steps", "stop.at": "when", "list": "two"}
+    assert keys_of(file) == {
+        "": "what it is", "_target_": "", "lr": "of steps", "stop": "", "stop.at": "when", "stop.to": "", "list": "two"
+    }  # fmt: skip
 
 
 def test_bench_lists_its_kinds(tmp_path: Path) -> None:

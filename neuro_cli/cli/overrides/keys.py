@@ -57,12 +57,7 @@ def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
 
 
 def _exists(config: DictConfig, key: str) -> bool:
-    node: Any = config
-    for part in key.split("."):
-        if not isinstance(node, DictConfig) or part not in node:
-            return False
-        node = node._get_node(part)
-    return True
+    return key == "hydra" or key in _keys(config)
 
 
 def _keys(config: DictConfig) -> list[str]:

@@ -48,15 +48,8 @@ def _print_info(about: str, command: Checked) -> None:
 
 
 def _hydra_help(groups: Mapping[str, list[str]]) -> str:
-    own = "\n".join(f"{name}: {', '.join(options)}" for name, options in groups.items() if name.startswith("hydra/"))
-    parts = (
-        flag_parser().format_help(),
-        "Hydra's own groups and their options",
-        own,
-        "",
-        "neuro VERB --cfg hydra shows its keys.",
-    )
-    return "\n".join(parts)
+    own = [f"{name}: {', '.join(options)}" for name, options in groups.items() if name.startswith("hydra/")]
+    return "\n".join([flag_parser().format_help(), "== Groups of Hydra (its keys: --cfg hydra) ==", *own])
 
 
 def _config(config: DictConfig, flags: Namespace) -> str:

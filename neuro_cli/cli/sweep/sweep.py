@@ -19,14 +19,13 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from neuro_cli.cli.callbacks import Callbacks
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.overrides.check import Checked
-from neuro_cli.cli.sweep.detach import DetachedError, submit
 from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Rules, SweepLauncher, option
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
-from neuro_cli.launch.slurm_sweep import LAUNCHER, SubmittedJobs, put_aside, refusal
+from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD

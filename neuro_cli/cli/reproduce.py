@@ -1,8 +1,6 @@
 """``neuro reproduce``: lists the published tables and figures, or reproduces one of them, or some, or all."""
 
-import json
 import shlex
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from omegaconf import DictConfig
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import shown
+from neuro_cli.cli.overrides.words import overrides_of
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
@@ -63,17 +62,7 @@ def entries_of(size: Any, chosen: Any, more: Any) -> list[Entry]:
         raise ConfigError("table", None, f"which one? {nearest('', [*entries_in(_tables()), 'all'])}")
     if not isinstance(more, dict):
         raise ConfigError("with", more, "must be keys for the commands: +with.seed=2")
-    texts = list(_texts("", more))
-    return [entry_of(str(name), node, size, texts) for name, node in chosen.items()]
-
-
-def _texts(prefix: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the overrides of nested keys."""
-    for key, value in keys.items():
-        if isinstance(value, dict) and value:
-            yield from _texts(f"{prefix}{key}.", value)
-        else:
-            yield f"{prefix}{key}={quoted(value) if isinstance(value, str) else json.dumps(value)}"
+    return [entry_of(str(name), node, size, list(overrides_of(more))) for name, node in chosen.items()]
 
 
 def _tables() -> Path:

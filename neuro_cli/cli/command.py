@@ -18,10 +18,13 @@ from neuro_cli.cli.hydra_job import Work, job
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.show import show
 from neuro_cli.cli.sweep.sweep import Command, check_sweep, sweep
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import lock
 from neuro_cli.runner.config import check_early
 
 EARLY = ("train", "evolve")  # verbs whose root keys are checked before torch is imported
+STARTED = {"scale": "worlds", "search": "workers", "evolve": "peers", "reproduce": "worlds"}  # processes that verbs start
 
 
 def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None = None) -> Callable[..., int]:
@@ -46,6 +49,8 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
                 check(command.composed)
         if command.shows:
             return show(name, command)
+        if name in STARTED and launched():
+            raise UserError(f"neuro {name} starts its {STARTED[name]} itself: run it without a launcher")
         task = partial(job, work=work, trust=trust)
         with command.tree.loaded() as loader:
             return sweep(command, typed, task, loader) if command.sweeps else _run(command, task, loader)

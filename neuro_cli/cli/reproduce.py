@@ -15,14 +15,11 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.install import absent, install
-from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, entry_of, read_entry
 
 
 def reproduce_verb(arguments: list[str]) -> int:
-    if launched():
-        raise UserError("neuro reproduce starts its worlds itself: run it without a launcher")
     if not arguments:
         from neuro_cli.reproduce.listing import show_entries
 

@@ -13,7 +13,6 @@ from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.registry import asks_help
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.mpi import launched
 
 SEARCH_RESUME_GROUPS = ("pool", "logger")
 SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
@@ -25,8 +24,6 @@ def _search(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.run_folder.log import log_to
     from neuro_cli.search.command import begin
 
-    if launched():
-        raise UserError("neuro search starts its workers itself: run it without a launcher")
     if config["role"] in ROLES:
         if config["role"] == "worker" and config["worker"]["ranks"] != 1:
             world_launcher()  # an error now is better than one at the first task

@@ -37,9 +37,9 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
         (["hydra.run.dir=/proc/run"], r"/proc/run: No such file or directory"),
         (["hydra/launcher=none"], r"hydra/launcher=none: no such option; (valid are|did you mean) "),
         (["-m", "seed=interval(1,2)"], r"BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
-        (["--bogus"], r"unrecognized arguments: --bogus; neuro train --hydra-help lists the flags"),
+        (["--bogus"], r"unrecognized arguments: --bogus; usage: neuro VERB \[group=option"),
         (["-m", "--cfg", "job"], r"--multirun and --cfg exclude each other"),
-        (["--cfg", "jb"], r"argument --cfg/-c: invalid choice: 'jb' .*lists the flags"),
+        (["--cfg", "jb"], r"argument --cfg/-c: invalid choice: 'jb' .*; usage: neuro VERB"),
     ],
 )
 def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path):

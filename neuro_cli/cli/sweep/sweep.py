@@ -162,8 +162,9 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
         code = _conclude(this, failure)
     if _tell(this):
         return code
-    refused = refusal(failure) if failure is not None and this.submitted is not None else None
-    return _or_raise(refused or failure) or code  # no job has a folder: each may have failed before it had one
+    if failure is not None:  # no job has a folder: each may have failed before it had one
+        raise (refusal(failure) if this.submitted is not None else None) or failure
+    return code
 
 
 def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
@@ -183,12 +184,6 @@ def _signals_put_back() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _or_raise(failure: BaseException | None) -> int:
-    if failure is not None:
-        raise failure
-    return 0
 
 
 def _conclude(sweep: Sweep, failure: BaseException | None) -> int:

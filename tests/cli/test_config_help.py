@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from support.inside import neuro_inside
 
 from neuro_cli.bench.bench import KINDS as MEASURED
@@ -35,21 +34,6 @@ def test_bench_lists_its_kinds(tmp_path: Path) -> None:
     assert {*KINDS} == {*MEASURED, "brokers"}
     assert all(f"\n  {kind} " in text for kind in KINDS)
     assert len(text.splitlines()) < 24
-
-
-@pytest.mark.parametrize(
-    ("override", "line"),
-    [
-        ("population=abc", "population=abc: must be an integer from 1 to 4294967295"),
-        ("checkpoint.best=maybe", "checkpoint.best=maybe: must be true or false"),
-        ("layout=flat", "layout=flat: must be one of shared_batch, per_example"),
-        ("time_limit=0", "time_limit=0: must be a number > 0"),
-    ],
-)
-def test_a_wrong_value_is_found_before_torch_is_imported(override: str, line: str, tmp_path: Path) -> None:
-    done = neuro_inside("train", override, cwd=tmp_path)
-    assert done.stderr == f"neuro: error: {line}\n"
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_nothing_heavy_is_imported_for_that(tmp_path: Path) -> None:

@@ -24,13 +24,11 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
         (["~fabric.name"], r"fabric\._target_=.*Network: .* missing 1 required positional argument: 'name'"),
         (["+algo.sgma=1"], r"algo\._target_=.*OpenAIES: .* unexpected keyword argument 'sgma'; did you mean sigma\?"),
         (["+algo.lr_schedule.finel=1"], r"algo\.lr_schedule\._target_=.*Schedule: .*'finel'; did you mean final"),
-        (["algo.optimizer._target_=torch.optim.Adm"], r"algo\.optimizer\._target_=torch\.optim\.Adm: "),
         (["model._target_=no_such_package.Net"], r"model\._target_=no_such_package\.Net: No module named 'no_such_package'"),
         (["+model.outputs=[10]"], r"model\.outputs=\[10\]: must be an integer >= 1"),
         (["device=null"], r"device=None: must be auto, cpu or cuda\[:N\]"),
         # the largest number of which any method could make use: more would be started for nothing
         (["ranks=17"], r"ranks=17: must be an integer from 1 to 16"),
-        (["seed=${nope}"], r"seed=\$\{nope\}: Interpolation key 'nope' not found"),
         (["hydra.run.dir=${nope}"], r"hydra\.run\.dir: Interpolation key 'nope' not found"),
         (["hydra.run.dir=file"], r"\S*file: File exists"),
         (["hydra.run.dir=file/run"], r"\S*file/run: Not a directory"),
@@ -54,13 +52,9 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["trian"], r"trian: no such verb; did you mean train\?"),
-        (["resume"], r"the following arguments are required: RUN; usage: neuro resume RUN \[key=value \.\.\.\]"),
         (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
         (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
-        (["evaluate", "run", "seed=2"], r"seed=2: neuro evaluate takes checkpoint, trust, task\.root"),
-        (["doctor", "please"], r"please: neuro doctor takes no arguments"),
         (["bench", "nothing"], r"what=nothing: must be one of generation"),
     ],
 )

@@ -5,14 +5,13 @@ from argparse import Namespace
 from neuro_cli.cli.arguments import Parser
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+USAGE = "neuro VERB [group=option ...] [key=value ...] [FLAG ...] (--hydra-help lists flags)"
 MODES = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that exclude each other
 
 
 def flag_parser() -> Parser:
     """Return the parser of flags and overrides."""
-    parser = Parser(
-        "neuro", usage="neuro VERB [group=option ...] [key=value ...] [FLAG ...] (--hydra-help lists flags)", add_help=False
-    )
+    parser = Parser("neuro", usage=USAGE, add_help=False)
     add = parser.add_argument
     add("overrides", nargs="*", help="key=value and group=option, with a dot for a key below another: algo.sigma=0.1")
     add("--help", "-h", action="store_true", help="Show a verb's groups, options and keys")

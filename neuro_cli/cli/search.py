@@ -11,8 +11,6 @@ from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.registry import asks_help
-from neuro_cli.core.errors import UserError
 
 SEARCH_RESUME_GROUPS = ("pool", "logger")
 SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
@@ -44,13 +42,13 @@ def search_verb(arguments: list[str]) -> int:
 def plot_verb(arguments: list[str]) -> int:
     from neuro_cli.search.compare import compare
 
-    usage = "usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches"
-    if asks_help(arguments):
-        print(usage)
-        return 0
-    if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
-        raise UserError(usage)
-    compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
+    parser = Parser("neuro search plot", description="Draw searches.", usage="neuro search plot FILE.png FOLDER ...")
+    parser.add_argument("file", type=Path, metavar="FILE.png", help="or .pdf, .svg")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="of searches or of sweeps of searches")
+    options = parser.parse_args(arguments)
+    if options.file.suffix not in (".png", ".pdf", ".svg"):
+        parser.error(f"{options.file}: must end with .png, .pdf or .svg")
+    compare(options.file, options.folders)
     return 0
 
 
@@ -78,16 +76,16 @@ def status_verb(arguments: list[str]) -> int:
 def certs_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    usage = "usage: neuro search certs FOLDER [HOST ...], the names and addresses under which others reach this host"
-    if asks_help(arguments):
-        print(usage)
-        return 0
-    if not arguments or arguments[0].startswith("-"):
-        raise UserError(usage)
+    parser = Parser("neuro search certs", description="Make certificates.", usage="neuro search certs FOLDER [HOST ...]")
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument(
+        "hosts", nargs="*", default=[], metavar="HOST", help="names and addresses under which others reach this host"
+    )
+    options = parser.parse_args(arguments)
     need_packages()
     from neuro_cli.broker.certificates import make_certificates
 
-    for path in make_certificates(Path(arguments[0]), arguments[1:]):
+    for path in make_certificates(options.folder, options.hosts):
         print(f"neuro: {path}")
     return 0
 

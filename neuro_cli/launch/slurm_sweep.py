@@ -54,9 +54,8 @@ class DetachedError(Exception):
     """End of a command whose jobs are submitted and continue by themselves."""
 
 
-def submit(launcher: Any, jobs: Sequence[Sequence[str]], first: int) -> None:
-    """Submit ``jobs``, numbered from ``first``, as the plugin's ``launch`` does, but without its waiting."""
-    from hydra.core.singleton import Singleton
+def submit(launcher: Any, jobs: Sequence[Sequence[str]], first: int, state: Any) -> None:
+    """Submit ``jobs``, numbered from ``first``, with Hydra's ``state``, and do not wait for them as the plugin does."""
     from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf  # type: ignore[import-untyped]
     from submitit import AutoExecutor
 
@@ -65,7 +64,6 @@ def submit(launcher: Any, jobs: Sequence[Sequence[str]], first: int) -> None:
     folder, restarts = keys.pop("submitit_folder"), keys.pop("max_num_timeout")
     executor = AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=restarts)
     executor.update_parameters(**{name if name in common else f"slurm_{name}": value for name, value in keys.items()})
-    state = Singleton.get_state()
     work = [(list(texts), "hydra.sweep.dir", number, f"job_id_for_{number}", state) for number, texts in enumerate(jobs, first)]
     executor.map_array(launcher, *zip(*work, strict=True))
 

@@ -55,7 +55,7 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
         (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
         (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
-        (["bench", "nothing"], r"what=nothing: must be one of generation"),
+        (["bench", "nothing"], r"what=nothing: must be one of noise"),
     ],
 )
 def test_verbs_refuse_in_one_line(arguments, line, tmp_path):

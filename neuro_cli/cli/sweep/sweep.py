@@ -11,6 +11,7 @@ from types import FrameType
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import HydraException
 from hydra.types import HydraContext, RunMode, TaskFunction
@@ -102,7 +103,7 @@ class Sweep:
 
         def launch(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
             if self.options.get("detach"):
-                submit(inner, jobs, first)
+                submit(inner, jobs, first, Singleton.get_state())
                 raise DetachedError
             return inner.launch(jobs, initial_job_idx=first)
 

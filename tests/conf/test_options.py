@@ -134,4 +134,4 @@ def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
 def test_bench_composes():
     config = composed(verb="bench")
     RunConfig.of(config)
-    assert {"what", "repeats", "reference", *GROUPS} - ROOTS.keys() <= config.keys()
+    assert {"what", "repeats", *GROUPS} - ROOTS.keys() <= config.keys()

@@ -12,8 +12,8 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
+from neuro_cli.cli import interrupts
 from neuro_cli.cli.compose import resolved
-from neuro_cli.cli.entry import ctrl_c_heard
 from neuro_cli.cli.mending import mendable
 from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
@@ -51,7 +51,7 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
         with _no_empty_exit():
             code = work(plain, run)
     except Exception as error:
-        if ctrl_c_heard():
+        if interrupts.interrupted():
             take_back(run)
             raise KeyboardInterrupt from error
         code = report(mendable(error))

@@ -11,7 +11,7 @@ import select
 import signal
 import sys
 
-from neuro_cli.cli.entry import ctrl_c_heard
+from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
 from neuro_cli.core.machine.current_folder import refuse_settings
@@ -126,7 +126,7 @@ def main() -> None:
         if world is not None and world.size > 1:
             world.abort(code)  # the others wait for us somewhere
     except Exception as error:
-        code = interrupted() if ctrl_c_heard() else _reported(error)
+        code = interrupted() if interrupts.interrupted() else _reported(error)
     finally:
         lock.drop()
         if world is not None and world.size > 1:

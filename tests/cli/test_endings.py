@@ -226,7 +226,7 @@ def test_a_killed_rank_of_three(tmp_path):
 def test_python_ends_without_a_search_through_all_of_torch(monkeypatch):
     """However a command ends: the objects that are left are no longer searched for cycles."""
     frozen = []
-    monkeypatch.setattr(entry, "listen", lambda: None)
+    monkeypatch.setattr(entry.interrupts, "listen", lambda: None)
     monkeypatch.setattr(entry.gc, "freeze", lambda: frozen.append(True))
     monkeypatch.setattr("neuro_cli.cli.main.main", lambda: sys.exit(3))
     with pytest.raises(SystemExit, match="3"):

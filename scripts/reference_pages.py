@@ -7,16 +7,20 @@ and of the run folder from the code. None of these texts is committed.
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from omegaconf import DictConfig, OmegaConf  # noqa: E402
+
 import neuro_cli  # noqa: E402
+from neuro_cli.cli.compose import plain_keys  # noqa: E402
 from neuro_cli.cli.main import help_text  # noqa: E402
 from neuro_cli.cli.options.groups import groups  # noqa: E402
-from neuro_cli.cli.options.help import comments_of, page  # noqa: E402
+from neuro_cli.cli.options.help import comments, keys_of  # noqa: E402
 from neuro_cli.cli.overrides.check import checked  # noqa: E402
 from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS  # noqa: E402
 from neuro_cli.core.files import config_folder  # noqa: E402
@@ -32,12 +36,61 @@ API_HEAD = """# Python API
 Made from the docstrings of `import neuro_cli as neuro`. Shapes stand in brackets: P members, D directions of noise, M parameters
 (columns), B examples, N ranks. An error that a user can mend is a `UserError` of one line.
 """
+CONFIGURATION_HEAD = """# Configuration
+
+Every key with its default and the comment of its file in `conf/`, made by `make docs`. `neuro train --help` shows the same for
+the options that are chosen. A key is set by `key=value`, an
+option by `group=option`; `a: {b: 1}` is typed `a.b=1`.
+"""
+TABLE = ("| key | default | meaning |", "|---|---|---|")
+LEFT_OUT_KEYS = ("_target_", "_partial_", "key")  # the class behind an option, and what a schedule is called in errors
 
 
 def configuration() -> str:
     """Every key with its default and comment."""
     options = {group: names for group, names in groups().items() if group != "experiment"}
     return page({verb: checked(verb, []).composed for verb in VERBS}, options)
+
+
+def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> str:
+    """Return the configuration reference: root keys of ``verbs`` with their composed defaults, then options of ``groups``."""
+    parts = [CONFIGURATION_HEAD]
+    for verb, composed in verbs.items():
+        texts = comments(verb, {})
+        parts += [f"## neuro {verb}", "", *TABLE, *_rows(plain_keys(composed, "hydra"), texts, groups), ""]
+    for group, options in groups.items():
+        parts += [f"## {group}", ""]
+        for option in options:
+            file = config_folder() / group / f"{option}.yaml"
+            texts = keys_of(file)
+            node = OmegaConf.to_container(OmegaConf.load(file))
+            assert isinstance(node, dict)
+            rows = _rows({str(key): value for key, value in node.items()}, texts, {})
+            parts += [f"### {group}={option}", "", f"{_cell(texts[''])}.", ""] if texts[""] else [f"### {group}={option}", ""]
+            parts += [*TABLE, *rows, ""] if rows else []
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _rows(node: Mapping[str, Any], texts: Mapping[str, str], groups: Mapping[str, Any], prefix: str = "") -> list[str]:
+    rows = []
+    for name, value in node.items():
+        key = f"{prefix}{name}"
+        if name in LEFT_OUT_KEYS or key in groups or name == "defaults" or key.startswith("known_"):
+            continue
+        if isinstance(value, dict) and value:
+            rows += _rows(value, texts, groups, f"{key}.")
+        else:
+            text = texts.get(key) or (texts.get(prefix.rstrip("."), "") if prefix else "")
+            rows.append(f"| `{key}` | `{_value(value)}` | {_cell(text)} |")
+    return rows
+
+
+def _value(value: Any) -> str:
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value).replace("|", "\\|")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def public() -> dict[str, list[str]]:
@@ -103,7 +156,7 @@ def command_line() -> str:
 def described(group: str) -> list[str]:
     """A table of a group's options with the comments at the top of their files."""
     files = sorted((config_folder() / group).glob("*.yaml"))
-    heads = {file.stem: comments_of(file)[""].replace("@package _global_ ", "").replace("|", "\\|") for file in files}
+    heads = {file.stem: keys_of(file)[""].replace("@package _global_ ", "").replace("|", "\\|") for file in files}
     return [f"| `{group}` | what it is |", "|---|---|", *[f"| `{name}` | {head} |" for name, head in heads.items()], ""]
 
 

@@ -4,25 +4,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.utils import configure_log, run_job
 from hydra.types import HydraContext, RunMode, TaskFunction
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.callbacks import Callbacks
 from neuro_cli.cli.completion import script_for
-from neuro_cli.cli.compose import composed
+from neuro_cli.cli.compose import composed, plain_keys
 from neuro_cli.cli.hydra_job import Work, job
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.show import show
 from neuro_cli.cli.sweep.sweep import Command, check_sweep, sweep
+from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch import lock
 from neuro_cli.runner.config import check_early
 
 EARLY = ("train", "evolve")  # verbs whose root keys are checked before torch is imported
+STARTED = {"scale": "worlds", "search": "workers", "evolve": "peers", "reproduce": "worlds"}  # processes that verbs start
 
 
 def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None = None) -> Callable[..., int]:
@@ -42,11 +44,13 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
         if command.composed is not None and not command.shows:
             check_sweep(command.composed)
             if name in EARLY:
-                check_early(plain_keys(command.composed))
+                check_early(plain_keys(command.composed, "hydra"))
             if check is not None:
                 check(command.composed)
         if command.shows:
             return show(name, command)
+        if name in STARTED and launched():
+            raise UserError(f"neuro {name} starts its {STARTED[name]} itself: run it without a launcher")
         task = partial(job, work=work, trust=trust)
         with command.tree.loaded() as loader:
             return sweep(command, typed, task, loader) if command.sweeps else _run(command, task, loader)
@@ -67,10 +71,3 @@ def _run(command: Checked, task: TaskFunction, loader: ConfigLoader) -> int:
     callbacks.on_run_end(config=config, config_name=name, job_return=done)
     assert done.return_value is None
     return 0
-
-
-def plain_keys(config: DictConfig) -> dict[str, Any]:
-    """Return the values of a composed config as typed, without Hydra's own, interpolations not resolved."""
-    plain = OmegaConf.to_container(OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"]), resolve=False)
-    assert isinstance(plain, dict)
-    return {str(key): value for key, value in plain.items()}

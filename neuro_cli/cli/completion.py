@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
+from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.options.groups import groups_of, options_in
 from neuro_cli.cli.options.help import leaves_of
-from neuro_cli.cli.registry import HELP, asks_help, listed
+from neuro_cli.cli.registry import HELP, listed
 from neuro_cli.core.errors import UserError, nearest
 from neuro_cli.core.files import config_folder
 
 RUN_VERBS = ("resume", "evaluate", "export", "predict", "report")
 SECOND = {"evolve": ("export",), "search": ("certs", "plot", "status"), "completion": ("bash", "zsh", "fish")}
-USAGE = "usage: neuro completion bash|zsh|fish"
 FLAGS = ("--help", "--cfg", "--info", "-m", "-q", "-v")
 SHELLS = {
     "bash": """# eval "$(neuro completion bash)"
@@ -42,12 +42,9 @@ def completion_verb(arguments: list[str]) -> int:
     if arguments[:1] == ["query"]:
         print(*candidates(" ".join(arguments[1:])), sep="\n")
         return 0
-    if asks_help(arguments):
-        print(HELP["completion"])
-        return 0
-    if len(arguments) != 1 or arguments[0] not in SHELLS:
-        raise UserError(f"{' '.join(arguments) or 'completion'}: {USAGE}")
-    print(SHELLS[arguments[0]], end="")
+    parser = Parser("neuro completion", description=HELP["completion"], usage="neuro completion bash|zsh|fish")
+    parser.add_argument("shell", choices=SHELLS)
+    print(SHELLS[parser.parse_args(arguments).shell], end="")
     return 0
 
 

@@ -15,12 +15,13 @@ from hydra.core.plugins import Plugins
 from hydra.types import RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
-from omegaconf.basecontainer import BaseContainer
 
 from neuro_cli.cli.mending import mending
 from neuro_cli.cli.options.groups import with_members
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.core.errors import UserError
+
+HYDRAS = ("now", "hydra", "python_version")  # resolvers that Hydra registers when it starts
 
 
 def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None) -> DictConfig:
@@ -75,20 +76,25 @@ def composed_training(overrides: Sequence[str]) -> Composed:
 
 def resolved(config: DictConfig) -> dict[str, Any]:
     """Return the config of a run as plain values, without Hydra's own and the sweep's keys. Raises errors of OmegaConf."""
-    keys = OmegaConf.masked_copy(config, [str(key) for key in config if key not in ("hydra", "sweep")])
+    return with_members(plain_keys(config, "hydra", "sweep", resolve=True))
+
+
+def plain_keys(config: DictConfig, *without: str, resolve: bool = False) -> dict[str, Any]:
+    """Return the keys of ``config`` as plain values, but those of ``without``. Raises errors of OmegaConf where they resolve."""
+    keys = OmegaConf.masked_copy(config, [str(key) for key in config if key not in without])
     OmegaConf.copy_cache(from_config=config, to_config=keys)  # ${now:...} stays what it was in the folder's name
-    plain = OmegaConf.to_container(keys, resolve=True, throw_on_missing=True)
+    plain = OmegaConf.to_container(keys, resolve=resolve, throw_on_missing=resolve)
     assert isinstance(plain, dict)
-    return with_members({str(key): value for key, value in plain.items()})
+    return {str(key): value for key, value in plain.items()}
 
 
 @contextmanager
 def _global_state_put_back() -> Iterator[None]:
-    """Begin without a Hydra, and restore the script's own, with its options and resolvers."""
+    """Begin without a Hydra, and restore the script's own, with its options. Hydra's resolvers go where the script had none."""
     Plugins.instance()  # adds its options to the store once, when it is first asked for
     hydra, config, version = GlobalHydra.instance(), HydraConfig.instance(), VersionBase.instance()
     before = hydra.hydra, config.cfg, version.version_base
-    store, resolvers = deepcopy(ConfigStore.instance().repo), dict(BaseContainer._resolvers)
+    store, resolvers = deepcopy(ConfigStore.instance().repo), [name for name in HYDRAS if not OmegaConf.has_resolver(name)]
     hydra.clear()
     try:
         yield
@@ -96,4 +102,5 @@ def _global_state_put_back() -> Iterator[None]:
         GlobalHydra.set_instance(hydra)  # Hydra has put a copy in its place
         hydra.hydra, config.cfg, version.version_base = before
         ConfigStore.instance().repo = store
-        BaseContainer._resolvers = resolvers
+        for name in resolvers:
+            OmegaConf.clear_resolver(name)

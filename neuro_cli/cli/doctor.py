@@ -1,6 +1,5 @@
 """``neuro doctor``: checks this machine's setup, and names the command that fixes what is missing."""
 
-import argparse
 import importlib.util
 import os
 import platform
@@ -16,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
@@ -252,8 +252,5 @@ def _one_line(error: BaseException) -> str:
 
 
 def doctor_verb(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser("neuro doctor", description=HELP["doctor"], exit_on_error=False)
-    _, unknown = parser.parse_known_args(arguments)
-    if unknown:
-        raise UserError(f"{' '.join(unknown)}: neuro doctor takes no arguments")
+    Parser("neuro doctor", description=HELP["doctor"]).parse_args(arguments)
     return doctor()

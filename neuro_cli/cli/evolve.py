@@ -9,8 +9,7 @@ from neuro_cli.cli.arguments import names, run_arguments, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.core.checks import boolean
-from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.fabric.mpi import launched
+from neuro_cli.core.errors import ConfigError
 
 # groups that a cluster of neuro evolve does not use, with the options that change nothing
 EXPORT_KEYS = ("file", "from_start", "trust")
@@ -25,8 +24,6 @@ def _evolve(config: dict[str, Any], run: Path) -> int:
     for group, usual in EVOLVES_WITH.items():
         if choices.get(group) not in (*usual, "null", "None", None):
             raise ConfigError(group, choices.get(group), "neuro evolve does not use it: see election, selection and cluster")
-    if launched():
-        raise UserError("neuro evolve starts its peers itself: run it without a launcher")
     log_to(run, 0)
     return evolve(config, run, shown(run), lambda resolved: save(resolved, run))
 

@@ -8,7 +8,6 @@ Under an MPI launcher every rank calls them alike; rank 0 has the run folder.
 import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from neuro_cli.cli.hydra_job import at_work, save, shown
 from neuro_cli.cli.mending import mending
 from neuro_cli.cli.overrides.words import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
-from neuro_cli.cli.resume import resumed
+from neuro_cli.cli.resume import Session, resumed
 from neuro_cli.cli.train import start
 from neuro_cli.cli.values import Request, request_of
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
@@ -30,7 +29,6 @@ from neuro_cli.factory.made import placed, plain
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.launch.requeue import checkpoint_left
 from neuro_cli.library.result import Result
-from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.config import is_search, resumed_config
 from neuro_cli.run_folder.log import log_to, messages
 from neuro_cli.run_folder.names import folder_of
@@ -39,17 +37,6 @@ from neuro_cli.runner import loop
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.session import hand_out, receive, unanimous
-
-
-@dataclass(frozen=True)
-class Session:
-    """Session that rank 0 has prepared. ``again``: arguments of the command that its own ``ranks`` would run."""
-
-    options: Options
-    run: Path
-    checkpoint: Checkpoint | None
-    again: list[str]
-
 
 Prepare = Callable[[Request, World, ExitStack], Session]
 
@@ -135,7 +122,7 @@ def _continued(request: Request, world: World, cleanup: ExitStack) -> Session:
     if session.changed:
         cleanup.enter_context(resumed_config(run, plain(session.options.plain)))
     log_to(run, 0)
-    return Session(session.options, run, session.checkpoint, session.again)
+    return session
 
 
 def _check(options: Options, request: Request, world: World) -> None:

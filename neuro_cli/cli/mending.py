@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hydra.errors import HydraException
-from omegaconf import DictConfig, Node
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.core.errors import UserError
@@ -42,7 +42,6 @@ def _with_key(error: Exception, text: str) -> str:
     if not key or str(key) in text:
         return text
     parent = getattr(error, "parent_node", None)
-    last = str(key).rpartition(".")[2]
-    node = parent._get_node(last, validate_access=False) if isinstance(parent, DictConfig) else None
-    value = node._value() if isinstance(node, Node) else ""
+    siblings = OmegaConf.to_container(parent, resolve=False) if isinstance(parent, DictConfig) else None
+    value = siblings.get(str(key).rpartition(".")[2]) if isinstance(siblings, dict) else None
     return f"{key}={value}: {text}" if value else f"{key}: {text}"

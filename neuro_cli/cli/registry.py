@@ -52,8 +52,3 @@ def verb(name: str) -> Callable[[list[str]], int]:
 def listed() -> dict[str, str]:
     """Return the verbs for users, in the order of the help, with one line for each."""
     return {name: line for name, line in HELP.items() if " " not in name}
-
-
-def asks_help(arguments: list[str]) -> bool:
-    """Return whether ``arguments`` ask for the help of a verb that has no parser of its own."""
-    return arguments[:1] in (["--help"], ["-h"])

@@ -1,28 +1,25 @@
 """``neuro reproduce``: lists the published tables and figures, or reproduces one of them, or some, or all."""
 
-import json
 import shlex
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import shown
+from neuro_cli.cli.overrides.words import overrides_of
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.install import absent, install
-from neuro_cli.fabric.mpi import launched
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, entry_of, read_entry
 
 
 def reproduce_verb(arguments: list[str]) -> int:
-    if launched():
-        raise UserError("neuro reproduce starts its worlds itself: run it without a launcher")
     if not arguments:
         from neuro_cli.reproduce.listing import show_entries
 
@@ -35,7 +32,8 @@ def _reproduce(config: dict[str, Any], folder: Path) -> int:
     from neuro_cli.reproduce.reproduce import StoppedError, reproduce
 
     try:
-        return reproduce(entries_of(config), shown(folder), Path(str(config["root"])))
+        entries = entries_of(config["size"], config["tables"], config["with"])
+        return reproduce(entries, shown(folder), Path(str(config["root"])))
     except StoppedError:
         given = [str(text) for text in HydraConfig.get().overrides.task if not str(text).startswith("folder=")]
         again = shlex.join(["neuro", "reproduce", *given, f"folder={quoted(str(shown(folder)))}"])
@@ -47,35 +45,21 @@ def _check(composed: DictConfig) -> None:
     """Raise UserError for a command that could not begin."""
     if missing := absent("bokeh", "jinja2"):  # an error after hours of runs would come late
         raise UserError(f"the page of neuro reproduce needs {', '.join(missing)}, not installed here: {install('report')}")
-    config = OmegaConf.to_container(
-        OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), resolve=True
-    )
-    assert isinstance(config, dict)
-    entries_of({str(key): value for key, value in config.items()})
+    config = plain_keys(composed, "hydra", resolve=True)
+    entries_of(config["size"], config["tables"], config["with"])
     folder = config["folder"]
     if folder is not None and Path(str(folder)).exists() and not Path(str(folder)).is_dir():
         raise ConfigError("folder", folder, "there is a file of that name")
 
 
-def entries_of(config: dict[str, Any]) -> list[Entry]:
-    """Return the entries that the config has chosen, in the order of their names in the folder of tables. Raises UserError."""
-    size = one_of("size", config["size"], SIZES)
-    entries, chosen = entries_in(_tables()), config["tables"]
+def entries_of(size: Any, chosen: Any, more: Any) -> list[Entry]:
+    """Return the ``chosen`` tables in that ``size``, whose commands have the keys of ``more``. Raises UserError."""
+    size = one_of("size", size, SIZES)
     if not isinstance(chosen, dict) or not chosen:
-        raise ConfigError("table", None, f"which one? {nearest('', [*entries, 'all'])}")
-    if not isinstance(config["with"], dict):
-        raise ConfigError("with", config["with"], "must be keys for the commands: +with.seed=2")
-    more = list(_texts("", config["with"]))
-    return [entry_of(str(name), node, size, more) for name, node in chosen.items()]
-
-
-def _texts(prefix: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the overrides of nested keys."""
-    for key, value in keys.items():
-        if isinstance(value, dict) and value:
-            yield from _texts(f"{prefix}{key}.", value)
-        else:
-            yield f"{prefix}{key}={quoted(value) if isinstance(value, str) else json.dumps(value)}"
+        raise ConfigError("table", None, f"which one? {nearest('', [*entries_in(_tables()), 'all'])}")
+    if not isinstance(more, dict):
+        raise ConfigError("with", more, "must be keys for the commands: +with.seed=2")
+    return [entry_of(str(name), node, size, list(overrides_of(more))) for name, node in chosen.items()]
 
 
 def _tables() -> Path:

@@ -48,12 +48,13 @@ def resume_verb(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Session:
-    """Beginning of a resume. ``changed``: whether keys differ from before; ``again``: arguments of the ranks."""
+    """Session of a run that is about to train. ``again``: arguments of a command for its ranks; ``changed``: keys differ."""
 
     options: "Options"
-    checkpoint: "Checkpoint"
-    changed: bool
+    run: Path
+    checkpoint: "Checkpoint | None"
     again: list[str]
+    changed: bool = False
 
 
 def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
@@ -84,7 +85,7 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
     if generations < checkpoint.generation:
         raise ConfigError("generations", generations, f"the checkpoint has {checkpoint.generation} already")
     again = ["resume", str(run), *[text for text in overrides if not text.startswith("ranks=")]]
-    return Session(options, checkpoint, bool(changes), again)
+    return Session(options, run, checkpoint, again, bool(changes))
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:

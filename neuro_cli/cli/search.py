@@ -1,19 +1,16 @@
 """``neuro search`` and its processes: also plot, status, certs and resume."""
 
-import argparse
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from omegaconf import OmegaConf
 
-from neuro_cli.cli.arguments import names, set_key, values_of
+from neuro_cli.cli.arguments import Parser, names, set_key, values_of
 from neuro_cli.cli.command import hydra_verb
+from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.registry import asks_help
-from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.mpi import launched
 
 SEARCH_RESUME_GROUPS = ("pool", "logger")
 SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
@@ -25,8 +22,6 @@ def _search(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.run_folder.log import log_to
     from neuro_cli.search.command import begin
 
-    if launched():
-        raise UserError("neuro search starts its workers itself: run it without a launcher")
     if config["role"] in ROLES:
         if config["role"] == "worker" and config["worker"]["ranks"] != 1:
             world_launcher()  # an error now is better than one at the first task
@@ -47,25 +42,25 @@ def search_verb(arguments: list[str]) -> int:
 def plot_verb(arguments: list[str]) -> int:
     from neuro_cli.search.compare import compare
 
-    usage = "usage: neuro search plot FILE.png FOLDER ..., folders of searches or of sweeps of searches"
-    if asks_help(arguments):
-        print(usage)
-        return 0
-    if len(arguments) < 2 or not arguments[0].endswith((".png", ".pdf", ".svg")):
-        raise UserError(usage)
-    compare(Path(arguments[0]), [Path(folder) for folder in arguments[1:]])
+    parser = Parser("neuro search plot", description="Draw searches.", usage="neuro search plot FILE.png FOLDER ...")
+    parser.add_argument("file", type=Path, metavar="FILE.png", help="or .pdf, .svg")
+    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="of searches or of sweeps of searches")
+    options = parser.parse_args(arguments)
+    if options.file.suffix not in (".png", ".pdf", ".svg"):
+        parser.error(f"{options.file}: must end with .png, .pdf or .svg")
+    compare(options.file, options.folders)
     return 0
 
 
 def status_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    parser = argparse.ArgumentParser("neuro search status", description="Show brokers, workers and tasks, also those given up.")
+    usage = "neuro search status [HOST:PORT] [--certificates FOLDER | --insecure] [--dead N]"
+    parser = Parser("neuro search status", description="Show brokers, workers and tasks, also those given up.", usage=usage)
     parser.add_argument("nameserver", nargs="?", default="127.0.0.1:7700", metavar="HOST:PORT")
     parser.add_argument("--certificates", metavar="FOLDER", help="folder of neuro search certs; default: this user's own")
     parser.add_argument("--insecure", action="store_true", help="use plaintext, for a cluster with security.insecure=true")
     parser.add_argument("--dead", type=int, default=3, metavar="N", help="show N given-up tasks of each broker, with tracebacks")
-    parser.error = _refuse_status  # type: ignore[method-assign]
     options = parser.parse_args(arguments)
     need_packages()
     from neuro_cli.broker.addresses import check_address
@@ -78,23 +73,19 @@ def status_verb(arguments: list[str]) -> int:
     return 0
 
 
-def _refuse_status(message: str) -> NoReturn:
-    raise UserError(f"{message}; usage: neuro search status [HOST:PORT] [--certificates FOLDER | --insecure] [--dead N]")
-
-
 def certs_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    usage = "usage: neuro search certs FOLDER [HOST ...], the names and addresses under which others reach this host"
-    if asks_help(arguments):
-        print(usage)
-        return 0
-    if not arguments or arguments[0].startswith("-"):
-        raise UserError(usage)
+    parser = Parser("neuro search certs", description="Make certificates.", usage="neuro search certs FOLDER [HOST ...]")
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument(
+        "hosts", nargs="*", default=[], metavar="HOST", help="names and addresses under which others reach this host"
+    )
+    options = parser.parse_args(arguments)
     need_packages()
     from neuro_cli.broker.certificates import make_certificates
 
-    for path in make_certificates(Path(arguments[0]), arguments[1:]):
+    for path in make_certificates(options.folder, options.hosts):
         print(f"neuro: {path}")
     return 0
 
@@ -111,8 +102,6 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     for key, value in values.items():
         set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
     # a pool may refer to what the config says of a cluster
-    resolved = OmegaConf.to_container(OmegaConf.create(config), resolve=True)
-    assert isinstance(resolved, dict)
-    config = {str(key): value for key, value in resolved.items()}
+    config = plain_keys(OmegaConf.create(config), resolve=True)
     with resumed_config(run, config) if overrides else nullcontext():
         return go_on(config, run, trust)

@@ -1,15 +1,17 @@
 """Output of commands that do not run: ``--help``, ``--cfg``, ``--info`` and ``--hydra-help``."""
 
+import sys
 from argparse import Namespace
+from collections.abc import Mapping
 
-from hydra.core.global_hydra import GlobalHydra
+import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import Container, DictConfig, OmegaConf, flag_override
 
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.options.groups import groups_help
 from neuro_cli.cli.options.help import annotated
-from neuro_cli.cli.options.tree import ConfigTree
+from neuro_cli.cli.options.tree import BASE, ConfigTree
 from neuro_cli.cli.overrides.check import Checked
 from neuro_cli.cli.overrides.flags import flag_parser
 from neuro_cli.core.errors import UserError
@@ -17,29 +19,37 @@ from neuro_cli.core.errors import UserError
 
 def show(verb: str, command: Checked) -> int:
     """Print what the flags of ``command`` ask for and return the exit code."""
-    flags = command.flags
-    if flags.help and command.composed is not None:
-        print(_help(verb, command.tree, command.composed))
+    flags, tree = command.flags, command.tree
+    if flags.hydra_help:
+        print(_hydra_help(tree.groups))
         return 0
-    with command.tree.loaded() as loader:
-        if flags.cfg:
-            print(_config(composed(command, loader), flags), end="")
-        else:
-            _print_by_hydra(flags, command)
+    config = command.composed
+    if config is None or not flags.help:
+        with tree.loaded() as loader:
+            config = composed(command, loader)
+    if flags.help:
+        print(_help(verb, tree, config))
+    elif flags.cfg:
+        print(_config(config, flags), end="")
+    else:
+        _print_info(flags.info, command)
     return 0
 
 
-def _print_by_hydra(flags: Namespace, command: Checked) -> None:
-    """Print what only Hydra knows: where the config comes from, its own flags and keys, help for a config tree of the user's."""
-    hydra, name = GlobalHydra.instance().hydra, command.tree.name
-    assert hydra is not None
-    flags.overrides = command.overrides
-    if flags.info:
-        hydra.show_info(flags.info, config_name=name, overrides=command.overrides)
-    elif flags.help:
-        hydra.app_help(config_name=name, args_parser=flag_parser(), args=flags)
-    else:
-        hydra.hydra_help(config_name=name, args_parser=flag_parser(), args=flags)
+def _print_info(about: str, command: Checked) -> None:
+    """Print where the config comes from, by Hydra's own main function, which reads the arguments of the process."""
+    typed = sys.argv
+    sys.argv = ["neuro", "--info", about, *command.overrides]
+    try:
+        with command.tree.places():
+            hydra.main(config_path=command.tree.root, config_name=command.tree.name, **BASE)(lambda _: None)()
+    finally:
+        sys.argv = typed
+
+
+def _hydra_help(groups: Mapping[str, list[str]]) -> str:
+    own = [f"{name}: {', '.join(options)}" for name, options in groups.items() if name.startswith("hydra/")]
+    return "\n".join([flag_parser().format_help(), "== Groups of Hydra (its keys: --cfg hydra) ==", *own])
 
 
 def _config(config: DictConfig, flags: Namespace) -> str:

@@ -1,23 +1,20 @@
 """Python values as overrides: what a script gives to ``train``, ``resume`` and ``evaluate`` becomes the command line's text."""
 
 import json
-import numbers
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.overrides.words import overrides_of, text_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.factory.made import Made
-from neuro_cli.launch.quoting import quoted
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.sampler.base import Estimator
@@ -67,7 +64,7 @@ def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any], r
         if key in CONTRACTS and isinstance(value, CONTRACTS[key]):
             objects[key] = value
         elif isinstance(value, Mapping):
-            texts += _below(key, value, "")
+            texts += overrides_of(value, f"{key}.")
         elif key in CONTRACTS and not isinstance(value, str | Path):
             kind = CONTRACTS[key]
             raise ConfigError(key, value, f"must be a name, a dict of keys or a {kind.__module__}.{kind.__qualname__}")
@@ -78,35 +75,3 @@ def request_of(verb: str, overrides: Sequence[str], values: Mapping[str, Any], r
         if key.partition(".")[0] in objects:
             raise ConfigError(key, value, f"the script gives the {key.partition('.')[0]} as an object: set it there")
     return Request(verb, texts, objects, run)
-
-
-def _below(key: str, values: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """Yield the overrides of the keys below ``key``. A node with a ``_target_`` takes new keys, the arguments of that class."""
-    prefix = "++" if "_target_" in values else prefix
-    for name, value in values.items():
-        inner = f"{key}.{name}"
-        if isinstance(value, Mapping) and value:
-            yield from _below(inner, value, prefix)
-        else:
-            yield f"{prefix}{inner}={text_of(inner, value)}"
-
-
-def text_of(key: str, value: Any) -> str:
-    """Return ``value`` in the grammar of overrides, which reads the same value from it. Raises ConfigError for an object."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool | np.bool_):
-        return str(bool(value)).lower()
-    if isinstance(value, numbers.Integral):
-        return str(int(value))
-    if isinstance(value, numbers.Real):
-        return repr(float(value))
-    if isinstance(value, str | Path):
-        text = quoted(str(value))
-        # a text like 1e3 or true needs quotes to stay one
-        return text if text.startswith("'") or parse_plain(f"x={text}")[1] == str(value) else f"'{text}'"
-    if isinstance(value, list | tuple):
-        return f"[{','.join(text_of(key, item) for item in value)}]"
-    if isinstance(value, Mapping):
-        return f"{{{','.join(f'{name}:{text_of(key, item)}' for name, item in value.items())}}}"
-    raise ConfigError(key, value, f"must be a plain value, not a {type(value).__name__}")

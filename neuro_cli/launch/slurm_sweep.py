@@ -1,4 +1,4 @@
-"""Jobs of a sweep on SLURM, as the command that submitted them sees them: waits for them or cancels them.
+"""Jobs of a sweep on SLURM, as the command that submitted them sees them: waits for them, cancels or leaves them.
 
 submitit stops waiting at the first job that failed. The others continue, so they are waited for or cancelled here.
 """
@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Sequence
+from dataclasses import fields
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
@@ -46,6 +48,24 @@ def check(multirun: bool) -> None:
             value,
             f"a killed job would never be noticed, since sacct does not answer ({reason}); scripts/sacct_stand_in.py helps",
         )
+
+
+class DetachedError(Exception):
+    """End of a command whose jobs are submitted and continue by themselves."""
+
+
+def submit(launcher: Any, jobs: Sequence[Sequence[str]], first: int, state: Any) -> None:
+    """Submit ``jobs``, numbered from ``first``, with Hydra's ``state``, and do not wait for them as the plugin does."""
+    from hydra_plugins.hydra_submitit_launcher.config import BaseQueueConf  # type: ignore[import-untyped]
+    from submitit import AutoExecutor
+
+    common = {field.name for field in fields(BaseQueueConf)}  # the keys that submitit has for every kind of queue
+    keys = dict(launcher.params)
+    folder, restarts = keys.pop("submitit_folder"), keys.pop("max_num_timeout")
+    executor = AutoExecutor(folder, cluster="slurm", slurm_max_num_timeout=restarts)
+    executor.update_parameters(**{name if name in common else f"slurm_{name}": value for name, value in keys.items()})
+    work = [(list(texts), "hydra.sweep.dir", number, f"job_id_for_{number}", state) for number, texts in enumerate(jobs, first)]
+    executor.map_array(launcher, *zip(*work, strict=True))
 
 
 def refusal(error: BaseException) -> UserError | None:

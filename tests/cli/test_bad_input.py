@@ -101,15 +101,6 @@ def test_model_and_task_of_different_shape_are_refused(real_data):
         build(Options(composed(*SMALL, "model=CIF_300K", "task=mnist", f"task.root={real_data}")), SingleProcess())
 
 
-def test_a_config_error_costs_no_folder(folder):
-    line = refused(neuro_inside("train", "population=0", "hydra.run.dir=never", cwd=folder), "population=0")
-    assert not (folder / "never").exists()
-    assert line == "neuro: error: population=0: must be an integer from 1 to 4294967295"
-    shown = neuro_inside("train", "population=0", cwd=folder, NEURO_DEBUG="1")
-    assert "Traceback" in shown.stderr
-    assert shown.returncode == 2
-
-
 FRAGILE = (
     "train", *SMALL, "model._target_=my_nets.Fragile", "algo.optimizer.lr=0.05", "generations=50", "checkpoint.every=1000"
 )  # fmt: skip
@@ -220,29 +211,6 @@ def finished(folder) -> Path:
     done = neuro_inside("train", *SMALL, "hydra.run.dir=finished", cwd=folder)
     assert done.returncode == 0, done.stderr
     return folder / "finished"
-
-
-def contents(run: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(run)): path.read_bytes() for path in sorted(run.rglob("*")) if path.is_file()}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["resume", "no-such-folder"], ["no-such-folder: not a neuro run"]),
-        (["resume", "finished", "seed=5"], ["seed=5: a resumed run keeps it; what can change: "]),
-        (["resume", "finished", "model=MNIST_3M"], ["model=MNIST_3M: a resumed run keeps it"]),
-        (["resume", "finished", "generations=3"], ["generations=3: the checkpoint has 6 already"]),
-        (["resume", "finished", "checkpoint=5"], ["5"]),
-        (["resume", "finished", "distribution=locl"], ["distribution=locl: no such option; did you mean local?"]),
-        (["evaluate", "no-such-folder"], ["no-such-folder: not a neuro run"]),
-        (["train", *SMALL, "hydra.run.dir=finished"], ["hydra.run.dir=finished: already contains a run"]),
-    ],
-)
-def test_a_finished_run_is_not_touched_by_a_refused_command(folder, finished, arguments, words):
-    before = contents(finished)
-    refused(neuro_inside(*arguments, cwd=folder), *words)
-    assert contents(finished) == before
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from torch import nn
 from neuro_cli import load
 from neuro_cli.algo.snes import SNES
 from neuro_cli.cli.library import evaluate, resume, train
-from neuro_cli.cli.values import text_of
+from neuro_cli.cli.overrides.words import parse_plain, text_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.made import Made
 from neuro_cli.library.result import Result
@@ -322,8 +322,6 @@ def test_a_script_that_is_hydras_own_trains_inside(folder, monkeypatch):
     [None, True, 3, -2.5, 1e-9, "a", "1e3", "true", "null", "", "it's \\ odd, {[=]}", [1, "b c", None], {"a": {"b": [1.5]}}],
 )  # fmt: skip
 def test_a_value_is_read_back_from_its_text(value):
-    from neuro_cli.cli.overrides.words import parse_plain
-
     assert parse_plain(f"key={text_of('key', value)}") == ("key", value)
 
 

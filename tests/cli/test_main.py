@@ -24,22 +24,20 @@ SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2", "evaluat
         (["~fabric.name"], r"fabric\._target_=.*Network: .* missing 1 required positional argument: 'name'"),
         (["+algo.sgma=1"], r"algo\._target_=.*OpenAIES: .* unexpected keyword argument 'sgma'; did you mean sigma\?"),
         (["+algo.lr_schedule.finel=1"], r"algo\.lr_schedule\._target_=.*Schedule: .*'finel'; did you mean final"),
-        (["algo.optimizer._target_=torch.optim.Adm"], r"algo\.optimizer\._target_=torch\.optim\.Adm: "),
         (["model._target_=no_such_package.Net"], r"model\._target_=no_such_package\.Net: No module named 'no_such_package'"),
         (["+model.outputs=[10]"], r"model\.outputs=\[10\]: must be an integer >= 1"),
         (["device=null"], r"device=None: must be auto, cpu or cuda\[:N\]"),
         # the largest number of which any method could make use: more would be started for nothing
         (["ranks=17"], r"ranks=17: must be an integer from 1 to 16"),
-        (["seed=${nope}"], r"seed=\$\{nope\}: Interpolation key 'nope' not found"),
         (["hydra.run.dir=${nope}"], r"hydra\.run\.dir: Interpolation key 'nope' not found"),
         (["hydra.run.dir=file"], r"\S*file: File exists"),
         (["hydra.run.dir=file/run"], r"\S*file/run: Not a directory"),
         (["hydra.run.dir=/proc/run"], r"/proc/run: No such file or directory"),
         (["hydra/launcher=none"], r"hydra/launcher=none: no such option; (valid are|did you mean) "),
         (["-m", "seed=interval(1,2)"], r"BasicSweeper does not support sweep type : INTERVAL_SWEEP"),
-        (["--bogus"], r"unrecognized arguments: --bogus; neuro train --hydra-help lists the flags"),
+        (["--bogus"], r"unrecognized arguments: --bogus; usage: neuro VERB \[group=option"),
         (["-m", "--cfg", "job"], r"--multirun and --cfg exclude each other"),
-        (["--cfg", "jb"], r"argument --cfg/-c: invalid choice: 'jb' .*lists the flags"),
+        (["--cfg", "jb"], r"argument --cfg/-c: invalid choice: 'jb' .*; usage: neuro VERB"),
     ],
 )
 def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path):
@@ -54,14 +52,10 @@ def test_a_refused_run_is_one_line_and_leaves_nothing(overrides, line, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["trian"], r"trian: no such verb; did you mean train\?"),
-        (["resume"], r"the following arguments are required: RUN; usage: neuro resume RUN \[key=value \.\.\.\]"),
         (["resume", "--force", "run"], r"unrecognized arguments: --force; usage: neuro resume RUN"),
         (["evaluate"], r"the following arguments are required: RUN.*; usage: neuro evaluate RUN"),
         (["evaluate", "run", "threads=two"], r"threads=two: must be an integer >= 1"),
-        (["evaluate", "run", "seed=2"], r"seed=2: neuro evaluate takes checkpoint, trust, task\.root"),
-        (["doctor", "please"], r"please: neuro doctor takes no arguments"),
-        (["bench", "nothing"], r"what=nothing: must be one of noise, layer"),
+        (["bench", "nothing"], r"what=nothing: must be one of noise"),
     ],
 )
 def test_verbs_refuse_in_one_line(arguments, line, tmp_path):
@@ -203,6 +197,17 @@ def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):
     for arguments in (("--version",), ("train", "--version"), ("report", "--version"), ("evolve", "generations=1", "--version")):
         assert neuro_inside(*arguments, cwd=tmp_path).stdout == f"neuro {__version__}\n"
     assert "did you mean train?" in one_line(neuro_inside("help", "trian", cwd=tmp_path))
+
+
+def test_hydras_own_help_and_the_places_of_the_config(tmp_path):
+    flags = neuro_inside("train", "--hydra-help", cwd=tmp_path).stdout
+    assert "--config-dir" in flags
+    assert "\nhydra/launcher: basic, " in flags
+    for about, word in (("defaults", "| algo/snes"), ("searchpath", "| main"), ("config", "seed: 3")):
+        done = neuro_inside("train", "--info", about, "+algo=snes", "seed=3", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert word in done.stdout, done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_launcher_or_sweeper_that_a_package_brings_is_named_with_it(tmp_path):

@@ -76,6 +76,7 @@ def contents(run: Path) -> dict[str, bytes]:
     [
         (["seed=5"], "seed=5: a resumed run keeps it; what can change: distribution, fabric, logger, generations, "),
         (["generations=many"], "generations=many: must be an integer from 1"),
+        (["generations=3"], "generations=3: the checkpoint has 4 already"),
         (["checkpoint.every=0"], "checkpoint.every=0: must be an integer >= 1"),
         (["ranks=17"], "ranks=17: must be an integer from 1 to 16"),
         (["task.root=elsewhere"], "task.root=elsewhere: this run's config has no such key"),

@@ -105,8 +105,3 @@ def test_help_names_the_keys_of_a_verb_that_hydra_does_not_compose(verb: tuple[s
     done = neuro_inside(*verb, "--help", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert word in done.stdout
-
-
-@pytest.mark.parametrize("arguments", [("completion",), ("completion", "tcsh"), ("train", "-sc", "install=tcsh")])
-def test_another_shell_is_a_line(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    assert "bash|zsh|fish" in one_line(neuro_inside(*arguments, cwd=tmp_path))

@@ -98,35 +98,16 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_every_key_is_an_argument_of_its_target(group, option):
+def test_a_file_and_the_class_of_its_name_agree(group, option):
+    """Every key is an argument and every argument without a default a key, so that ``--help`` shows all there is to set."""
     node = option_of(group, option)
-    assert "_target_" in node
-    for found in nodes(node):
-        arguments = inspect.signature(get_object(found["_target_"])).parameters
-        assert found.keys() - MARKS <= arguments.keys(), found["_target_"]
-
-
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_every_argument_without_a_default_is_a_key(group, option):
-    """So that ``neuro train --help`` shows all there is to set."""
-    for found in nodes(option_of(group, option)):
-        if found.get("_partial_"):
-            continue
-        arguments = inspect.signature(get_object(found["_target_"])).parameters.values()
-        needed = {argument.name for argument in arguments if argument.default is argument.empty}
-        assert needed <= found.keys(), found["_target_"]
-
-
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_our_own_options_need_no_trust(group, option):
-    targets = [node["_target_"] for node in nodes(option_of(group, option))]
-    assert [target for target in targets if not is_ours(target, (*OURS, *SEARCH))] == []
-
-
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_a_file_lies_beside_its_class_in_the_folder_of_its_name(group, option):
-    target = option_of(group, option)["_target_"]
-    assert target.startswith(f"neuro_cli.{group}.")
+    assert node["_target_"].startswith(f"neuro_cli.{group}.")
+    for each in nodes(node):
+        assert is_ours(each["_target_"], (*OURS, *SEARCH))  # needs no trust
+        arguments = inspect.signature(get_object(each["_target_"])).parameters
+        assert each.keys() - MARKS <= arguments.keys(), each["_target_"]
+        needed = {name for name, argument in arguments.items() if argument.default is argument.empty}
+        assert each.get("_partial_") or needed <= each.keys(), each["_target_"]
 
 
 @pytest.mark.parametrize("group", [group for group, options in GROUPS.items() if group in ("task", "model", "sampler", "algo")])

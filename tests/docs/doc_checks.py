@@ -225,7 +225,7 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
             check_search(config)
         return
     if verb == "reproduce" and config["tables"]:
-        entries_of(config)
+        entries_of(config["size"], config["tables"], config["with"])
     if "task" not in config or "algo" not in config:
         return
     options = Options(config)

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 from support.configs import composed
 
 from neuro_cli.cli.options.groups import groups
-from neuro_cli.cli.options.help import comments_of
+from neuro_cli.cli.options.help import keys_of as comments_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.run_folder.identity import flatten

@@ -33,15 +33,15 @@ def groups_of(verb: str) -> set[str]:
 
 def defaults_of(verb: str) -> dict[str, str | None]:
     """Return the option of every group in these lists of a verb, None without one. Later entries count."""
-    options: dict[str, str | None] = {}
-    for entry in _file_of(verb).get("defaults", []):
-        if entry == "_self_":
-            continue
-        if isinstance(entry, str):
-            options |= defaults_of(entry)
-        else:
-            options |= {str(name).removeprefix("override ").partition("@")[0]: option for name, option in entry.items()}
-    return options
+    entries = [entry for name in files_of(verb) for entry in _file_of(name).get("defaults", []) if isinstance(entry, dict)]
+    options = [pair for entry in entries for pair in entry.items()]
+    return {str(name).removeprefix("override ").partition("@")[0]: option for name, option in options}
+
+
+def files_of(verb: str) -> list[str]:
+    """Return the names of the config files that a verb takes over, then its own."""
+    named = [entry for entry in _file_of(verb).get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
+    return [name for entry in named for name in files_of(entry)] + [verb]
 
 
 @cache  # a check of arguments asks for it several times, and YAML takes ten milliseconds
@@ -54,10 +54,7 @@ def _file_of(verb: str) -> dict[str, Any]:
 
 def sections_of(verb: str) -> set[str]:
     """Return the keys that have keys below them, in a verb's own file and the files in its defaults list."""
-    file = _file_of(verb)
-    sections = {str(key) for key, value in file.items() if isinstance(value, dict)}
-    named = [entry for entry in file.get("defaults", []) if isinstance(entry, str) and entry != "_self_"]
-    return sections.union(*map(sections_of, named))
+    return {key for name in files_of(verb) for key, value in _file_of(name).items() if isinstance(value, dict)}
 
 
 def groups_help(verb: str, available: Mapping[str, list[str]]) -> str:

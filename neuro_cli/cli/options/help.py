@@ -1,24 +1,19 @@
-"""Keys of a verb's config with the comments of the files in ``conf/``: for ``--help``, and for the configuration reference."""
+"""Keys of a verb's config with the comments of the files in ``conf/``, for ``--help`` and for completion."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.options.groups import defaults_of
+from neuro_cli.cli.options.groups import defaults_of, files_of, groups_of
 from neuro_cli.core.files import config_folder
 
 COLUMN = 44  # where comments begin
 _KEY = re.compile(r"( *)([\w@/.-]+):(?: +(.*?))??(?: +# ?(.*))?")
 OTHERS = ("hydra", "defaults")
 LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ with files that are no options of one group
-
-
-def comments_of(file: Path) -> dict[str, str]:
-    """Return the comments behind the keys of a YAML file, by dotted key; the comment of the file itself has the key ``""``."""
-    return {key: text for key, text in keys_of(file).items() if text or not key}
 
 
 def keys_of(file: Path) -> dict[str, str]:
@@ -39,40 +34,26 @@ def keys_of(file: Path) -> dict[str, str]:
 
 
 def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
-    """Return the comments of all keys of ``neuro VERB``, whose groups have the options ``choices``."""
+    """Return the comments of all keys of ``neuro VERB``, whose groups have the options ``choices``; empty without one."""
     result: dict[str, str] = {}
-    for name in _files(verb):
-        texts = comments_of(config_folder() / f"{name}.yaml")
-        result |= {key: text for key, text in texts.items() if key and key.partition(".")[0] not in OTHERS}
+    for name in files_of(verb):
+        texts = keys_of(config_folder() / f"{name}.yaml")
+        keys = [key for key in texts if key and key.partition(".")[0] not in OTHERS]
+        result |= {key: texts[key] or result.get(key, "") for key in keys}  # a default that changes keeps its comment
     for group, option in choices.items():
         file = config_folder() / group / f"{option}.yaml"
         if group.partition("/")[0] not in LEFT_OUT and file.is_file():
-            texts = comments_of(file)
+            texts = keys_of(file)
             result[group] = f"{option}: {texts.pop('')}"
             result |= {f"{group}.{key}": text for key, text in texts.items()}
     return result
 
 
 def leaves_of(verb: str) -> list[str]:
-    """Return the keys of ``neuro VERB`` and of the options that it has by default, those that hold a value."""
-    texts: dict[str, str] = {}
-    for name in _files(verb):
-        texts |= keys_of(config_folder() / f"{name}.yaml")
-    for group, option in defaults_of(verb).items():
-        file = config_folder() / group / f"{option}.yaml"
-        if file.is_file():
-            texts |= {f"{group}.{key}": text for key, text in keys_of(file).items()}
-    keys = [key for key in texts if not re.match(rf"(.*\.)?(_|$)|known_|({'|'.join(OTHERS)})\b", key)]
-    parents = {key.rpartition(".")[0] for key in keys}
-    return [key for key in keys if key not in parents]
-
-
-def _files(verb: str) -> Iterator[str]:
-    """Yield the names of the config files that a verb takes over, then its own."""
-    for entry in OmegaConf.select(OmegaConf.load(config_folder() / f"{verb}.yaml"), "defaults", default=[]):
-        if isinstance(entry, str) and entry != "_self_":
-            yield from _files(entry)
-    yield verb
+    """Return the keys that hold a value, of ``neuro VERB`` and of the options that it has by default."""
+    keys = [key for key in comments(verb, defaults_of(verb)) if not re.match(r"(.*\.)?_|known_|(.*\.)?defaults\b", key)]
+    inner = {key.rpartition(".")[0] for key in keys} | groups_of(verb)
+    return [key for key in keys if key not in inner]
 
 
 def annotated(verb: str, composed: DictConfig) -> str:
@@ -91,62 +72,3 @@ def annotated(verb: str, composed: DictConfig) -> str:
             text = texts.get(".".join(name for _, name in path), "")
         lines.append(f"{line:<{COLUMN}}  # {text}" if text else line)
     return "\n".join(lines)
-
-
-def page(verbs: Mapping[str, DictConfig], groups: Mapping[str, list[str]]) -> str:
-    """Return the configuration reference: root keys of ``verbs`` with their composed defaults, then options of ``groups``."""
-    parts = [HEAD]
-    for verb, composed in verbs.items():
-        texts = comments(verb, {})
-        parts += [f"## neuro {verb}", "", *TABLE, *_rows(_plain(composed), texts, groups), ""]
-    for group, options in groups.items():
-        parts += [f"## {group}", ""]
-        for option in options:
-            file = config_folder() / group / f"{option}.yaml"
-            texts = comments_of(file)
-            node = OmegaConf.to_container(OmegaConf.load(file))
-            assert isinstance(node, dict)
-            rows = _rows({str(key): value for key, value in node.items()}, texts, {})
-            parts += [f"### {group}={option}", "", f"{_cell(texts[''])}.", ""] if texts[""] else [f"### {group}={option}", ""]
-            parts += [*TABLE, *rows, ""] if rows else []
-    return "\n".join(parts).rstrip() + "\n"
-
-
-HEAD = """# Configuration
-
-Every key with its default and the comment of its file in `conf/`, made by `make docs`. `neuro train --help` shows the same for
-the options that are chosen. A key is set by `key=value`, an
-option by `group=option`; `a: {b: 1}` is typed `a.b=1`.
-"""
-TABLE = ("| key | default | meaning |", "|---|---|---|")
-LEFT_OUT_KEYS = ("_target_", "_partial_", "key")  # the class behind an option, and what a schedule is called in errors
-
-
-def _plain(composed: DictConfig) -> dict[str, Any]:
-    node = OmegaConf.to_container(
-        OmegaConf.masked_copy(composed, [str(key) for key in composed if key != "hydra"]), resolve=False
-    )
-    assert isinstance(node, dict)
-    return {str(key): value for key, value in node.items()}
-
-
-def _rows(node: Mapping[str, Any], texts: Mapping[str, str], groups: Mapping[str, Any], prefix: str = "") -> list[str]:
-    rows = []
-    for name, value in node.items():
-        key = f"{prefix}{name}"
-        if name in LEFT_OUT_KEYS or key in groups or name == "defaults" or key.startswith("known_"):
-            continue
-        if isinstance(value, dict) and value:
-            rows += _rows(value, texts, groups, f"{key}.")
-        else:
-            text = texts.get(key) or (texts.get(prefix.rstrip("."), "") if prefix else "")
-            rows.append(f"| `{key}` | `{_value(value)}` | {_cell(text)} |")
-    return rows
-
-
-def _value(value: Any) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value).replace("|", "\\|")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")

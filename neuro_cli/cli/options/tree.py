@@ -68,14 +68,20 @@ class ConfigTree:
     @contextmanager
     def loaded(self, more: tuple[str, ...] = ()) -> Iterator[ConfigLoader]:
         """Enter Hydra with this search path, and the places ``more``."""
+        with self.places(more):
+            entered = initialize_config_dir(self.root, job_name=self.name, **BASE)
+        with entered:
+            yield GlobalHydra.instance().config_loader()
+
+    @contextmanager
+    def places(self, more: tuple[str, ...] = ()) -> Iterator[None]:
+        """Let a Hydra that starts here search the folders of this tree, and the places ``more``."""
         Plugins.instance().register(CommandPlaces)
         CommandPlaces.paths = (*self.folders, *more)
         try:
-            entered = initialize_config_dir(self.root, job_name=self.name, **BASE)
+            yield
         finally:
             CommandPlaces.paths = ()
-        with entered:
-            yield GlobalHydra.instance().config_loader()
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:

@@ -115,21 +115,15 @@ def _check(verb: str, command: Checked, overrides: list[Override], continues: Ca
     """Check launcher, folders and swept values. Raises UserError."""
     config = command.composed
     assert config is not None
-    if not (command.flags.cfg or command.flags.info):
-        _check_launcher(config, command.sweeps)
+    slurm_jobs = OmegaConf.select(config, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
+    if slurm_jobs and not (command.flags.cfg or command.flags.info):
+        slurm_sweep.check(command.sweeps)
     subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
     if verb not in CONTINUES:
         _refuse_existing(config, command.sweeps, continues)
     _check_sweeps([override for override in overrides if sweeps(override)], command.sweeps)
-
-
-def _check_launcher(full: DictConfig, multirun: bool) -> None:
-    """Raise ConfigError where the chosen launcher of a sweep's jobs cannot work."""
-    launcher = OmegaConf.select(full, "hydra.launcher._target_")
-    if launcher == slurm_sweep.LAUNCHER:
-        slurm_sweep.check(multirun)
 
 
 def _check_sweeps(swept: list[Override], multirun: bool) -> None:

@@ -70,7 +70,7 @@ def compose_choices(tree: ConfigTree, overrides: list[str]) -> DictConfig:
 
 
 def with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
-    """Copy of ``base`` with the values of ``overrides``, which saves composing it again. Raises UserError."""
+    """Return a copy of ``base`` with the values of ``overrides``, which saves composing it again. Raises UserError."""
     full = copy.deepcopy(base)
     with open_dict(full):
         for override in overrides:

@@ -1,24 +1,17 @@
 """Flags of the verbs that Hydra composes: Hydra's own names and meanings."""
 
-from argparse import ArgumentParser, Namespace
-from typing import NoReturn
+from argparse import Namespace
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.cli.arguments import Parser
 
 INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
+USAGE = "neuro VERB [group=option ...] [key=value ...] [FLAG ...] (--hydra-help lists flags)"
 MODES = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that exclude each other
 
 
-class FlagParser(ArgumentParser):
-    """Parser whose refusal is a UserError."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; neuro train --hydra-help lists the flags")
-
-
-def flag_parser() -> FlagParser:
+def flag_parser() -> Parser:
     """Return the parser of flags and overrides."""
-    parser = FlagParser("neuro", add_help=False)
+    parser = Parser("neuro", usage=USAGE, add_help=False)
     add = parser.add_argument
     add("overrides", nargs="*", help="key=value and group=option, with a dot for a key below another: algo.sigma=0.1")
     add("--help", "-h", action="store_true", help="Show a verb's groups, options and keys")

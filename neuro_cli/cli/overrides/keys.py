@@ -59,9 +59,9 @@ def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
 def _exists(config: DictConfig, key: str) -> bool:
     node: Any = config
     for part in key.split("."):
-        if not isinstance(node, DictConfig) or part not in node:
+        if not isinstance(node, DictConfig) or part not in node.keys():  # noqa: SIM118  # `in node` resolves interpolations
             return False
-        node = node._get_node(part)
+        node = None if OmegaConf.is_interpolation(node, part) or OmegaConf.is_missing(node, part) else node[part]
     return True
 
 

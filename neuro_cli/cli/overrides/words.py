@@ -1,6 +1,9 @@
-"""Overrides by Hydra's grammar, and the options of groups that they choose."""
+"""Overrides by Hydra's grammar: read, written from values, and the options of groups that they choose."""
 
+import numbers
 import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -10,6 +13,7 @@ from hydra.errors import HydraException
 from neuro_cli.cli.options.groups import TABLES, defaults_of, groups
 from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.core.removed import no_option
+from neuro_cli.launch.quoting import quoted
 
 
 def override_of(text: str) -> Override:
@@ -86,3 +90,35 @@ def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
     # no defaults list has a group of the user's own folder, so it keeps its +
     plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
     return [f"{plus}{name}={value}" for value in values]
+
+
+def overrides_of(values: Mapping[str, Any], above: str = "", prefix: str = "") -> Iterator[str]:
+    """Yield the overrides that set ``values``, keys below ``above``. A node with a ``_target_`` takes new keys, its arguments."""
+    prefix = "++" if "_target_" in values else prefix
+    for name, value in values.items():
+        key = f"{above}{name}"
+        if isinstance(value, Mapping) and value:
+            yield from overrides_of(value, f"{key}.", prefix)
+        else:
+            yield f"{prefix}{key}={text_of(key, value)}"
+
+
+def text_of(key: str, value: Any) -> str:
+    """Return ``value`` in the grammar of overrides, which reads the same value from it. Raises ConfigError for an object."""
+    if value is None:
+        return "null"
+    if type(value).__name__ in ("bool", "bool_"):  # NumPy's is no bool, and is not imported for this
+        return str(bool(value)).lower()
+    if isinstance(value, numbers.Integral):
+        return str(int(value))
+    if isinstance(value, numbers.Real):
+        return repr(float(value))
+    if isinstance(value, str | Path):
+        text = quoted(str(value))
+        # a text like 1e3 or true needs quotes to stay one
+        return text if text.startswith("'") or parse_plain(f"x={text}")[1] == str(value) else f"'{text}'"
+    if isinstance(value, list | tuple):
+        return f"[{','.join(text_of(key, item) for item in value)}]"
+    if isinstance(value, Mapping):
+        return f"{{{','.join(f'{name}:{text_of(key, item)}' for name, item in value.items())}}}"
+    raise ConfigError(key, value, f"must be a plain value, not a {type(value).__name__}")

@@ -15,8 +15,9 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus, filter_overrides
 from hydra.types import HydraContext
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
+from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.sweep.jobs import Left, clear, headline_of, left_in, refuse_other_job
 from neuro_cli.core.errors import UserError, printable
 
@@ -122,11 +123,14 @@ class SweepLauncher:
 
     def _failed(self, job: JobReturn) -> None:
         """Note the failure. Hydra's own sweeper would end with a page at the first one that it sees: it gets None."""
-        error = job._return_value
+        job.status = JobStatus.COMPLETED  # a failed job would print and raise its error when it is read
+        error = job.return_value
         if error not in self.failures:
             self.failures.append(error)
         if self._basic:
-            job.status, job.return_value = JobStatus.COMPLETED, None
+            job.return_value = None
+        else:
+            job.status = JobStatus.FAILED
 
     def _line(self, job: Job) -> str:
         swept = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
@@ -150,9 +154,7 @@ class SweepLauncher:
 
     def _subdir(self, number: int, overrides: list[str]) -> str:
         """Return the folder of a job below the sweep's. The classes that the job names are checked if a file gave the command."""
-        names = OmegaConf.to_container(self._config.hydra.sweep, resolve=False)
-        assert isinstance(names, dict)
-        if names["subdir"] == NUMBERED and self._rules.trust is None:
+        if plain_keys(self._config.hydra.sweep)["subdir"] == NUMBERED and self._rules.trust is None:
             return str(number)
         config = self._context.config_loader.load_sweep_config(self._config, overrides)
         with open_dict(config):
@@ -164,11 +166,7 @@ class SweepLauncher:
             if self._rules.trust is not None:
                 from neuro_cli.factory.trust import refuse_untrusted  # here: it imports torch, which a refusal does not wait for
 
-                with open_dict(config):
-                    del config["hydra"]
-                resolved = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-                assert isinstance(resolved, dict)
-                refuse_untrusted({str(key): value for key, value in resolved.items()}, self._rules.trust)
+                refuse_untrusted(plain_keys(config, "hydra", resolve=True), self._rules.trust)
         finally:
             HydraConfig.instance().cfg = before
         return subdir

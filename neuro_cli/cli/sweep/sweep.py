@@ -11,6 +11,7 @@ from types import FrameType
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.plugins import Plugins
+from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import HydraException
 from hydra.types import HydraContext, RunMode, TaskFunction
@@ -19,14 +20,13 @@ from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 from neuro_cli.cli.callbacks import Callbacks
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.overrides.check import Checked
-from neuro_cli.cli.sweep.detach import DetachedError, submit
 from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Rules, SweepLauncher, option
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
 from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
-from neuro_cli.launch.slurm_sweep import LAUNCHER, SubmittedJobs, put_aside, refusal
+from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
@@ -103,7 +103,7 @@ class Sweep:
 
         def launch(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
             if self.options.get("detach"):
-                submit(inner, jobs, first)
+                submit(inner, jobs, first, Singleton.get_state())
                 raise DetachedError
             return inner.launch(jobs, initial_job_idx=first)
 
@@ -163,8 +163,9 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
         code = _conclude(this, failure)
     if _tell(this):
         return code
-    refused = refusal(failure) if failure is not None and this.submitted is not None else None
-    return _or_raise(refused or failure) or code  # no job has a folder: each may have failed before it had one
+    if failure is not None:  # no job has a folder: each may have failed before it had one
+        raise (refusal(failure) if this.submitted is not None else None) or failure
+    return code
 
 
 def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
@@ -184,12 +185,6 @@ def _signals_put_back() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _or_raise(failure: BaseException | None) -> int:
-    if failure is not None:
-        raise failure
-    return 0
 
 
 def _conclude(sweep: Sweep, failure: BaseException | None) -> int:

@@ -6,7 +6,6 @@ way to more cores.
 """
 
 import logging
-from typing import Any
 
 import numpy as np
 import torch
@@ -135,19 +134,11 @@ class EpisodeScorer(PopulationScorer):
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""
         flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device, dtype=torch.float32)
-        units = self.settings.sampler.units(members)
-        self.settings.sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
-
-        def row(member: int | None) -> Tensor | None:
-            return None if member is None else flats[member - members.start]
+        sampler, jobs = self.settings.sampler, jobs_of(self.settings.sampler, members, proposal)
+        sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
 
         def write(job: MemberJob) -> None:
-            base = proposal.bases[job.parent]
-            if job.frozen is not None:
-                flats[job.frozen - members.start].copy_(base)
-                return
-            sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
-            self.settings.sampler.place(base, proposal.scale, proposal.transform, generation, job.unit.direction, **sides)
+            job.write(sampler, proposal, generation, lambda member: flats[member - members.start])
 
-        self.settings.threads.map(write, jobs_of(units, proposal))
+        self.settings.threads.map(write, jobs)
         return flats

@@ -1,7 +1,4 @@
-"""The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right.
-
-It runs in float64 where the module takes that, since rounding alone may part two passes of float32 widely.
-"""
+"""The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,10 +14,11 @@ from neuro_cli.activation_noise.weight_noise import weight_noise
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.base import PassSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
+from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.tolerance import SCALE, tolerance
+from neuro_cli.scoring.passes.outputs import alike
+from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
@@ -96,26 +94,16 @@ def noisy_layers(record: PassRecord, plan: NetworkPlan) -> list[NoisyLayer]:
 
 def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:
     """Try the network. Raises UserError for one that noise does not reach."""
-    try:
-        return _Trial(settings, centre, torch.float64).plan(space)
-    except UserError:
-        raise
-    except UNSUPPORTED:  # a module that makes tensors of its own float type
-        return _Trial(settings, centre, settings.precision).plan(space)
+    return in_float64(lambda dtype: _Trial(settings, centre, dtype).plan(space), settings.precision)
 
 
 class _Trial:
     """A few passes of the network at the initial centre."""
 
     def __init__(self, settings: PassSettings, centre: Tensor, dtype: torch.dtype) -> None:
-        candidate = Candidate(settings.module, settings.layout, dtype, settings.device)
-        candidate.flat.copy_(centre)
-        self._settings, self._dtype, self._module = settings, dtype, candidate.ready()
+        self._settings, self._dtype, self._module = settings, dtype, settings.module_at(centre, dtype=dtype)
         self._counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
-        self._batch = self._batch_of(self._counts[1])
-
-    def _batch_of(self, examples: int) -> Batch:
-        return self._settings.task.batch(0, 0, examples).to(self._dtype)
+        self._batch = settings.few(EXAMPLES, dtype)
 
     def _record(self, batch: Batch, copy: bool = True, backward: bool = False) -> tuple[PassRecord, Tensor]:
         return record_pass(self._module, self._settings, batch, copy, backward)
@@ -125,7 +113,7 @@ class _Trial:
 
     def plan(self, space: str) -> NetworkPlan:
         """Plan the passes, with noise in ``space``."""
-        small, _ = self._record(self._batch_of(self._counts[0]))
+        small, _ = self._record(self._settings.few(self._counts[0], self._dtype))
         large, scores = self._record(self._batch)
         plan = self._layer_plans(small, large, scores.shape[1], space)
         self._set_strides(plan, large)
@@ -207,7 +195,7 @@ class _Trial:
         try:
             for (number, delta), target in zip(deltas.items(), targets, strict=True):
                 scores = noisy_scores(record, {number: delta}, self._rewards, plan.mapped, plan.complete)
-                if not (scores - target).abs().max() <= tolerance(target.dtype) * target.abs().max():
+                if not alike(scores, target, tolerance(target.dtype)):
                     return "the scores differ"
         except (Unsupported, *UNSUPPORTED) as error:
             return brief(error)

@@ -25,7 +25,7 @@ from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import kept, without_dropout
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.outputs import by_tensor, joined, rows_of
-from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of, ways_for
+from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of
 
 log = logging.getLogger(__name__)
 
@@ -131,22 +131,12 @@ class Answers:
 
     def _next(self, ways: list[Way]) -> Serving:
         """Of ``ways``, in their order, from the first that passes a trial on."""
-        reason = ""
         try:
-            few = self._few()
-            trial = trial_of(few, next(self._module.parameters()).dtype)
+            trial = trial_of(self._few(), next(self._module.parameters()).dtype)
+            way, _ = trial.first(ways, self._given.shared)
         except Exception as error:  # any kind: copying's, or the module's own
             return Serving([], brief(error))
-        for number, way in enumerate(ways):
-            if way not in ways_for(few, self._given.shared):
-                continue
-            try:
-                trial.passed(way)
-                return Serving(ways[number:], None)
-            except Exception as error:  # any kind: torch's, or the module's own
-                reason = brief(error)
-                log.info("not by %s: %s", way, reason)
-        return Serving([], reason)
+        return Serving(ways[ways.index(way) :], None)
 
     def made(self, serving: Serving, say: Callable[[str | None], None]) -> Any:
         """Outputs of all members. Raises UserError for outputs that are no rows, and whatever a single member raises.

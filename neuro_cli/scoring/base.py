@@ -7,7 +7,7 @@ Legend: n members, C score columns, M parameters, B examples.
 
 import logging
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -54,6 +54,17 @@ class PassSettings:
         """A copy of the module for parameters of its own, or for those of ``shared``."""
         warn = self.warn if blocked else None
         return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
+
+    def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
+        """A copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""
+        form = self if dtype is None else replace(self, precision=dtype)
+        candidate = form.candidate(blocked)
+        candidate.flat.copy_(centre)
+        return candidate.ready()
+
+    def few(self, count: int, dtype: torch.dtype | None = None) -> Batch:
+        """The first ``count`` examples of the first generation, or all where it has fewer: what trials at the start use."""
+        return self.task.batch(0, 0, min(count, self.batch_size)).to(dtype or self.precision)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,9 +145,7 @@ class Scorer(ABC):
 
         Raises UserError where the loss has no gradient.
         """
-        candidate = self.settings.candidate()
-        candidate.flat.copy_(centre)
-        module = candidate.ready()
+        module = self.settings.module_at(centre)
         loss = self.task.loss(module, batch.to(self.settings.precision))
         if not loss.requires_grad:
             raise UserError(f"model={type(self.module).__name__}: its output has no gradient; train it by another algo than sgd")

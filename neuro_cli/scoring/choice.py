@@ -51,9 +51,7 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
     """Raise ConfigError where batch norm has a single value for each channel of a member: there is nothing to normalise by."""
     if settings.examples > 1 or not any(isinstance(part, _BatchNorm) for part in settings.module.modules()):
         return
-    candidate, lone = settings.candidate(), list[str]()
-    candidate.flat.copy_(centre)
-    module = candidate.ready()
+    module, lone = settings.module_at(centre), list[str]()
 
     def note(name: str, _: nn.Module, inputs: tuple[Tensor]) -> None:
         if inputs[0].numel() == inputs[0].shape[1]:
@@ -63,7 +61,7 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
         if isinstance(part, _BatchNorm) and part.training:
             part.register_forward_pre_hook(partial(note, name))
     with torch.no_grad(), suppress(ValueError):  # torch raises it then
-        module(settings.task.batch(0, 0, 1).to(settings.precision).inputs)
+        module(settings.few(1).inputs)
     if lone:
         reason = f"batch norm {lone[0]} needs more than one example for each member, it has one value for each channel"
         raise ConfigError(settings.task.batch_key, settings.batch_size, reason)

@@ -9,7 +9,7 @@ import logging
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError, UserError
@@ -23,15 +23,19 @@ from neuro_cli.task.reinforcement.policies import Chain, ChainPolicies, ModulePo
 
 log = logging.getLogger(__name__)
 
-HELD = 1 << 28  # bytes of members that are held at once
+HELD = 1 << 28  # bytes of the members that are in memory at once
 TRIED = 16  # observations on which compiled policies are compared with the module
 
 
 class EpisodeScorer(PopulationScorer):
-    """All members of this rank at once. Legend: n members, e episodes, C columns, M parameters."""
+    """All members of this rank at once, or as many as ``held`` bytes take.
 
-    def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
+    Legend: n members, e episodes, C columns, M parameters.
+    """
+
+    def __init__(self, settings: ScoringSettings, centre: Tensor, held: int = HELD) -> None:
         super().__init__(settings)
+        self._together = max(1, held // (4 * settings.layout.size))  # members
         if not isinstance(settings.task, Reinforcement):
             allowed = f"a task that is scored by episodes derives from {Reinforcement.__module__}.{Reinforcement.__name__}"
             raise ConfigError(f"{type(settings.task).__name__}.scored_by", settings.task.scored_by, allowed)
@@ -47,7 +51,7 @@ class EpisodeScorer(PopulationScorer):
         if chain.inputs != self._reinforcement.spaces.inputs:
             return False
         observations = torch.linspace(-2, 2, TRIED * chain.inputs, dtype=torch.float32).sin().view(TRIED, -1)
-        policy = self._policy(centre)
+        policy = self.settings.module_at(centre)
         with torch.no_grad():
             wanted = policy(observations.to(self.settings.device)).cpu().numpy()
         policies = ChainPolicies(chain, centre[None].cpu().numpy())
@@ -57,18 +61,11 @@ class EpisodeScorer(PopulationScorer):
         log.warning("the compiled policy does not answer as the module does: the module is asked")
         return False
 
-    def _policy(self, flat: Tensor) -> nn.Module:
-        """The module with the parameters ``flat`` (M,)."""
-        candidate = self.settings.candidate()
-        candidate.flat.copy_(flat)
-        return candidate.ready()
-
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         out = np.empty((len(members), len(self.task.score_names)))
-        together = max(1, HELD // (4 * self.settings.layout.size))
-        for low in range(members.start, members.stop, together):
-            some = range(low, min(low + together, members.stop))
+        for low in range(members.start, members.stop, self._together):
+            some = range(low, min(low + self._together, members.stop))
             out[low - members.start : some.stop - members.start] = self._scores(proposal, generation, some, part)
         return out
 
@@ -129,7 +126,7 @@ class EpisodeScorer(PopulationScorer):
         if self._chain is not None:
             return ChainPolicies(self._chain, flats.cpu().numpy())
         # the batch of all episodes, even where this rank plays a part: a row's bits depend on its place in the batch
-        return ModulePolicies([self._policy(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
+        return ModulePolicies([self.settings.module_at(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """The members' parameters (n, M)."""

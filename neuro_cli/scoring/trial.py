@@ -9,6 +9,7 @@ Legend: S sides, D directions, e examples.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike, joined
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
-from neuro_cli.scoring.tolerance import SCALE, tolerance
+from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -106,6 +107,22 @@ class Trial:
     def _put(self, module: nn.Module, flat: Tensor) -> None:
         self._members.layout.attach(module, flat.to(self._dtype))
 
+    def first(self, ways: Sequence[Way], shared: bool = True) -> tuple[Way, PerturbedForward | MappedForward]:
+        """The first way that serves, with its forward pass. ``shared``: the sides of a pair have the same inputs.
+
+        Raises Unsupported where none serves, with the last reason.
+        """
+        reason = ""
+        for way in ways:
+            if way.repeats_sides and not (shared and len(self._members.rows.scales) > 1):
+                continue  # nothing else than the way before
+            try:
+                return way, self.passed(way)
+            except Exception as error:  # any kind: torch's or the module's own
+                reason = brief(error)
+                log.info("not by %s: %s", way, reason)
+        raise Unsupported(reason)
+
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
         """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
         result = self.outputs(way)
@@ -124,16 +141,8 @@ class Trial:
 
 
 def trial_of(members: Members, dtype: torch.dtype) -> Trial:
-    """A trial in float64; in ``dtype`` where the module does not take that, as one that makes tensors of its own float type."""
-    try:
-        return Trial(members, torch.float64)
-    except Exception:  # any kind: the module's own
-        return Trial(members, dtype)
-
-
-def ways_for(members: Members, shared: bool = True) -> Sequence[Way]:
-    """The ways that differ for these members. ``shared``: the sides of a pair have the same inputs."""
-    return [way for way in WAYS if not way.repeats_sides or (shared and len(members.rows.scales) > 1)]
+    """A trial in float64, or in ``dtype``."""
+    return in_float64(partial(Trial, members), dtype)
 
 
 def chosen_way(
@@ -143,18 +152,12 @@ def chosen_way(
 
     ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
     """
-    members = scored_members(settings, centre, call)
-    trial, reason = trial_of(members, settings.precision), ""
-    for way in WAYS[WAYS.index(after) + 1 if after else 0 :]:
-        if way not in ways_for(members):
-            continue
-        try:
-            forward = trial.passed(way)
-            return ChosenWay(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
-        except Exception as error:  # any kind: torch's or the module's own
-            reason = brief(error)
-            log.info("not by %s: %s", way, reason)
-    raise Unsupported(f"{type(settings.module).__name__}: {reason}")
+    trial = trial_of(scored_members(settings, centre, call), settings.precision)
+    try:
+        way, forward = trial.first(WAYS[WAYS.index(after) + 1 if after else 0 :])
+    except Unsupported as error:
+        raise Unsupported(f"{type(settings.module).__name__}: {error}") from None
+    return ChosenWay(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
 
 
 def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
@@ -212,16 +215,14 @@ def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
 
     A property of the model, not of a clock: all ranks must choose alike.
     """
-    inputs = settings.task.batch(0, 0, min(BLOCKED_EXAMPLES, settings.batch_size)).inputs
+    inputs = settings.few(BLOCKED_EXAMPLES).inputs
     if inputs.dim() != 4:
         return False
     with torch.no_grad():
         outputs = []
         for blocked in (False, True):
-            candidate = settings.candidate(blocked)
-            candidate.flat.copy_(centre)
+            module = settings.module_at(centre, blocked)
             try:
-                module = candidate.ready()
                 # not by its forward, which would fall back
                 outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
             except UNSUPPORTED as error:

@@ -34,8 +34,7 @@ class LayerPlan(NamedTuple):
 
 @dataclass
 class NetworkPlan:
-    """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most;
-    ``outputs``: of the last layer for a reward, None where one belongs to several.
+    """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most.
 
     ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``uncontrolled``: reason why
     control variates are impossible, None where they are possible.
@@ -45,7 +44,6 @@ class NetworkPlan:
     widths: tuple[int, ...]
     rewards: int
     largest: int
-    outputs: int | None
     mapped: bool = True
     complete: bool = False
     reason: str = ""
@@ -126,7 +124,7 @@ class _Trial:
         """Plan the layers from passes over two numbers of examples. Raises UserError where outputs belong to no example."""
         if not large.layers:
             raise UserError("sampler=activation: the network has no layer with parameters that noise could enter")
-        counts, layers, widths, largest, outputs = self._counts, [], [], 1, 0
+        counts, layers, widths, largest = self._counts, [], [], 1
         for a, b in zip(small.layers, large.layers, strict=True):
             shapes = tuple(a.raw.shape), tuple(b.raw.shape)
             axes = axes_of(*shapes, counts, rewards) if counts[0] < counts[1] else Axes(0, max(1, b.raw.shape[0]), False)
@@ -145,8 +143,7 @@ class _Trial:
             layers.append(LayerPlan(axes, own is not None))
             widths.append(outputs if own is None else own.width)
             largest = max(largest, outputs)
-        alone = rewards == 1 or layers[-1].axes.tokens
-        return NetworkPlan(layers, tuple(widths), rewards, largest, outputs // rewards if alone else None)
+        return NetworkPlan(layers, tuple(widths), rewards, largest)
 
     def _set_strides(self, plan: NetworkPlan, record: PassRecord) -> None:
         """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order."""
@@ -208,10 +205,11 @@ class _Trial:
             record, _ = self._record(self._batch, plan.complete, True)
             layers, last = noisy_layers(record, plan), None
             if record.scores is None:
-                if plan.outputs is None or plan.outputs > MEASURED:
+                outputs = layers[-1].outputs_a_reward
+                if outputs is None or outputs > MEASURED:
                     return f"needs a fitness with a slope, or a last layer of at most {MEASURED} outputs for each reward"
                 rows = layers[-1].examples * plan.rewards
-                last = torch.zeros(rows, plan.outputs, device=settings.device, dtype=torch.float32)
+                last = torch.zeros(rows, outputs, device=settings.device, dtype=torch.float32)
             ResponseModels(record.nodes, settings.threads, settings.device).attach(record.nodes)
             RewardPredictor(record, layers, last, True)
         except (Unsupported, *UNSUPPORTED) as error:

@@ -55,7 +55,7 @@ class Given:
         return self.by_rows(lambda x: x[member * self.examples : (member + 1) * self.examples])
 
     def few(self, members: int, examples: int) -> "Given":
-        """A few examples of the first members."""
+        """Return a few examples of the first members."""
 
         def first(x: Tensor) -> Tensor:
             if self.shared:
@@ -76,7 +76,7 @@ class Given:
         return self.by_rows(lambda x: x.unflatten(0, (directions, 2, examples)).transpose(0, 1).flatten(0, 2))
 
     def by_rows(self, function: Callable[[Tensor], Tensor]) -> Any:
-        """The inputs with ``function`` of each tensor of rows."""
+        """Return the inputs with ``function`` of each tensor of rows."""
 
         def changed(value: Any) -> Any:
             return function(value) if isinstance(value, Tensor) and value.dim() and len(value) == self._length else value
@@ -106,12 +106,12 @@ class Answers:
         return MemberBatch([scale, -scale][: self._sides], given.members // self._sides, given.examples)
 
     def tried(self) -> Serving:
-        """The first way in which a few members answer as they do alone; those after it are tried where it fails."""
+        """Return the first way in which a few members answer as they do alone; those after it are tried where it fails."""
         with generators_kept():
             return self._next(list(WAYS))
 
     def _few(self) -> Members:
-        """A few members of two directions."""
+        """Return a few members of two directions."""
         few, sides = self._given.few(self._sides * min(2, self._sampler.directions), TRIED), self._sides
 
         def single(module: nn.Module, dtype: torch.dtype, side: int, direction: int) -> Any:

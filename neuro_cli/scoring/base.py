@@ -51,19 +51,19 @@ class PassSettings:
             log.warning("%s", message)
 
     def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
-        """A copy of the module for parameters of its own, or for those of ``shared``."""
+        """Return a copy of the module for parameters of its own, or for those of ``shared``."""
         warn = self.warn if blocked else None
         return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
 
     def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
-        """A copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""
+        """Return a copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""
         form = self if dtype is None else replace(self, precision=dtype)
         candidate = form.candidate(blocked)
         candidate.flat.copy_(centre)
         return candidate.ready()
 
     def few(self, count: int, dtype: torch.dtype | None = None) -> Batch:
-        """The first ``count`` examples of the first generation, or all where it has fewer: what trials at the start use."""
+        """Return the first ``count`` examples of the first generation, or all where it has fewer, for a trial."""
         return self.task.batch(0, 0, min(count, self.batch_size)).to(dtype or self.precision)
 
 
@@ -115,7 +115,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        """Sums (n, C) float64 over each member's examples; ``part`` [start, stop) of them, None for all.
+        """Return the sums (n, C) float64 over each member's examples; ``part`` [start, stop) of them, None for all.
 
         A row has the same bits whatever the other members are.
         """
@@ -141,7 +141,7 @@ class Scorer(ABC):
         assert not tensors
 
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
-        """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.
+        """Return the mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.
 
         Raises UserError where the loss has no gradient.
         """

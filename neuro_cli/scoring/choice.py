@@ -25,7 +25,7 @@ FEW_EXAMPLES = 8
 
 
 def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
-    """The faster of two: many members in one forward pass where the module can be scored so, else one by one.
+    """Return the faster of two: many members in one forward pass where the module can be scored so, else one by one.
 
     Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples. A function of the
     settings, never of a clock: all ranks must choose alike.
@@ -75,6 +75,6 @@ SCORERS: dict[str, Callable[[ScoringSettings, Tensor], PopulationScorer]] = {
 
 
 def scorer_of(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
-    """The scorer of members that are networks. Raises ConfigError for a task of an unknown kind."""
+    """Return the scorer of members that are networks. Raises ConfigError for a task of an unknown kind."""
     task = settings.task
     return SCORERS[one_of(f"{type(task).__name__}.scored_by", task.scored_by, tuple(SCORERS))](settings, centre)

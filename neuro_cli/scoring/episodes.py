@@ -111,7 +111,7 @@ class EpisodeScorer(PopulationScorer):
             log.warning("%s: its member is ranked last, as all others with such numbers", fault)
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
-        """Episodes [start, stop) of every member, member by member."""
+        """Return the episodes [start, stop) of every member, member by member."""
         count = stop - start
         places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
@@ -129,7 +129,7 @@ class EpisodeScorer(PopulationScorer):
         return ModulePolicies([self.settings.module_at(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
-        """The members' parameters (n, M)."""
+        """Return the members' parameters (n, M)."""
         flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device, dtype=torch.float32)
         sampler, jobs = self.settings.sampler, jobs_of(self.settings.sampler, members, proposal)
         sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))

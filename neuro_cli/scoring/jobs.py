@@ -32,7 +32,7 @@ class MemberJob:
 
 
 def jobs_of(sampler: Sampler, members: range, proposal: Proposal) -> list[MemberJob]:
-    """One job a direction, unless its sides have different parents or one of them is frozen; in the order of directions."""
+    """Group ``members``: a job for each direction, in order, unless its sides have different parents or one is frozen."""
     groups: dict[tuple[int, int, int | None], dict[int, int]] = {}
     for member in members:
         direction, sign = sampler.side(member)

@@ -181,7 +181,7 @@ class MemberScorer(PopulationScorer):
         return out
 
     def _score(self, candidate: Candidate, batch: Batch, generation: int, direction: int) -> np.ndarray:
-        """Score of a member on its own."""
+        """Return the score of a member on its own."""
         isolation = self._isolation
         module = (self._candidate(candidate) if isolation.copies else candidate).ready()
         copying = isolation.inputs is not False
@@ -203,7 +203,7 @@ class MemberScorer(PopulationScorer):
         return self.task.batch(generation, direction * examples, (direction + 1) * examples).to(self.settings.precision).clone()
 
     def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> dict[int, Candidate]:
-        """The job's members with their parameters in candidates of the slot."""
+        """Return the job's members with their parameters in candidates of the slot."""
         start = time.perf_counter()
         taken = {member: slot.plus for member in (job.plus, job.minus) if member is not None}
         if len(taken) == 2:  # the second module is created with the first pair: members without pairs need none

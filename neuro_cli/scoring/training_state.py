@@ -40,7 +40,7 @@ def _known(module: nn.Module) -> Iterator[str]:
 
 
 def _found(settings: PassSettings, centre: Tensor) -> list[str]:
-    """Names of what a pass moves in training mode and not in the mode in which members are scored."""
+    """Return the names of what a pass moves in training mode and not in the mode in which members are scored."""
     moved = []
     for training in (True, False):
         fresh, used = settings.candidate().module, settings.module_at(centre)

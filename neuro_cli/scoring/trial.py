@@ -108,7 +108,7 @@ class Trial:
         self._members.layout.attach(module, flat.to(self._dtype))
 
     def first(self, ways: Sequence[Way], shared: bool = True) -> tuple[Way, PerturbedForward | MappedForward]:
-        """The first way that serves, with its forward pass. ``shared``: the sides of a pair have the same inputs.
+        """Return the first way that serves, with its forward pass. ``shared``: the sides of a pair have the same inputs.
 
         Raises Unsupported where none serves, with the last reason.
         """
@@ -124,7 +124,7 @@ class Trial:
         raise Unsupported(reason)
 
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
-        """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
+        """Return the forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
         result = self.outputs(way)
         if not alike(result, self.wanted, tolerance(self._dtype)):
             raise Unsupported("many members in one forward pass do not give what single members give")
@@ -141,14 +141,14 @@ class Trial:
 
 
 def trial_of(members: Members, dtype: torch.dtype) -> Trial:
-    """A trial in float64, or in ``dtype``."""
+    """Return a trial in float64, or in ``dtype``."""
     return in_float64(partial(Trial, members), dtype)
 
 
 def chosen_way(
     settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None, after: Way | None = None
 ) -> ChosenWay:
-    """The first way, or the first ``after`` one, in which the module gives what single members give.
+    """Return the first way, or the first ``after`` one, in which the module gives what single members give.
 
     ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
     """
@@ -161,7 +161,7 @@ def chosen_way(
 
 
 def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
-    """A few members of two directions with the examples of the first generation, of their own where they have such."""
+    """Return a few members of two directions with the examples of the first generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
     directions = min(2, sampler.directions, sampler.noise_period or 2)
@@ -185,10 +185,10 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
         return given(module, batch(dtype, direction))
 
     def many(module: nn.Module, dtype: torch.dtype, repeats_sides: bool) -> Any:
-        own = [batch(dtype, direction) for direction in range(directions)]
+        batches = [batch(dtype, direction) for direction in range(directions)]
         sides = len(rows.scales)
-        inputs = repeated(torch.cat([part.inputs for part in own]), sides if repeats_sides else 1)
-        targets = repeated(torch.cat([part.targets for part in own]), sides)
+        inputs = repeated(torch.cat([part.inputs for part in batches]), sides if repeats_sides else 1)
+        targets = repeated(torch.cat([part.targets for part in batches]), sides)
         return given(module, Batch(*with_mark([inputs, targets])))
 
     return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)

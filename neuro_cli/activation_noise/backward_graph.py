@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments
-from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
+from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response
 from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.marks import DATA, tensors
@@ -128,7 +128,7 @@ def _exact_node(
     if overwrites(func) and isinstance(given[0], Tensor):
         given[0] = given[0].clone()  # the call itself overwrites it
     with torch.enable_grad():
-        result = TWICE_DIFFERENTIABLE.get(func, func)(*given, **named)
+        result = REPLACEMENTS.get(func, func)(*given, **named)
     return BackwardNode(outputs, names), result if result.shape == outputs.shape else None
 
 

@@ -23,7 +23,7 @@ from torch.utils._pytree import tree_map_only
 from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.output_mask import record_use
-from neuro_cli.activation_noise.replacements import TWICE_DIFFERENTIABLE
+from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.bodies import body
@@ -204,7 +204,7 @@ class RecordingMode(TorchFunctionMode):
             return func(*tree_map_only(Tensor, Tensor.detach, args), **kwargs)
         self._note_coupled(func, args, kwargs)
         with torch.set_grad_enabled(func not in ROUNDED):
-            result = TWICE_DIFFERENTIABLE.get(func, func)(*args, **kwargs)
+            result = REPLACEMENTS.get(func, func)(*args, **kwargs)
         step = step_node(func, args, kwargs, result, len(self.record.nodes))
         if step is None:
             return result

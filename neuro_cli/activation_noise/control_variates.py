@@ -91,7 +91,6 @@ class ControlVariates:
             if self._squares is None or self._suffices:  # nothing is measured here, or no more is needed
                 break
             self._models.learn(clean.record.nodes, observed)
-            self._models.attach(clean.record.nodes)
             clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
             observed, fits = self._observe(clean, draw), fits + 1
         self._models.learn(clean.record.nodes, observed)

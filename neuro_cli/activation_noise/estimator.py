@@ -91,11 +91,6 @@ class Activation(Estimator):
         return addresses
 
     @property
-    def control_variates(self) -> bool:
-        """Whether the run has control variates, once an algorithm is served."""
-        return self._scorer.controlled
-
-    @property
     def passes_a_draw(self) -> int:
         """Forward passes of an example in a draw of every group."""
         return self._addresses.sides * self._addresses.groups

@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
-from neuro_cli.activation_noise.replacements import BATCHABLE
+from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.scoring.passes.marks import marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 
@@ -59,7 +59,7 @@ class NoisyMode(TorchFunctionMode):
         position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position
         x = None if position is None else self._kept(list(tensors(given))[position])
         # a call without noise among its arguments gives what it gave in the clean pass
-        result = BATCHABLE.get(func, func)(*args, **kwargs) if reached or self._complete else call.result
+        result = REPLACEMENTS.get(func, func)(*args, **kwargs) if reached or self._complete else call.result
         if self._observed is not None and call.node is not None and x is not None:
             self._observed[call.node] = x, self._kept(result)
         delta = None if call.layer is None else self._deltas.get(call.layer)

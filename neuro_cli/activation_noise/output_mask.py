@@ -52,7 +52,7 @@ def output_mask(layer: LayerStep, smooth: bool) -> Tensor | None:
     if len(users) > 1 and {use.func for use in users} <= RECTIFIERS:
         users = [replace(users[0], users=[])]
     mask = torch.ones_like(outputs)
-    before_pool, places, known = mask, None, False
+    before_pool, places, lossy = mask, None, False
     while len(users) == 1 and users[0].first:
         [use] = users
         if use.func is F.max_pool2d and places is None and outputs.dim() == 4:
@@ -64,10 +64,10 @@ def output_mask(layer: LayerStep, smooth: bool) -> Tensor | None:
             x = use.func(x.clone(), *use.args, **use.kwargs)
         else:
             break
-        known, users = True, use.users
+        lossy, users = True, use.users
     if places is not None:
         mask = _unpooled(mask, places, outputs) * before_pool
-    return mask if known else None
+    return mask if lossy else None
 
 
 def _unpooled(mask: Tensor, places: Tensor, outputs: Tensor) -> Tensor:

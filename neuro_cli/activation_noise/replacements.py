@@ -1,4 +1,4 @@
-"""Replacements for torch functions that vmap cannot batch or autograd cannot differentiate twice."""
+"""Replacement for attention, which torch 2.14 neither batches under vmap nor differentiates twice on a CPU."""
 
 import math
 from collections.abc import Callable
@@ -28,14 +28,4 @@ def attention(
     return weights.softmax(-1) @ value
 
 
-def batch_norm(
-    input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None,
-    training: bool, momentum: float, eps: float, cudnn_enabled: bool,
-) -> Tensor:  # fmt: skip
-    """Compute batch norm without an update of the running statistics, which noisy passes must not change."""
-    running = (None, None) if training else (running_mean, running_var)
-    return torch.batch_norm(input, weight, bias, *running, training, momentum, eps, cudnn_enabled)
-
-
-TWICE_DIFFERENTIABLE: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}
-BATCHABLE: dict[Any, Callable[..., Any]] = TWICE_DIFFERENTIABLE | {torch.batch_norm: batch_norm}
+REPLACEMENTS: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}

@@ -1,7 +1,4 @@
-"""The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right.
-
-It runs in float64 where the module takes that, since rounding alone may part two passes of float32 widely.
-"""
+"""The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,10 +14,11 @@ from neuro_cli.activation_noise.weight_noise import weight_noise
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.base import PassSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED, Candidate, brief
+from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.tolerance import SCALE, tolerance
+from neuro_cli.scoring.passes.outputs import alike
+from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
@@ -36,8 +34,7 @@ class LayerPlan(NamedTuple):
 
 @dataclass
 class NetworkPlan:
-    """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most;
-    ``outputs``: of the last layer for a reward, None where one belongs to several.
+    """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most.
 
     ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``uncontrolled``: reason why
     control variates are impossible, None where they are possible.
@@ -47,7 +44,6 @@ class NetworkPlan:
     widths: tuple[int, ...]
     rewards: int
     largest: int
-    outputs: int | None
     mapped: bool = True
     complete: bool = False
     reason: str = ""
@@ -96,26 +92,16 @@ def noisy_layers(record: PassRecord, plan: NetworkPlan) -> list[NoisyLayer]:
 
 def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:
     """Try the network. Raises UserError for one that noise does not reach."""
-    try:
-        return _Trial(settings, centre, torch.float64).plan(space)
-    except UserError:
-        raise
-    except UNSUPPORTED:  # a module that makes tensors of its own float type
-        return _Trial(settings, centre, settings.precision).plan(space)
+    return in_float64(lambda dtype: _Trial(settings, centre, dtype).plan(space), settings.precision)
 
 
 class _Trial:
     """A few passes of the network at the initial centre."""
 
     def __init__(self, settings: PassSettings, centre: Tensor, dtype: torch.dtype) -> None:
-        candidate = Candidate(settings.module, settings.layout, dtype, settings.device)
-        candidate.flat.copy_(centre)
-        self._settings, self._dtype, self._module = settings, dtype, candidate.ready()
+        self._settings, self._dtype, self._module = settings, dtype, settings.module_at(centre, dtype=dtype)
         self._counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
-        self._batch = self._batch_of(self._counts[1])
-
-    def _batch_of(self, examples: int) -> Batch:
-        return self._settings.task.batch(0, 0, examples).to(self._dtype)
+        self._batch = settings.few(EXAMPLES, dtype)
 
     def _record(self, batch: Batch, copy: bool = True, backward: bool = False) -> tuple[PassRecord, Tensor]:
         return record_pass(self._module, self._settings, batch, copy, backward)
@@ -125,7 +111,7 @@ class _Trial:
 
     def plan(self, space: str) -> NetworkPlan:
         """Plan the passes, with noise in ``space``."""
-        small, _ = self._record(self._batch_of(self._counts[0]))
+        small, _ = self._record(self._settings.few(self._counts[0], self._dtype))
         large, scores = self._record(self._batch)
         plan = self._layer_plans(small, large, scores.shape[1], space)
         self._set_strides(plan, large)
@@ -138,7 +124,7 @@ class _Trial:
         """Plan the layers from passes over two numbers of examples. Raises UserError where outputs belong to no example."""
         if not large.layers:
             raise UserError("sampler=activation: the network has no layer with parameters that noise could enter")
-        counts, layers, widths, largest, outputs = self._counts, [], [], 1, 0
+        counts, layers, widths, largest = self._counts, [], [], 1
         for a, b in zip(small.layers, large.layers, strict=True):
             shapes = tuple(a.raw.shape), tuple(b.raw.shape)
             axes = axes_of(*shapes, counts, rewards) if counts[0] < counts[1] else Axes(0, max(1, b.raw.shape[0]), False)
@@ -157,8 +143,7 @@ class _Trial:
             layers.append(LayerPlan(axes, own is not None))
             widths.append(outputs if own is None else own.width)
             largest = max(largest, outputs)
-        alone = rewards == 1 or layers[-1].axes.tokens
-        return NetworkPlan(layers, tuple(widths), rewards, largest, outputs // rewards if alone else None)
+        return NetworkPlan(layers, tuple(widths), rewards, largest)
 
     def _set_strides(self, plan: NetworkPlan, record: PassRecord) -> None:
         """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order."""
@@ -207,7 +192,7 @@ class _Trial:
         try:
             for (number, delta), target in zip(deltas.items(), targets, strict=True):
                 scores = noisy_scores(record, {number: delta}, self._rewards, plan.mapped, plan.complete)
-                if not (scores - target).abs().max() <= tolerance(target.dtype) * target.abs().max():
+                if not alike(scores, target, tolerance(target.dtype)):
                     return "the scores differ"
         except (Unsupported, *UNSUPPORTED) as error:
             return brief(error)
@@ -220,10 +205,11 @@ class _Trial:
             record, _ = self._record(self._batch, plan.complete, True)
             layers, last = noisy_layers(record, plan), None
             if record.scores is None:
-                if plan.outputs is None or plan.outputs > MEASURED:
+                outputs = layers[-1].outputs_a_reward
+                if outputs is None or outputs > MEASURED:
                     return f"needs a fitness with a slope, or a last layer of at most {MEASURED} outputs for each reward"
                 rows = layers[-1].examples * plan.rewards
-                last = torch.zeros(rows, plan.outputs, device=settings.device, dtype=torch.float32)
+                last = torch.zeros(rows, outputs, device=settings.device, dtype=torch.float32)
             ResponseModels(record.nodes, settings.threads, settings.device).attach(record.nodes)
             RewardPredictor(record, layers, last, True)
         except (Unsupported, *UNSUPPORTED) as error:

@@ -21,12 +21,11 @@ def root_mean_square(x: Tensor) -> float:
 
 
 class WeightNoise(ABC):
-    """``width``: n. ``gain``: root mean square of what noise of variance 1 adds to the outputs.
+    """``gain``: root mean square of what noise of variance 1 adds to the outputs.
 
     ``used``: the weights as the layer uses them. A weight that is computed from a parameter (rounded, masked) has the noise.
     """
 
-    width: int
     gain: float
     used: list[Tensor]
 
@@ -34,9 +33,15 @@ class WeightNoise(ABC):
     def delta(self, noise: Tensor) -> Tensor:
         """Return what the noise (R, B, n) adds to the outputs, (R, *their shape)."""
 
-    @abstractmethod
+    @property
+    def width(self) -> int:
+        """Number n of noise values."""
+        return sum(tensor.numel() for tensor in self.used)
+
     def split(self, total: Tensor) -> list[Tensor]:
         """Split a vector (n,) into one tensor for each of ``used``."""
+        parts = total.split([tensor.numel() for tensor in self.used])
+        return [part.view(tensor.shape) for part, tensor in zip(parts, self.used, strict=True)]
 
 
 class _Product(WeightNoise):
@@ -45,7 +50,6 @@ class _Product(WeightNoise):
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, shape: torch.Size) -> None:
         self._x, self._weight, self._bias, self._shape = x, weight, bias is not None, shape
         self.used = [weight] if bias is None else [weight, bias]
-        self.width = weight.numel() + (len(weight) if self._bias else 0)
         self.gain = math.sqrt(x.shape[1] * root_mean_square(x) ** 2 + self._bias)
 
     def delta(self, noise: Tensor) -> Tensor:
@@ -58,10 +62,6 @@ class _Product(WeightNoise):
     def _like_outputs(self, delta: Tensor) -> Tensor:
         """Return (R, B, o, p) in the shape of the outputs (B, o, ..)."""
         return delta.unflatten(3, self._shape[2:])
-
-    def split(self, total: Tensor) -> list[Tensor]:
-        weight = total[: self._weight.numel()].view(self._weight.shape)
-        return [weight, total[self._weight.numel() :]] if self._bias else [weight]
 
 
 class LinearNoise(_Product):
@@ -80,17 +80,12 @@ class AffineNoise(WeightNoise):
     def __init__(self, normal: Tensor, weight: Tensor | None, bias: Tensor | None, shape: tuple[int, ...]) -> None:
         self._normal, self.used, self._shape = normal, [p for p in (weight, bias) if p is not None], shape
         self._scaled, self._shifted = weight is not None, bias is not None
-        self.width = sum(parameter.numel() for parameter in self.used)
         self.gain = math.sqrt(self._scaled * root_mean_square(normal) ** 2 + self._shifted) or 1.0
 
     def delta(self, noise: Tensor) -> Tensor:
         parts = [part.unflatten(2, self._shape) for part in noise.split([p.numel() for p in self.used], dim=2)]
         delta = parts.pop(0) * self._normal if self._scaled else parts[0].new_zeros(())
         return delta + parts[0] if self._shifted else delta
-
-    def split(self, total: Tensor) -> list[Tensor]:
-        parts = total.split([parameter.numel() for parameter in self.used])
-        return [part.view(parameter.shape) for part, parameter in zip(parts, self.used, strict=True)]
 
 
 class JoinedNoise(WeightNoise):
@@ -104,7 +99,6 @@ class JoinedNoise(WeightNoise):
         self._first, self._slope, self._terms = first, slope, terms
         self.used = [*([] if first is None else first.used), *(tensor for tensor, _ in terms)]
         self._widths = [0 if first is None else first.width, *(tensor.numel() for tensor, _ in terms)]
-        self.width = sum(self._widths)
         gains = [0.0 if first is None else first.gain * root_mean_square(slope), *(root_mean_square(by) for _, by in terms)]
         self.gain = math.hypot(*gains) or 1.0
 
@@ -116,11 +110,6 @@ class JoinedNoise(WeightNoise):
             shape = (1,) * (by.dim() - 1 - len(each)) + tuple(each)
             delta = delta + part.reshape(*part.shape[:2], *shape) * by
         return delta
-
-    def split(self, total: Tensor) -> list[Tensor]:
-        own, *others = total.split(self._widths)
-        parts = [] if self._first is None else self._first.split(own)
-        return [*parts, *(part.view(tensor.shape) for part, (tensor, _) in zip(others, self._terms, strict=True))]
 
 
 def weight_noise(layer: LayerStep) -> WeightNoise | None:

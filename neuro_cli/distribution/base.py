@@ -91,7 +91,7 @@ class Distribution(Method):
         """Start to time the parts of each generation; None where efficiencies have no meaning. Every rank calls this."""
         job = self.job
         if job.world.size > 1 and self.shares_members and not job.algo.uses_gradient:
-            self.meter = EfficiencyMeter(job.world, job.clock, self.sums_alone)
+            self.meter = EfficiencyMeter(job.world, job.clock, self.sums_alone, job.scorer)
         return self.meter
 
     @property

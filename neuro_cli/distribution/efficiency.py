@@ -22,6 +22,7 @@ import torch
 from neuro_cli.core.clock import Clock
 from neuro_cli.fabric.base import World
 from neuro_cli.logger.columns import RANK_COLUMNS
+from neuro_cli.scoring.base import Scorer
 
 T = TypeVar("T")
 
@@ -29,11 +30,11 @@ T = TypeVar("T")
 class EfficiencyMeter:
     """Times the parts of each generation on this rank. ``sums_alone``: share of its sums that one rank would compute, in (0, 1].
 
-    ``aside``: seconds of this generation that rank 0 scored alone.
+    ``scorer``: what scores. ``aside``: seconds of this generation that rank 0 scored alone.
     """
 
-    def __init__(self, world: World, clock: Clock, sums_alone: float) -> None:
-        self._world, self._clock = world, clock
+    def __init__(self, world: World, clock: Clock, sums_alone: float, scorer: Scorer) -> None:
+        self._world, self._clock, self._scorer = world, clock, scorer
         self._sums_alone = sums_alone
         self._alone: float | None = None
         self._clear()
@@ -74,10 +75,13 @@ class EfficiencyMeter:
         world, begun, seconds = self._world, time.perf_counter(), 0.0
         before = world.traffic.sent, world.traffic.received
         if world.rank == 0:
-            score()
-            start = time.perf_counter()
-            score()
-            seconds = time.perf_counter() - start
+            state = self._scorer.state()
+            for _ in range(2):
+                start = time.perf_counter()
+                score()
+                seconds = time.perf_counter() - start
+                # control variates learn while they score: rank 0 would know more than the other ranks
+                self._scorer.restore(state)
         world.broadcast(b"")  # the other ranks wait without using the processor
         world.traffic.sent, world.traffic.received = before  # this is no generation's traffic
         self._clock.take()  # nor its time

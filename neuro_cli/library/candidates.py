@@ -58,14 +58,8 @@ class Candidates(Sequence[nn.Module]):
         """Write the parameters of a member into ``flat`` (M,)."""
         if self._generation != self._present():
             raise UserError("these candidates are of an earlier generation: ask() gives the next ones")
-        (unit,) = self._sampler.units(range(member, member + 1))
-        (job,) = jobs_of([unit], self._proposal)
-        base = self._proposal.bases[job.parent]
-        if job.frozen is not None:
-            flat.copy_(base)
-            return
-        plus, minus = (flat, None) if unit.plus is not None else (None, flat)
+        (job,) = jobs_of(self._sampler, range(member, member + 1), self._proposal)
         with threads_kept():
-            self._sampler.prepare(self._generation, range(unit.direction, unit.direction + 1))
-            scale, transform = self._proposal.scale, self._proposal.transform
-            self._sampler.place(base, scale, transform, self._generation, unit.direction, plus, minus)
+            if not job.frozen:
+                self._sampler.prepare(self._generation, range(job.direction, job.direction + 1))
+            job.write(self._sampler, self._proposal, self._generation, lambda _: flat)

@@ -12,7 +12,6 @@ eps_i = sign_i * noise[direction_i]; with ``antithetic`` members 2j and 2j + 1 a
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -25,15 +24,6 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import Geometry, MemberBatch
-
-
-@dataclass(frozen=True)
-class Unit:
-    """Members on the two sides of one direction, None for no member. One draw of the noise serves both."""
-
-    direction: int
-    plus: int | None
-    minus: int | None
 
 
 class Operator(Protocol):
@@ -216,12 +206,12 @@ class Sampler(Estimator):
 
     def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
         rows = np.empty((len(members), 2))
-        for unit in self.units(members):
-            noise = self.explicit(generation, unit.direction).double()
-            length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
-            for member, sign in ((unit.plus, 1), (unit.minus, -1)):
-                if member is not None:
-                    rows[member - members.start] = length, sign * product
+        drawn, length, product = -1, 0.0, 0.0
+        for row, (direction, sign) in zip(rows, map(self.side, members), strict=True):
+            if direction != drawn:  # one draw serves both sides
+                noise, drawn = self.explicit(generation, direction).double(), direction
+                length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
+            row[:] = length, sign * product
         return rows
 
     def period_of(self, direction: int) -> int:
@@ -230,14 +220,6 @@ class Sampler(Estimator):
 
     def prepare(self, generation: int, directions: range) -> None:
         """Draw the noise that the directions share, by all threads, before tasks of the pool ask for it one by one."""
-
-    def units(self, members: range) -> list[Unit]:
-        """Group the members by direction, in order."""
-        sides: dict[int, dict[int, int]] = {}
-        for member in members:
-            direction, sign = self.side(member)
-            sides.setdefault(direction, {})[sign] = member
-        return [Unit(direction, by_sign.get(1), by_sign.get(-1)) for direction, by_sign in sides.items()]
 
     @abstractmethod
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:

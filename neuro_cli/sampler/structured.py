@@ -8,7 +8,7 @@ Legend: D directions, M columns.
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -23,20 +23,29 @@ from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Address, Block, Sides
 
-# On a CPU a convolution uses the members' own weights where each serves at least MANY_PIXELS: to write noise costs less than a
-# second product. With at most FEW_COLUMNS (inputs x taps) all members share one loop; others are called one by one, which
-# pays off from MANY_PRODUCTS
-MANY_PIXELS, FEW_COLUMNS, MANY_PRODUCTS = 256, 64, 2**23
-CACHED = 2**20  # most input values of pixels in one product: they stay in the cache
+FEW_COLUMNS = 64  # inputs x taps of a convolution up to which all members share one loop
 LINES = 2**15  # most input and output values of pixels in one product of a compiled loop that calls a BLAS
 
 Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a direction, base, scale, out
+
+
+class OwnWeights(NamedTuple):
+    """When a convolution on a CPU uses the members' own weights: to write noise costs less there than a second product.
+
+    ``pixels``: least number that each weight serves; ``products``: least number of a call, where members are called one by one;
+    ``cached``: most input values of pixels in one product, so that they stay in the cache.
+    """
+
+    pixels: int = 256
+    products: int = 2**23
+    cached: int = 2**20
 
 
 class Structured(BlockSums):
     """Base of the structured samplers, with two more hooks that apply the noise of one direction to a block."""
 
     reuses_noise = True
+    own_weights = OwnWeights()
 
     @abstractmethod
     def block_noise(
@@ -120,9 +129,9 @@ class StructuredPerturbation(Perturbation):
             return None
         sizes = out_sizes(x.shape[2:], place.shape[2:], geometry)
         pixels = sizes[0] * sizes[1] * rows.examples
-        few = block.width <= FEW_COLUMNS
-        many = x.dtype == torch.float32 and pixels * block.rows * block.width >= MANY_PRODUCTS and self.full_product(block)
-        if pixels < MANY_PIXELS or not (few or many):
+        few, least = block.width <= FEW_COLUMNS, self.sampler.own_weights
+        many = x.dtype == torch.float32 and pixels * block.rows * block.width >= least.products and self.full_product(block)
+        if pixels < least.pixels or not (few or many):
             return None
         result = x.new_empty(rows.count, *sizes, block.rows)
         shifts = self.vectors(shift) if bias is not None and shift is not None else None
@@ -154,7 +163,7 @@ class StructuredPerturbation(Perturbation):
             own_convolutions(x, weights, bias, self.rows.examples, block.place.shape[2:], geometry, out)
             return
         weights = self.rows.one_side().repeated(weights).transpose(1, 2)
-        length = max(1, CACHED // (block.width * out[0, ..., 0].numel()))
+        length = max(1, self.sampler.own_weights.cached // (block.width * out[0, ..., 0].numel()))
         for low in range(0, len(x), length):
             part = slice(low, low + length)
             patches = _patches(x[part], block.place.shape[2:], out.shape[1:3], geometry)

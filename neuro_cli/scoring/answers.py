@@ -25,7 +25,7 @@ from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import kept, without_dropout
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.outputs import by_tensor, joined, rows_of
-from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of, ways_for
+from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Given:
         return self.by_rows(lambda x: x[member * self.examples : (member + 1) * self.examples])
 
     def few(self, members: int, examples: int) -> "Given":
-        """A few examples of the first members."""
+        """Return a few examples of the first members."""
 
         def first(x: Tensor) -> Tensor:
             if self.shared:
@@ -76,7 +76,7 @@ class Given:
         return self.by_rows(lambda x: x.unflatten(0, (directions, 2, examples)).transpose(0, 1).flatten(0, 2))
 
     def by_rows(self, function: Callable[[Tensor], Tensor]) -> Any:
-        """The inputs with ``function`` of each tensor of rows."""
+        """Return the inputs with ``function`` of each tensor of rows."""
 
         def changed(value: Any) -> Any:
             return function(value) if isinstance(value, Tensor) and value.dim() and len(value) == self._length else value
@@ -106,12 +106,12 @@ class Answers:
         return MemberBatch([scale, -scale][: self._sides], given.members // self._sides, given.examples)
 
     def tried(self) -> Serving:
-        """The first way in which a few members answer as they do alone; those after it are tried where it fails."""
+        """Return the first way in which a few members answer as they do alone; those after it are tried where it fails."""
         with generators_kept():
             return self._next(list(WAYS))
 
     def _few(self) -> Members:
-        """A few members of two directions."""
+        """Return a few members of two directions."""
         few, sides = self._given.few(self._sides * min(2, self._sampler.directions), TRIED), self._sides
 
         def single(module: nn.Module, dtype: torch.dtype, side: int, direction: int) -> Any:
@@ -131,22 +131,12 @@ class Answers:
 
     def _next(self, ways: list[Way]) -> Serving:
         """Of ``ways``, in their order, from the first that passes a trial on."""
-        reason = ""
         try:
-            few = self._few()
-            trial = trial_of(few, next(self._module.parameters()).dtype)
+            trial = trial_of(self._few(), next(self._module.parameters()).dtype)
+            way, _ = trial.first(ways, self._given.shared)
         except Exception as error:  # any kind: copying's, or the module's own
             return Serving([], brief(error))
-        for number, way in enumerate(ways):
-            if way not in ways_for(few, self._given.shared):
-                continue
-            try:
-                trial.passed(way)
-                return Serving(ways[number:], None)
-            except Exception as error:  # any kind: torch's, or the module's own
-                reason = brief(error)
-                log.info("not by %s: %s", way, reason)
-        return Serving([], reason)
+        return Serving(ways[ways.index(way) :], None)
 
     def made(self, serving: Serving, say: Callable[[str | None], None]) -> Any:
         """Outputs of all members. Raises UserError for outputs that are no rows, and whatever a single member raises.

@@ -7,7 +7,7 @@ Legend: n members, C score columns, M parameters, B examples.
 
 import logging
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -51,9 +51,20 @@ class PassSettings:
             log.warning("%s", message)
 
     def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
-        """A copy of the module for parameters of its own, or for those of ``shared``."""
+        """Return a copy of the module for parameters of its own, or for those of ``shared``."""
         warn = self.warn if blocked else None
         return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
+
+    def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
+        """Return a copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""
+        form = self if dtype is None else replace(self, precision=dtype)
+        candidate = form.candidate(blocked)
+        candidate.flat.copy_(centre)
+        return candidate.ready()
+
+    def few(self, count: int, dtype: torch.dtype | None = None) -> Batch:
+        """Return the first ``count`` examples of the first generation, or all where it has fewer, for a trial."""
+        return self.task.batch(0, 0, min(count, self.batch_size)).to(dtype or self.precision)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +115,7 @@ class Scorer(ABC):
 
     @abstractmethod
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
-        """Sums (n, C) float64 over each member's examples; ``part`` [start, stop) of them, None for all.
+        """Return the sums (n, C) float64 over each member's examples; ``part`` [start, stop) of them, None for all.
 
         A row has the same bits whatever the other members are.
         """
@@ -130,13 +141,11 @@ class Scorer(ABC):
         assert not tensors
 
     def gradient(self, centre: Tensor, batch: Batch) -> tuple[float, Tensor]:
-        """The mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.
+        """Return the mean loss over ``batch`` at ``centre`` and its gradient (M,) float32. For a task that has a loss.
 
         Raises UserError where the loss has no gradient.
         """
-        candidate = self.settings.candidate()
-        candidate.flat.copy_(centre)
-        module = candidate.ready()
+        module = self.settings.module_at(centre)
         loss = self.task.loss(module, batch.to(self.settings.precision))
         if not loss.requires_grad:
             raise UserError(f"model={type(self.module).__name__}: its output has no gradient; train it by another algo than sgd")

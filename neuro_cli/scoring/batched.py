@@ -85,7 +85,7 @@ class BatchedScorer(PopulationScorer):
         )
 
     def _chunk_length(self, largest: int) -> int:
-        """Directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
+        """Return the number of directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
         settings, sampler = self.settings, self.settings.sampler
         rows = chunk_rows(largest, settings.device, sampler.directions * self._sides * self.examples)
         length = max(1, min(rows // (self._sides * self.examples), sampler.directions))
@@ -98,7 +98,7 @@ class BatchedScorer(PopulationScorer):
         return length
 
     def refuses(self, proposal: Proposal) -> str | None:
-        """Reason for which the proposal cannot be scored so, or None."""
+        """Return the reason for which the proposal cannot be scored so, or None."""
         if len(proposal.bases) > 1 or proposal.frozen:
             return "the members have different parents"
         if proposal.scale.numel() > 1 and proposal.layers is None:
@@ -206,7 +206,7 @@ class BatchedScorer(PopulationScorer):
         return self._single.scores(proposal, generation, members, part)
 
     def _served(self, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
-        """Sums (S, D, C) of directions [low, high) by the first way that takes so many. Raises whatever the module raises."""
+        """Return the sums (S, D, C) of directions by the first way that takes so many. Raises whatever the module raises."""
         while True:
             way = self._others.get(high - low, self._way)
             if isinstance(way, Unsupported):
@@ -231,7 +231,7 @@ class BatchedScorer(PopulationScorer):
                 self._others[directions] = error
 
     def _chunk(self, way: Way, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
-        """Sums (S, D, C) of directions [low, high)."""
+        """Return the sums (S, D, C) of directions [low, high)."""
         start = time.perf_counter()
         settings, sigma = self.settings, proposal.sigma
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
@@ -268,7 +268,7 @@ class BatchedScorer(PopulationScorer):
         )
 
     def _sums(self, way: Way, perturbation: Perturbation, batch: Batch) -> Tensor:
-        """Sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
+        """Return the sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
         rows, module = perturbation.rows, self._modules.get()
         careful = self._careful or self._draws.thorough or way.forward is MappedForward
         with_mark([batch.inputs, batch.targets])
@@ -296,7 +296,7 @@ def pass_rows(largest: int, device: torch.device, total: int) -> int:
 
 
 def chunk_rows(largest: int, device: torch.device, total: int) -> int:
-    """Rows of a chunk, of ``total`` rows; ``largest``: values of a row in the module's largest activation.
+    """Return the number of rows of a chunk, of ``total`` rows; ``largest``: values of a row in the module's largest activation.
 
     At least CHUNKS of them where the rows suffice, and a multiple of that, of one length: no thread waits for another one's.
     """
@@ -306,5 +306,5 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
 
 
 def dense_directions(size: int, device: torch.device) -> int:
-    """Directions of ``size`` numbers each that a chunk may hold."""
+    """Return the number of directions of ``size`` numbers each that a chunk may hold."""
     return max(1, NOISE[device.type] // size)

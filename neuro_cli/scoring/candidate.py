@@ -38,7 +38,7 @@ class Candidate:
         self.module = Blocked(inner, blocked) if blocked else inner
 
     def ready(self) -> nn.Module:
-        """The module with the parameters that ``flat`` holds now."""
+        """Return the module with the parameters that ``flat`` holds now."""
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
         return self.module
@@ -50,7 +50,7 @@ LONGEST = 160  # letters of an error that are quoted
 
 
 def brief(error: Exception) -> str:
-    """First sentence of an error, in one short line: torch's continue with all that its dispatcher knows."""
+    """Return the first sentence of an error, in one short line: torch's continue with all that its dispatcher knows."""
     first = " ".join(str(error).strip().partition("\n")[0].split()).partition(". ")[0]
     return first if len(first) <= LONGEST else first[: LONGEST - 2] + ".."
 
@@ -69,7 +69,7 @@ class Blocked(nn.Module):
             return getattr(super().__getattr__("inner"), name)  # a fitness may call methods of the user's module
 
     def blocked(self, inputs: Tensor) -> Tensor:
-        """The outputs. Raises one of UNSUPPORTED where a layer takes no blocked activations."""
+        """Return the outputs. Raises one of UNSUPPORTED where a layer takes no blocked activations."""
         outputs: Tensor = self.inner(inputs.to_mkldnn())
         return outputs.to_dense()
 

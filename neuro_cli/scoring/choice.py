@@ -25,7 +25,7 @@ FEW_EXAMPLES = 8
 
 
 def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
-    """The faster of two: many members in one forward pass where the module can be scored so, else one by one.
+    """Return the faster of two: many members in one forward pass where the module can be scored so, else one by one.
 
     Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples. A function of the
     settings, never of a clock: all ranks must choose alike.
@@ -51,9 +51,7 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
     """Raise ConfigError where batch norm has a single value for each channel of a member: there is nothing to normalise by."""
     if settings.examples > 1 or not any(isinstance(part, _BatchNorm) for part in settings.module.modules()):
         return
-    candidate, lone = settings.candidate(), list[str]()
-    candidate.flat.copy_(centre)
-    module = candidate.ready()
+    module, lone = settings.module_at(centre), list[str]()
 
     def note(name: str, _: nn.Module, inputs: tuple[Tensor]) -> None:
         if inputs[0].numel() == inputs[0].shape[1]:
@@ -63,7 +61,7 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
         if isinstance(part, _BatchNorm) and part.training:
             part.register_forward_pre_hook(partial(note, name))
     with torch.no_grad(), suppress(ValueError):  # torch raises it then
-        module(settings.task.batch(0, 0, 1).to(settings.precision).inputs)
+        module(settings.few(1).inputs)
     if lone:
         reason = f"batch norm {lone[0]} needs more than one example for each member, it has one value for each channel"
         raise ConfigError(settings.task.batch_key, settings.batch_size, reason)
@@ -77,6 +75,6 @@ SCORERS: dict[str, Callable[[ScoringSettings, Tensor], PopulationScorer]] = {
 
 
 def scorer_of(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
-    """The scorer of members that are networks. Raises ConfigError for a task of an unknown kind."""
+    """Return the scorer of members that are networks. Raises ConfigError for a task of an unknown kind."""
     task = settings.task
     return SCORERS[one_of(f"{type(task).__name__}.scored_by", task.scored_by, tuple(SCORERS))](settings, centre)

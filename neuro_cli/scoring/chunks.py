@@ -26,7 +26,7 @@ class TestChunks:
         self._episodes = task.scored_by != "examples"  # these begin afresh, and the task makes their inputs
 
     def sums(self, chunks: Sequence[int]) -> dict[int, np.ndarray]:
-        """Sums (E,) of chunks, by their numbers."""
+        """Return the sums (E,) of chunks, by their numbers."""
         while True:
             before = Generators()
             used = [self._copy() for _ in range(min(self._threads.count, len(chunks)))]

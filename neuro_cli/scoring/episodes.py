@@ -6,11 +6,10 @@ way to more cores.
 """
 
 import logging
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError, UserError
@@ -24,15 +23,19 @@ from neuro_cli.task.reinforcement.policies import Chain, ChainPolicies, ModulePo
 
 log = logging.getLogger(__name__)
 
-HELD = 1 << 28  # bytes of members that are held at once
+HELD = 1 << 28  # bytes of the members that are in memory at once
 TRIED = 16  # observations on which compiled policies are compared with the module
 
 
 class EpisodeScorer(PopulationScorer):
-    """All members of this rank at once. Legend: n members, e episodes, C columns, M parameters."""
+    """All members of this rank at once, or as many as ``held`` bytes take.
 
-    def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
+    Legend: n members, e episodes, C columns, M parameters.
+    """
+
+    def __init__(self, settings: ScoringSettings, centre: Tensor, held: int = HELD) -> None:
         super().__init__(settings)
+        self._together = max(1, held // (4 * settings.layout.size))  # members
         if not isinstance(settings.task, Reinforcement):
             allowed = f"a task that is scored by episodes derives from {Reinforcement.__module__}.{Reinforcement.__name__}"
             raise ConfigError(f"{type(settings.task).__name__}.scored_by", settings.task.scored_by, allowed)
@@ -48,7 +51,7 @@ class EpisodeScorer(PopulationScorer):
         if chain.inputs != self._reinforcement.spaces.inputs:
             return False
         observations = torch.linspace(-2, 2, TRIED * chain.inputs, dtype=torch.float32).sin().view(TRIED, -1)
-        policy = self._policy(centre)
+        policy = self.settings.module_at(centre)
         with torch.no_grad():
             wanted = policy(observations.to(self.settings.device)).cpu().numpy()
         policies = ChainPolicies(chain, centre[None].cpu().numpy())
@@ -58,18 +61,11 @@ class EpisodeScorer(PopulationScorer):
         log.warning("the compiled policy does not answer as the module does: the module is asked")
         return False
 
-    def _policy(self, flat: Tensor) -> nn.Module:
-        """The module with the parameters ``flat`` (M,)."""
-        candidate = self.settings.candidate()
-        candidate.flat.copy_(flat)
-        return candidate.ready()
-
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         out = np.empty((len(members), len(self.task.score_names)))
-        together = max(1, HELD // (4 * self.settings.layout.size))
-        for low in range(members.start, members.stop, together):
-            some = range(low, min(low + together, members.stop))
+        for low in range(members.start, members.stop, self._together):
+            some = range(low, min(low + self._together, members.stop))
             out[low - members.start : some.stop - members.start] = self._scores(proposal, generation, some, part)
         return out
 
@@ -115,7 +111,7 @@ class EpisodeScorer(PopulationScorer):
             log.warning("%s: its member is ranked last, as all others with such numbers", fault)
 
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
-        """Episodes [start, stop) of every member, member by member."""
+        """Return the episodes [start, stop) of every member, member by member."""
         count = stop - start
         places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
@@ -130,24 +126,16 @@ class EpisodeScorer(PopulationScorer):
         if self._chain is not None:
             return ChainPolicies(self._chain, flats.cpu().numpy())
         # the batch of all episodes, even where this rank plays a part: a row's bits depend on its place in the batch
-        return ModulePolicies([self._policy(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
+        return ModulePolicies([self.settings.module_at(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
-        """The members' parameters (n, M)."""
+        """Return the members' parameters (n, M)."""
         flats = torch.empty(len(members), self.settings.layout.size, device=self.settings.device, dtype=torch.float32)
-        units = self.settings.sampler.units(members)
-        self.settings.sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
-
-        def row(member: int | None) -> Tensor | None:
-            return None if member is None else flats[member - members.start]
+        sampler, jobs = self.settings.sampler, jobs_of(self.settings.sampler, members, proposal)
+        sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
 
         def write(job: MemberJob) -> None:
-            base = proposal.bases[job.parent]
-            if job.frozen is not None:
-                flats[job.frozen - members.start].copy_(base)
-                return
-            sides: dict[str, Any] = {"plus": row(job.unit.plus), "minus": row(job.unit.minus)}
-            self.settings.sampler.place(base, proposal.scale, proposal.transform, generation, job.unit.direction, **sides)
+            job.write(sampler, proposal, generation, lambda member: flats[member - members.start])
 
-        self.settings.threads.map(write, jobs_of(units, proposal))
+        self.settings.threads.map(write, jobs)
         return flats

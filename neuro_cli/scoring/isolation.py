@@ -118,12 +118,12 @@ class Generators:
         return states
 
     def moved(self) -> list[str]:
-        """Names of the generators that were drawn from since."""
+        """Return the names of the generators that were drawn from since."""
         now = self._read()
         return [name for name, state in self._states.items() if _plain(state) != _plain(now[name])]
 
     def drawn(self, again: Callable[[], object]) -> list[str]:
-        """Names of the generators that ``again``, done once more, draws from; where there are any, all get back their state.
+        """Return the names of the generators that ``again`` draws from; where there are any, all get back their state.
 
         What moved alone may be the draws of another thread.
         """
@@ -164,14 +164,14 @@ class DrawWatch:
         self.thorough = True  # whether this generation is one of those
 
     def read(self) -> Generators:
-        """State before a generation."""
+        """Return the state before a generation."""
         self._generations += 1
         self.thorough = self._generations <= self.EVERY or self._generations % self.EVERY == 0 or torch.cuda.is_initialized()
         return Generators(torch_only=not self.thorough)
 
 
 def _plain(state: Any) -> Any:
-    """The state of a generator as values that compare fast."""
+    """Return the state of a generator as values that compare fast."""
     if isinstance(state, Tensor):
         return state.numpy().tobytes()
     _, *rest = state
@@ -254,7 +254,7 @@ def difference(reference: nn.Module, used: nn.Module) -> str | None:
 
 
 def differences(reference: nn.Module, used: nn.Module, seen: dict[int, Any]) -> Iterator[str]:
-    """Names of attributes, buffers and frozen parameters that differ; evolved parameters are not compared.
+    """Return the names of attributes, buffers and frozen parameters that differ; evolved parameters are not compared.
 
     ``seen``: as of :func:`same`.
     """
@@ -270,7 +270,7 @@ def differences(reference: nn.Module, used: nn.Module, seen: dict[int, Any]) -> 
 
 
 def _differing(one: nn.Module, other: nn.Module, seen: dict[int, Any]) -> Iterator[str]:
-    """Names of what differs between two modules, submodules left out. Once a generation, so most is told by identity."""
+    """Return the names of what differs between two modules, submodules left out. Most are compared by identity alone."""
     for mine, theirs in zip(_tables(one), _tables(other), strict=True):
         for name, value in mine.items():
             there = theirs.get(name, MISSING)

@@ -1,35 +1,44 @@
 """Jobs of the threads that score members: the members that one perturbation of one parent gives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from neuro_cli.algo.base import Proposal
-from neuro_cli.sampler.base import Unit
+from neuro_cli.sampler.base import Sampler
 
 
 @dataclass(frozen=True)
 class MemberJob:
-    """Members made by one perturbation of one parent, or one unperturbed member."""
+    """Members on the two sides of one direction around one parent, None for no member; or one ``frozen``, unperturbed member."""
 
     parent: int
-    unit: Unit
-    frozen: int | None = None
+    direction: int
+    plus: int | None
+    minus: int | None
+    frozen: bool
+
+    def write(self, sampler: Sampler, proposal: Proposal, generation: int, flat: Callable[[int], Tensor]) -> None:
+        """Write the parameters of each member into its vector ``flat(member)`` (M,). One draw of the noise serves both sides."""
+        base, members = proposal.bases[self.parent], (self.plus, self.minus)
+        plus, minus = (None if member is None else flat(member) for member in members)
+        if not self.frozen:
+            sampler.place(base, proposal.scale, proposal.transform, generation, self.direction, plus, minus)
+            return
+        for side in (plus, minus):
+            if side is not None:
+                side.copy_(base)
 
 
-def jobs_of(units: list[Unit], proposal: Proposal) -> list[MemberJob]:
-    """One job a unit, unless its halves have different parents or one of them is frozen."""
-    jobs = []
-    for unit in units:
-        sides = [("plus", unit.plus), ("minus", unit.minus)]
-        for side, member in list(sides):
-            if member is not None and member in proposal.frozen:
-                jobs.append(MemberJob(proposal.parent_of(member), unit, frozen=member))
-                sides.remove((side, member))
-        by_parent: dict[int, dict[str, int]] = {}
-        for side, member in sides:
-            if member is not None:
-                by_parent.setdefault(proposal.parent_of(member), {})[side] = member
-        jobs += [
-            MemberJob(parent, Unit(unit.direction, halves.get("plus"), halves.get("minus")))
-            for parent, halves in by_parent.items()
-        ]
-    return jobs
+def jobs_of(sampler: Sampler, members: range, proposal: Proposal) -> list[MemberJob]:
+    """Group ``members``: a job for each direction, in order, unless its sides have different parents or one is frozen."""
+    groups: dict[tuple[int, int, int | None], dict[int, int]] = {}
+    for member in members:
+        direction, sign = sampler.side(member)
+        frozen = member if member in proposal.frozen else None
+        groups.setdefault((direction, proposal.parent_of(member), frozen), {})[sign] = member
+    return [
+        MemberJob(parent, direction, sides.get(1), sides.get(-1), frozen is not None)
+        for (direction, parent, frozen), sides in groups.items()
+    ]

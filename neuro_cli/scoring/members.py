@@ -154,13 +154,13 @@ class MemberScorer(PopulationScorer):
         def run(job: MemberJob) -> None:
             slot = free.get()
             try:
-                batch = shared or self._own_batch(generation, job.unit.direction)
-                for member, candidate in self._candidates(slot, job, proposal, generation):
+                batch = shared or self._own_batch(generation, job.direction)
+                for member, candidate in self._candidates(slot, job, proposal, generation).items():
                     start = time.perf_counter()
                     out[member - members.start] = (
                         self.task.score(candidate.ready(), batch)
                         if settled
-                        else self._score(candidate, batch, generation, job.unit.direction)
+                        else self._score(candidate, batch, generation, job.direction)
                     )
                     settings.clock.add("forward", time.perf_counter() - start, settings.threads.count)
                 if shared is None:
@@ -168,10 +168,9 @@ class MemberScorer(PopulationScorer):
             finally:
                 free.put(slot)
 
-        units = sampler.units(members)
+        jobs = jobs_of(sampler, members, proposal)
         with settings.clock.phase("sample"):
-            sampler.prepare(generation, range(units[0].direction, units[-1].direction + 1))
-        jobs = jobs_of(units, proposal)
+            sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
         if isolation.draws:  # all threads of a process share the generators
             for job in jobs:
                 run(job)
@@ -182,7 +181,7 @@ class MemberScorer(PopulationScorer):
         return out
 
     def _score(self, candidate: Candidate, batch: Batch, generation: int, direction: int) -> np.ndarray:
-        """Score of a member on its own."""
+        """Return the score of a member on its own."""
         isolation = self._isolation
         module = (self._candidate(candidate) if isolation.copies else candidate).ready()
         copying = isolation.inputs is not False
@@ -203,27 +202,13 @@ class MemberScorer(PopulationScorer):
         examples = self.examples
         return self.task.batch(generation, direction * examples, (direction + 1) * examples).to(self.settings.precision).clone()
 
-    def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> list[tuple[int, Candidate]]:
-        """The job's members with their parameters in candidates of the slot."""
+    def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> dict[int, Candidate]:
+        """Return the job's members with their parameters in candidates of the slot."""
         start = time.perf_counter()
-        sampler, plus, minus = self.settings.sampler, job.unit.plus, job.unit.minus
-        base, direction = proposal.bases[job.parent], job.unit.direction
-        scale, transform = proposal.scale, proposal.transform
-        if job.frozen is not None:
-            slot.plus.flat.copy_(base)
-            taken = [(job.frozen, slot.plus)]
-        elif plus is not None and minus is not None:
-            # one draw of the noise for both halves; made on the first pair, for members without pairs need no second module
-            slot.minus = slot.minus or self._candidate()
-            sampler.place(base, scale, transform, generation, direction, slot.plus.flat, slot.minus.flat)
-            taken = [(plus, slot.plus), (minus, slot.minus)]
-        elif plus is not None:
-            sampler.place(base, scale, transform, generation, direction, slot.plus.flat, None)
-            taken = [(plus, slot.plus)]
-        else:
-            assert minus is not None
-            sampler.place(base, scale, transform, generation, direction, None, slot.plus.flat)
-            taken = [(minus, slot.plus)]
+        taken = {member: slot.plus for member in (job.plus, job.minus) if member is not None}
+        if len(taken) == 2:  # the second module is created with the first pair: members without pairs need none
+            slot.minus = taken[max(taken)] = slot.minus or self._candidate()
+        job.write(self.settings.sampler, proposal, generation, lambda member: taken[member].flat)
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
 

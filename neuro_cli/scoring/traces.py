@@ -30,18 +30,17 @@ class Traces(NamedTuple):
 
 def traces(settings: PassSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
-    batch = settings.task.batch(0, 0, min(EXAMPLES, settings.batch_size)).to(settings.precision)
-    fresh, used, writes = settings.candidate(), [settings.candidate() for _ in range(2)], False
+    batch, fresh, writes = settings.few(EXAMPLES), settings.candidate().module, False
+    used = [settings.module_at(centre * factor) for factor in (1.0, OTHER)]
     with GENERATORS:
         before = Generators()
-        for candidate, factor, passes in zip(used, (1.0, OTHER), (1, 2), strict=True):
-            candidate.flat.copy_(centre * factor)
+        for module, passes in zip(used, (1, 2), strict=True):
             for _ in range(passes):
                 given = batch.clone()
                 with torch.no_grad():
-                    settings.task.score(candidate.ready(), given)
+                    settings.task.score(module, given)
                 writes |= any(tensor._version for tensor in given)
         draws = before.moved()
         before.restore()
-    moved = difference(fresh.module, used[0].module) is not None
-    return Traces(draws, writes, difference(used[0].module, used[1].module) if moved else None)
+    moved = difference(fresh, used[0]) is not None
+    return Traces(draws, writes, difference(*used) if moved else None)

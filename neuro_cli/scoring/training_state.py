@@ -40,19 +40,17 @@ def _known(module: nn.Module) -> Iterator[str]:
 
 
 def _found(settings: PassSettings, centre: Tensor) -> list[str]:
-    """Names of what a pass moves in training mode and not in the mode in which members are scored."""
-    batch = settings.task.batch(0, 0, min(TRIED, settings.batch_size)).to(settings.precision)
+    """Return the names of what a pass moves in training mode and not in the mode in which members are scored."""
     moved = []
     for training in (True, False):
-        fresh, used = (settings.candidate() for _ in range(2))
-        used.flat.copy_(centre)
-        for candidate in (fresh, used) if training else ():
-            for part, given in zip(candidate.module.modules(), settings.module.modules(), strict=True):
+        fresh, used = settings.candidate().module, settings.module_at(centre)
+        for module in (fresh, used) if training else ():
+            for part, given in zip(module.modules(), settings.module.modules(), strict=True):
                 part.training = given.training and not isinstance(part, _BatchNorm)
         try:
             with torch.no_grad(), drawing(0):
-                settings.task.score(used.ready(), batch.clone())
+                settings.task.score(used, settings.few(TRIED).clone())
         except Exception:  # a module may need more than its input in training mode
             return []
-        moved.append(list(differences(fresh.module, used.module, {})))
+        moved.append(list(differences(fresh, used, {})))
     return [name for name in moved[0] if name not in moved[1]]

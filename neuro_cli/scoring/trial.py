@@ -9,6 +9,7 @@ Legend: S sides, D directions, e examples.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -27,7 +28,7 @@ from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike, joined
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
-from neuro_cli.scoring.tolerance import SCALE, tolerance
+from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -106,8 +107,24 @@ class Trial:
     def _put(self, module: nn.Module, flat: Tensor) -> None:
         self._members.layout.attach(module, flat.to(self._dtype))
 
+    def first(self, ways: Sequence[Way], shared: bool = True) -> tuple[Way, PerturbedForward | MappedForward]:
+        """Return the first way that serves, with its forward pass. ``shared``: the sides of a pair have the same inputs.
+
+        Raises Unsupported where none serves, with the last reason.
+        """
+        reason = ""
+        for way in ways:
+            if way.repeats_sides and not (shared and len(self._members.rows.scales) > 1):
+                continue  # nothing else than the way before
+            try:
+                return way, self.passed(way)
+            except Exception as error:  # any kind: torch's or the module's own
+                reason = brief(error)
+                log.info("not by %s: %s", way, reason)
+        raise Unsupported(reason)
+
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
-        """The forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
+        """Return the forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
         result = self.outputs(way)
         if not alike(result, self.wanted, tolerance(self._dtype)):
             raise Unsupported("many members in one forward pass do not give what single members give")
@@ -124,41 +141,27 @@ class Trial:
 
 
 def trial_of(members: Members, dtype: torch.dtype) -> Trial:
-    """A trial in float64; in ``dtype`` where the module does not take that, as one that makes tensors of its own float type."""
-    try:
-        return Trial(members, torch.float64)
-    except Exception:  # any kind: the module's own
-        return Trial(members, dtype)
-
-
-def ways_for(members: Members, shared: bool = True) -> Sequence[Way]:
-    """The ways that differ for these members. ``shared``: the sides of a pair have the same inputs."""
-    return [way for way in WAYS if not way.repeats_sides or (shared and len(members.rows.scales) > 1)]
+    """Return a trial in float64, or in ``dtype``."""
+    return in_float64(partial(Trial, members), dtype)
 
 
 def chosen_way(
     settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None, after: Way | None = None
 ) -> ChosenWay:
-    """The first way, or the first ``after`` one, in which the module gives what single members give.
+    """Return the first way, or the first ``after`` one, in which the module gives what single members give.
 
     ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
     """
-    members = scored_members(settings, centre, call)
-    trial, reason = trial_of(members, settings.precision), ""
-    for way in WAYS[WAYS.index(after) + 1 if after else 0 :]:
-        if way not in ways_for(members):
-            continue
-        try:
-            forward = trial.passed(way)
-            return ChosenWay(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
-        except Exception as error:  # any kind: torch's or the module's own
-            reason = brief(error)
-            log.info("not by %s: %s", way, reason)
-    raise Unsupported(f"{type(settings.module).__name__}: {reason}")
+    trial = trial_of(scored_members(settings, centre, call), settings.precision)
+    try:
+        way, forward = trial.first(WAYS[WAYS.index(after) + 1 if after else 0 :])
+    except Unsupported as error:
+        raise Unsupported(f"{type(settings.module).__name__}: {error}") from None
+    return ChosenWay(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
 
 
 def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
-    """A few members of two directions with the examples of the first generation, of their own where they have such."""
+    """Return a few members of two directions with the examples of the first generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
     directions = min(2, sampler.directions, sampler.noise_period or 2)
@@ -182,10 +185,10 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
         return given(module, batch(dtype, direction))
 
     def many(module: nn.Module, dtype: torch.dtype, repeats_sides: bool) -> Any:
-        own = [batch(dtype, direction) for direction in range(directions)]
+        batches = [batch(dtype, direction) for direction in range(directions)]
         sides = len(rows.scales)
-        inputs = repeated(torch.cat([part.inputs for part in own]), sides if repeats_sides else 1)
-        targets = repeated(torch.cat([part.targets for part in own]), sides)
+        inputs = repeated(torch.cat([part.inputs for part in batches]), sides if repeats_sides else 1)
+        targets = repeated(torch.cat([part.targets for part in batches]), sides)
         return given(module, Batch(*with_mark([inputs, targets])))
 
     return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
@@ -212,16 +215,14 @@ def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
 
     A property of the model, not of a clock: all ranks must choose alike.
     """
-    inputs = settings.task.batch(0, 0, min(BLOCKED_EXAMPLES, settings.batch_size)).inputs
+    inputs = settings.few(BLOCKED_EXAMPLES).inputs
     if inputs.dim() != 4:
         return False
     with torch.no_grad():
         outputs = []
         for blocked in (False, True):
-            candidate = settings.candidate(blocked)
-            candidate.flat.copy_(centre)
+            module = settings.module_at(centre, blocked)
             try:
-                module = candidate.ready()
                 # not by its forward, which would fall back
                 outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
             except UNSUPPORTED as error:

@@ -22,7 +22,7 @@ from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.summary import peak_memory_bytes
 from neuro_cli.runner.build import PRECISIONS, build, device_of, load_task, make_model
 from neuro_cli.runner.options import Options
-from neuro_cli.sampler.base import Sampler, Unit
+from neuro_cli.sampler.base import Sampler
 
 PHASES = ("sample", "perturb", "forward", "communicate", "update")
 SIDE = 768  # side of the roof's matrices: three of them stay in a core's share of the cache
@@ -34,18 +34,18 @@ def neuro(config: dict[str, Any]) -> Generation:
     parts = build(Options(config), SingleProcess())
     sampler = parts.distribution.job.sampler
     assert isinstance(sampler, Sampler)
-    noise, units = sampler.noise, sampler.units(range(config["population"]))
+    noise = sampler.noise
     piece = 64 * philox.TILE  # stays in the cache, so that drawing is timed and not writing
 
     def drawing(generation: int) -> float:
         """Return the seconds to draw a generation's noise without using it."""
 
-        def draw(unit: Unit) -> None:
+        def draw(direction: int) -> None:
             for low in range(0, noise.size, piece):
-                noise.draw(generation, [unit.direction], low, min(low + piece, noise.size))
+                noise.draw(generation, [direction], low, min(low + piece, noise.size))
 
         start = time.perf_counter()
-        parts.threads.map(draw, units)
+        parts.threads.map(draw, range(sampler.directions))
         return time.perf_counter() - start
 
     def generation(number: int) -> dict[str, float]:

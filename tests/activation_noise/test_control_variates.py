@@ -390,7 +390,7 @@ def test_a_network_that_torch_cannot_go_back_through_is_trained_without(caplog):
     parts = bound(Overwritten, Made((5,), 3, 8), draws=2)
     estimate(parts)
     assert "sampler.control_variates=auto: none, torch cannot go back through the network" in caplog.text
-    assert not parts.distribution.job.sampler.control_variates
+    assert not parts.distribution.job.scorer.controlled
 
 
 def test_coupled_examples_have_the_same_bits_on_any_ranks_and_threads():

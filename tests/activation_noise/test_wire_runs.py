@@ -25,6 +25,7 @@ def trained(world: World, method, wire: str) -> tuple[np.ndarray, np.ndarray, in
     parts = bound(
         network, Made((3,), 2, 10), world, method, OpenAIES(0.05, shaping="raw"), precision=torch.float32, draws=8, wire=wire
     )
+    parts.distribution.watch()  # as neuro train does: rank 0 scores the first generation more than once
     start, before = parts.algo.centre.numpy().copy(), world.traffic.sent
     for generation in range(3):
         parts.distribution.step(generation)

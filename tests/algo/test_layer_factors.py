@@ -21,8 +21,10 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.library.named import option
-from neuro_cli.runner.build import build
+from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
+from neuro_cli.scoring.batched import BatchedScorer
+from neuro_cli.scoring.members import MemberScorer
 
 FACTORS = {"*.weight": {"sigma": 2.0, "lr": 0.5}, "2.*": {"lr": 3.0}, "0.bias": {"sigma": 0.25}}
 SIGMAS = {"*.weight": {"sigma": 2.0}, "0.bias": {"sigma": 0.25}}
@@ -140,15 +142,18 @@ PLAIN = ("population=24", "batch_size=24", "layout=per_example", "model=MNIST_10
 OF_LAYERS = "algo.layers={features.*:{sigma:3},*.bias:{sigma:0.5,lr:2}}"
 
 
-@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if reuses_noise(name)])
-def test_many_members_in_one_pass_are_scored_as_single_ones(sampler, monkeypatch):
-    def scores() -> np.ndarray:
-        parts = build(Options(composed(*PLAIN, *sampler_of(sampler), OF_LAYERS)), SingleProcess())
-        return parts.distribution.job.scorer.scores(parts.algo.ask(2), 2, range(24))
+def both_ways(parts: Parts) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of members in one pass, and of one after the other."""
+    scorer, proposal = parts.distribution.job.scorer, parts.algo.ask(2)
+    assert isinstance(scorer, BatchedScorer)
+    single = MemberScorer(scorer.settings, proposal.bases[0])
+    return scorer.scores(proposal, 2, range(24)), single.scores(proposal, 2, range(24))
 
-    together = scores()
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
-    np.testing.assert_allclose(together, scores(), rtol=1e-4, atol=1e-4)
+
+@pytest.mark.parametrize("sampler", [name for name in SAMPLERS if reuses_noise(name)])
+def test_many_members_in_one_pass_are_scored_as_single_ones(sampler):
+    together, single = both_ways(build(Options(composed(*PLAIN, *sampler_of(sampler), OF_LAYERS)), SingleProcess()))
+    np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
     assert len(np.unique(together[:, -1])) > 12
 
 
@@ -167,18 +172,11 @@ class Mixed(nn.Module):
         return self.head((x + self.attention(x, x, x, need_weights=False)[0]).mean(1))
 
 
-def test_a_mapped_pass_scores_members_as_single_ones(monkeypatch):
-    def scores() -> np.ndarray:
-        config = composed(
-            *PLAIN, "sampler=low_rank", "algo.layers={attention.*:{sigma:3},places:{sigma:0.1},head.bias:{sigma:4}}"
-        )
-        config["model"] = {"_target_": f"{__name__}.Mixed"}
-        parts = build(Options(config), SingleProcess())
-        return parts.distribution.job.scorer.scores(parts.algo.ask(2), 2, range(24))
-
-    together = scores()
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
-    np.testing.assert_allclose(together, scores(), rtol=1e-4, atol=1e-4)
+def test_a_mapped_pass_scores_members_as_single_ones():
+    config = composed(*PLAIN, "sampler=low_rank", "algo.layers={attention.*:{sigma:3},places:{sigma:0.1},head.bias:{sigma:4}}")
+    config["model"] = {"_target_": f"{__name__}.Mixed"}
+    together, single = both_ways(build(Options(config), SingleProcess()))
+    np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
 
 
 STEP_SIZES = ("genetic", "snes", "sep_cma_es", "cr_fm_nes", "xnes")

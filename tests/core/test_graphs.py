@@ -40,8 +40,7 @@ def parts_of(*overrides: str) -> Parts:
 
 def scores(parts: Parts, recorded: bool) -> list[np.ndarray]:
     """Scores of some generations."""
-    scorer = parts.distribution.job.scorer
-    assert isinstance(scorer, BatchedScorer)
+    scorer = BatchedScorer(parts.distribution.job.scorer.settings, parts.algo.ask(0).bases[0])
     if recorded:
         scorer._graphs = graphs.Graphs("forward passes")
     return [scorer.scores(parts.algo.ask(generation), generation, range(24)) for generation in range(5)]
@@ -56,7 +55,6 @@ def remembered(monkeypatch):
 @pytest.mark.parametrize("sampler", ["low_rank", "iid", "antithetic"])
 @pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
 def test_a_recorded_pass_reads_the_noise_and_examples_of_its_chunk(sampler, layout, remembered, monkeypatch):
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 24)
     options = [f"sampler={sampler}", f"layout={layout}"]
     if sampler != "low_rank":  # a CPU scores its members one by one
         monkeypatch.setattr("neuro_cli.sampler.dense.Dense.reuses_noise", True)

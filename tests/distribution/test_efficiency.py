@@ -52,7 +52,7 @@ def clock(monkeypatch):
 def meter_of(ranks: int, sums_alone: float = 1.0) -> EfficiencyMeter:
     world = SingleProcess()
     world.size = ranks
-    return EfficiencyMeter(world, Clock(), sums_alone)
+    return EfficiencyMeter(world, Clock(), sums_alone, SimpleNamespace(state=dict, restore=lambda _: None))
 
 
 def test_one_rank_is_projected_from_the_parts_of_a_generation(clock):

@@ -18,6 +18,7 @@ from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
 from neuro_cli.scoring import batched
 from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.trial import Trial, chosen_way, scored_members
 
 SETTING = ("layout=per_example", "population=24", "batch_size=24", "model=MNIST_10K", "threads=2", "algo.sigma=0.05")
@@ -32,6 +33,12 @@ def scores(parts: Parts, members: range) -> np.ndarray:
     return job.scorer.scores(parts.algo.ask(2), 2, members)
 
 
+def singly(parts: Parts, members: range) -> np.ndarray:
+    """The same, one member after the other."""
+    proposal = parts.algo.ask(2)
+    return MemberScorer(parts.distribution.job.scorer.settings, proposal.bases[0]).scores(proposal, 2, members)
+
+
 REUSING = [name for name in SAMPLERS if reuses_noise(name)]
 
 
@@ -39,12 +46,11 @@ REUSING = [name for name in SAMPLERS if reuses_noise(name)]
 @pytest.mark.parametrize(
     "options", [(), ("sampler.antithetic=false",), ("task.fitness=accuracy", "model=MNIST_30K"), ("threads=1", "batch_size=48")]
 )
-def test_batched_scores_are_those_of_single_members(sampler, options, monkeypatch, caplog):
+def test_batched_scores_are_those_of_single_members(sampler, options, caplog):
     with caplog.at_level(logging.INFO):
         together = scores(parts_of(f"sampler={sampler}", *options), range(24))
     assert "members in one forward pass" in caplog.text
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
-    single = scores(parts_of(f"sampler={sampler}", *options), range(24))
+    single = singly(parts_of(f"sampler={sampler}", *options), range(24))
     np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
     assert len(np.unique(together[:, -1])) > 12
 
@@ -87,11 +93,10 @@ def test_two_threads_have_equal_shares_of_chunks(largest, total):
         assert -(-count // 2) * rows - total / 2 <= max(count, rows / 20)  # the longer share of two threads, over a half
 
 
-def test_runs_of_directions_with_noise_of_their_own(monkeypatch):
+def test_runs_of_directions_with_noise_of_their_own():
     options = ("sampler=sign_flip", "sampler.directions_per_noise=5", "population=30", "batch_size=30")
     together = scores(parts_of(*options), range(30))
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
-    np.testing.assert_allclose(together, scores(parts_of(*options), range(30)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(together, singly(parts_of(*options), range(30)), rtol=1e-4, atol=1e-4)
 
 
 class Image(nn.Module):
@@ -168,15 +173,14 @@ def model(kind: type[nn.Module]) -> str:
     ("kind", "sampler"),
     [(Mixing, "low_rank"), (ByAttribute, "permutation"), (Vision, "sign_flip"), (Recurrent, "low_rank"), (Residual, "sign_flip")],
 )
-def test_other_networks_share_a_pass_too_and_nothing_is_said(kind, sampler, monkeypatch, caplog, recwarn):
+def test_other_networks_share_a_pass_too_and_nothing_is_said(kind, sampler, caplog, recwarn):
     options = [f"sampler={sampler}", model(kind), "batch_size=24", *(["+model.kind=GRU"] if kind is Recurrent else [])]
     with caplog.at_level(logging.INFO):
         together = scores(parts_of(*options), range(24))
     assert "members in one forward pass" in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert not [warning for warning in recwarn if "batching rule" in str(warning.message)]
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
-    single = scores(parts_of(*options), range(24))
+    single = singly(parts_of(*options), range(24))
     if kind is not Residual:  # where two values are normalised, rounding decides between plus and minus one
         np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
     assert np.isfinite(together).all()
@@ -241,12 +245,11 @@ class Later(Image):
         return self.layer((images if plain else images.as_strided(images.shape, images.stride())).flatten(1))
 
 
-def test_a_layer_that_takes_no_blocked_activations_is_said_once_in_one_line(monkeypatch, caplog):
+def test_a_layer_that_takes_no_blocked_activations_is_said_once_in_one_line(caplog):
     """Torch's own message of it has 6,000 letters, and came with each module of each generation."""
-    monkeypatch.setattr("neuro_cli.scoring.choice.FEW_EXAMPLES", 0)
     with caplog.at_level(logging.WARNING):
         for kind in (Reading, Later):
-            parts = parts_of("sampler=sign_flip", model(kind))
+            parts = parts_of("sampler=sign_flip", model(kind), "batch_size=288")  # more examples than one pass is chosen for
             for _ in range(3):
                 assert np.isfinite(scores(parts, range(24))).all()
     said = {record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING}

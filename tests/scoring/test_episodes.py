@@ -14,7 +14,6 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring import episodes
 from neuro_cli.scoring.episodes import EpisodeScorer
 
 pytest.importorskip("gymnasium")
@@ -57,8 +56,9 @@ def test_scores_do_not_depend_on_the_company(model, monkeypatch):
         assert np.array_equal(scores(parts, range(low, high)), whole[low:high])
     parts.task.environments = 2
     assert np.array_equal(scores(parts, range(10)), whole)
-    monkeypatch.setattr(episodes, "HELD", 3 * 4 * parts.layout.size)
-    assert np.array_equal(scores(parts, range(10)), whole)
+    proposal = parts.algo.ask(3)
+    three = EpisodeScorer(parts.distribution.job.scorer.settings, proposal.bases[0], held=3 * 4 * parts.layout.size)
+    assert np.array_equal(three.scores(proposal, 3, range(10)), whole)
     np.testing.assert_allclose(scores(parts, range(10), (0, 1)) + scores(parts, range(10), (1, 3)), whole, rtol=1e-12)
     assert len(np.unique(whole[:, 0])) == 10
 

@@ -16,9 +16,9 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.factory.instantiate import make
-from neuro_cli.sampler import structured
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.sign_flip import FlippedPerturbation
+from neuro_cli.sampler.structured import OwnWeights
 from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.scoring.passes.perturbed import PerturbedForward, Unsupported
 
@@ -189,9 +189,7 @@ OWN_WEIGHTS = {
     channels_last=[True, False],
 )  # fmt: skip
 def test_convolutions_with_the_members_own_weights(sampler, kind, dtype, pairs, channels_last, monkeypatch):
-    monkeypatch.setattr(structured, "MANY_PIXELS", 1)
-    monkeypatch.setattr(structured, "MANY_PRODUCTS", 1)
-    monkeypatch.setattr(structured, "CACHED", 500)  # less than all images
+    sampler.own_weights = OwnWeights(pixels=1, products=1, cached=500)  # less than all images
     module = OWN_WEIGHTS[kind]
     if kind in ("few_columns", "no_bias") or dtype == torch.float32:
         monkeypatch.delattr(FlippedPerturbation, "apply")  # the other way

@@ -104,21 +104,12 @@ def plan(own: Reinforcement) -> list[Trial]:
     for task in own.only or ():
         one_of("reinforcement.only", task, tuple(own.tasks))
     cells = [
-        Trial(
-            IDENTITY,
-            task,
-            column,
-            seed,
-            RETURN,
-            own.goal(task),
-            own.budget(task),
-            _program(own, task, column, seed),
-            own.episodes,
-        )
+        Trial(IDENTITY, task, column, seed, RETURN, own.goal(task), own.budget(task), program, own.episodes)
         for task in (own.tasks if own.only is None else own.only)
         for column in own.columns
         if own.settings(task).get(column) is not None
         for seed in own.seeds
+        for program in [_program(own, task, column, seed)]
     ]
     if not cells:
         raise ConfigError("reinforcement.columns", own.columns, "none of these has settings in the tasks chosen")

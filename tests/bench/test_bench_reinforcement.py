@@ -81,7 +81,7 @@ def test_the_common_setting_is_one_for_all_tasks_and_the_registered_thresholds_a
         assert set(programs) == set(tasks)
         assert len(set(programs.values())) == 1, column
     learners = [json.loads(cell.program[1]) for cell in cells if cell.setting == "ddpg"]
-    assert all(setting["ddpg"] == settings()["ddpg"] for setting in learners)
+    assert all(setting["ddpg"] == settings().ddpg for setting in learners)
     assert [setting["task"]["options"] for setting in learners] == [{"continuous": True}, {}, {}, {}, {}]
 
 
@@ -158,8 +158,8 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
         (str(seed), *look) for seed in (1, 2, 3) for look in (("0.500", "100000", "-20.0"), ("1.000", "2000000", "210.0"))
     ]
     assert "lunar_lander to 200" in (tmp_path / "returns.svg").read_text()
-    config["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
-    config["reinforcement"]["seeds"] = [1]
+    config.plain["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
+    config.plain["reinforcement"]["seeds"] = [1]
     bench.bench_reinforcement(config, tmp_path)  # another goal is another cell
     assert len(played) == 4
     (tmp_path / "table.csv").write_text("a,b\n")

@@ -1,27 +1,37 @@
 """``neuro bench``: runs one kind of benchmark, which prints a table and writes a CSV file into the run folder."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
-from neuro_cli.bench.layer.measure import HALF, bench_layer
+from neuro_cli.bench.layer.measure import bench_layer
 from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
 from neuro_cli.bench.search import bench_search
 from neuro_cli.bench.semi_updates import bench_semi_updates
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.broker.packages import need_packages
+from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.logger.tables import log_points, points_of
 from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
-KINDS = {
+
+def _bench_brokers(config: BenchConfig, run: Path) -> None:
+    need_packages()
+    from neuro_cli.bench.brokers import bench_brokers
+
+    bench_brokers(config, run)
+
+
+KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
     "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,
@@ -33,23 +43,23 @@ KINDS = {
     "records": bench_records,
     "semi_updates": bench_semi_updates,
     "search": bench_search,
+    "brokers": _bench_brokers,
 }
 
 
-def bench(config: dict[str, Any], run: Path, more: Mapping[str, Callable[[dict[str, Any], Path], None]]) -> None:
-    """Measure ``config["what"]``, one of the kinds here or in ``more``, and send its CSV to the loggers. Raises UserError."""
-    kinds = {**KINDS, **more}
-    what = one_of("what", config["what"], tuple(kinds))
-    integer("repeats", config["repeats"], 1)
+def bench(config: dict[str, Any], run: Path) -> None:
+    """Measure ``config["what"]``, one of the kinds here, and send its CSV to the loggers. Raises UserError."""
+    what = one_of("what", config["what"], tuple(KINDS))
     options = Options(config)
-    half = what == "layer" and options.plain["precision"] in HALF  # trainings refuse half precision
-    RunConfig.of(options.plain | {"precision": "float32"} if half else options.plain)
+    settings = BenchConfig.of(options.plain)
+    if what != "layer":
+        RunConfig.of(options.plain)  # checks the precision
     if options.is_ensemble:
         raise ConfigError(
             "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"
         )
     logger = options.logger
-    kinds[what](options.plain, run)
+    KINDS[what](settings, run)
     results = Path(options.plain["reinforcement"]["results"])  # the one table outside of the run folder
     tables = [results] if what == "reinforcement" else sorted(run.glob("*.csv"))
     log_points(logger, run, options.plain, [point for path in tables for point in points_of(read_rows(path))])

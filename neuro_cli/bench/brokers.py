@@ -6,34 +6,42 @@ Every measurement has a cluster of its own on this machine; its processes share 
 import statistics
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import show, spread, write
 from neuro_cli.broker.local_cluster import Cluster
-from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.process import resident_bytes
 from neuro_cli.pool.base import WorkResult, WorkUnit
 from neuro_cli.pool.broker import BrokerPool
+from neuro_cli.runner.config import bounded, key, positive
 
 TICK = 0.005  # seconds between two submissions while latency is measured
 WAIT_SECONDS = 300.0
-COUNTS = ("tasks", "payload", "rate", "shared_tasks", "queued")
 
 
-def bench_brokers(config: dict[str, Any], run: Path) -> None:
+@dataclass(frozen=True)
+class Brokers:
+    tasks: int = key(bounded(1))
+    payload: int = key(bounded(1))
+    rate: int = key(bounded(1))
+    seconds: float = key(positive)
+    shared_tasks: int = key(bounded(1))
+    queued: int = key(bounded(1))
+
+
+def bench_brokers(config: BenchConfig, run: Path) -> None:
     """Measure, print a table and write brokers.csv. Raises UserError."""
-    node = config["brokers"]
-    for key in COUNTS:
-        integer(f"brokers.{key}", node[key], 1)
-    seconds = number("brokers.seconds", node["seconds"], above=0.0)
+    own = config.own(Brokers, "brokers")
     measured: dict[str, list[float]] = {}
-    for _ in range(config["repeats"]):
-        _add(measured, throughput(node["tasks"], node["payload"]))
-        _add(measured, latency(node["rate"], seconds, node["payload"]))
-        _add(measured, shared(node["shared_tasks"]))
-    _add(measured, memory(node["queued"], node["payload"]))
+    for _ in range(config.repeats):
+        _add(measured, throughput(own.tasks, own.payload))
+        _add(measured, latency(own.rate, own.seconds, own.payload))
+        _add(measured, shared(own.shared_tasks))
+    _add(measured, memory(own.queued, own.payload))
     write(run / "brokers.csv", [{"what": what, "value": value} for what, values in measured.items() for value in values], 1)
     rows = [(what, spread(values, ",.1f")) for what, values in measured.items()]
     show("task cluster on this machine: broker, worker and model share its cores", ("what", "median (range)"), rows, 1,

@@ -4,6 +4,7 @@ from typing import Any
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.runner.config import Check
 
 
 def filled_list(key: str, values: Any) -> list[Any]:
@@ -13,6 +14,11 @@ def filled_list(key: str, values: Any) -> list[Any]:
     return values
 
 
-def integers(key: str, values: Any, low: int = 1, high: int | None = None) -> list[int]:
-    """Return the integers of a non-empty list, each from ``low`` to ``high``. Raises ConfigError."""
-    return [integer(key, value, low, high) for value in filled_list(key, values)]
+def integers(low: int = 1, high: int | None = None, one: bool = False) -> Check:
+    """Return the check of a non-empty list of integers, each from ``low`` to ``high``; ``one``: an integer without a list too."""
+
+    def check(key: str, values: Any) -> list[int]:
+        listed = [values] if one and not isinstance(values, list) else filled_list(key, values)
+        return [integer(key, value, low, high) for value in listed]
+
+    return check

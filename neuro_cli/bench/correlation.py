@@ -11,6 +11,7 @@ passes than the others' members do, at least one; ``passes`` of an example stand
 import copy
 import statistics
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,11 @@ import torch
 
 from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.bench.checks import integers
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import show, write
-from neuro_cli.core.checks import number
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, device_of, threads_of
+from neuro_cli.runner.config import bounded, key, or_none, positive
 from neuro_cli.runner.options import Options
 
 ACTIVATION = "neuro_cli.sampler.activation.Activation"
@@ -39,56 +41,68 @@ SGD: dict[str, Any] = {
 }
 
 
-def bench_correlation(config: dict[str, Any], run: Path) -> None:
+@dataclass(frozen=True)
+class Correlation:
+    populations: list[int] = key(integers(2))
+    without: list[str] = key()
+    more: dict[str, Any] | None = key()
+    examples: int = key(bounded(1))
+    sigma: float = key(positive)
+    steps: list[int] = key(integers(0, one=True))
+    rate: float = key(positive)
+    seeds: list[int] | None = key(or_none(integers(0, one=True)))
+
+
+def bench_correlation(config: BenchConfig, run: Path) -> None:
     """Measure, print a table and write correlation.csv. Raises UserError."""
-    options = config["correlation"]
-    steps = sorted(set(integers("correlation.steps", _listed(options["steps"]), 0)))
-    seeds = integers("correlation.seeds", _listed(config["seed"] if options["seeds"] is None else options["seeds"]), 0)
-    sigma = number("correlation.sigma", options["sigma"], above=0.0)
-    config["threads"] = threads_of(config["threads"], SingleProcess(), device_of(config["device"]))
-    all_of_them = config["samplers"] | (options["more"] or {})
-    config["samplers"] = {name: node for name, node in all_of_them.items() if name not in options["without"]}
-    integers("correlation.populations", options["populations"], 2)
+    own = config.own(Correlation, "correlation")
+    threads = threads_of(config.threads, SingleProcess(), device_of(config.device))
+    samplers = {name: node for name, node in (config.samplers | (own.more or {})).items() if name not in own.without}
     rows: list[dict[str, Any]] = []
-    for seed in seeds:
-        own = copy.deepcopy(config) | {"seed": seed}
-        centres = trained(own, steps)
-        for population in options["populations"]:
-            for name, node in own["samplers"].items():
-                setting = copy.deepcopy(own) | {"sampler": node | {"antithetic": True}, "population": population}
-                if config["layout"] == "per_example":
-                    setting["batch_size"] = population // 2 * options["examples"]
-                passes = _passes(setting)
+    for seed in own.seeds or [config.seed]:
+        common = {"threads": threads, "seed": seed}
+        centres = trained(parts_of(config, **common, **sgd(own.rate)), sorted(set(own.steps)))
+        for population in own.populations:
+            for name, node in samplers.items():
+                changes = common | {"population": population, "sampler": node | {"antithetic": True}}
+                if config.layout == "per_example":
+                    changes["batch_size"] = population // 2 * own.examples
+                passes = _passes(config, changes)
+                changes["algo"] = config.plain["algo"] | {"sigma": own.sigma, "shaping": "raw"}
                 first = {"sampler": name, "population": population, "seed": seed, "passes": passes}
-                rows += [first | row for row in correlations(setting, centres, sigma, config["repeats"])]
-    write(run / "correlation.csv", rows, config["threads"])
-    _print(config, rows, run)
+                measured = correlations(parts_of(config, **changes), centres, own.sigma, config.repeats)
+                rows += [first | row for row in measured]
+    write(run / "correlation.csv", rows, threads)
+    _print(config, rows, threads, run)
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+def parts_of(config: BenchConfig, **changes: Any) -> Parts:
+    """Build the parts of the config's training run with ``changes``. Raises UserError."""
+    return build(Options(copy.deepcopy(config.plain | changes)), SingleProcess())
 
 
-def _passes(setting: dict[str, Any]) -> int:
+def sgd(rate: float) -> dict[str, Any]:
+    """Return the changes that make a run the training by SGD."""
+    return {"algo": SGD | {"optimizer": SGD["optimizer"] | {"lr": rate}}, "layout": "shared_batch"}
+
+
+def _passes(config: BenchConfig, changes: dict[str, Any]) -> int:
     """Return the forward passes per example in a generation; limit the draws of noise on activations to that number."""
-    passes = 2 if setting["layout"] == "per_example" else int(setting["population"])
-    if setting["sampler"]["_target_"] != ACTIVATION:
+    passes = 2 if config.layout == "per_example" else int(changes["population"])
+    if changes["sampler"]["_target_"] != ACTIVATION:
         return passes
-    parts = build(Options(copy.deepcopy(setting)), SingleProcess())
+    parts = parts_of(config, **changes)
     sampler = parts.distribution.job.sampler
     assert isinstance(sampler, Activation)
     each = sampler.passes_a_draw
     parts.threads.close()
     draws = max(1, passes // each)
-    setting["sampler"] |= {"draws": draws}
+    changes["sampler"] |= {"draws": draws}
     return draws * each
 
 
-def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]:
-    """Train by SGD once and return the centres (M,) after each of ``steps``, in order."""
-    algo = copy.deepcopy(SGD)
-    algo["optimizer"]["lr"] = number("correlation.rate", config["correlation"]["rate"], above=0.0)
-    parts = build(Options(copy.deepcopy(config) | {"algo": algo, "layout": "shared_batch"}), SingleProcess())
+def trained(parts: Parts, steps: list[int]) -> dict[int, torch.Tensor]:
+    """Train once and return the centres (M,) after each of ``steps``, in order."""
     centres, done = {}, 0
     for count in steps:
         for step in range(done, count):
@@ -99,17 +113,13 @@ def trained(config: dict[str, Any], steps: list[int]) -> dict[int, torch.Tensor]
     return centres
 
 
-def correlations(
-    config: dict[str, Any], centres: dict[int, torch.Tensor], sigma: float, repeats: int
-) -> Iterator[dict[str, int | float]]:
+def correlations(parts: Parts, centres: dict[int, torch.Tensor], sigma: float, repeats: int) -> Iterator[dict[str, int | float]]:
     """Yield losses and cosines at each of the centres in ``repeats`` generations, each with its own noise and examples."""
-    config["algo"] = copy.deepcopy(config["algo"]) | {"sigma": sigma, "shaping": "raw"}
-    parts = build(Options(config), SingleProcess())
     for step, centre in centres.items():
         parts.algo.centre.copy_(centre)
         for generation in range(repeats):
             estimate = _estimate(parts, generation, sigma)
-            batch = parts.task.batch(generation, 0, config["batch_size"])
+            batch = parts.task.batch(generation, 0, parts.config.batch_size)
             loss, gradient = parts.distribution.job.scorer.gradient(centre, batch)
             cosine = -torch.nn.functional.cosine_similarity(estimate.double(), gradient.double(), dim=0)
             yield {"step": step, "repeat": generation, "loss": loss, "correlation": float(cosine)}
@@ -124,8 +134,8 @@ def _estimate(parts: Parts, generation: int, sigma: float) -> torch.Tensor:
     return job.sampler.combine(np.ascontiguousarray(weights), (1,), generation, range(job.population), 0, job.columns)[0]
 
 
-def _print(config: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> None:
-    samplers = list(config["samplers"])
+def _print(config: BenchConfig, rows: list[dict[str, Any]], threads: int, run: Path) -> None:
+    samplers = list(dict.fromkeys(row["sampler"] for row in rows))
     points = list(dict.fromkeys((row["population"], row["step"]) for row in rows))
 
     def values(name: str, point: tuple[int, int]) -> list[float]:
@@ -137,11 +147,11 @@ def _print(config: dict[str, Any], rows: list[dict[str, Any]], run: Path) -> Non
         share = statistics.mean(own) / statistics.mean(values(samplers[0], point))
         return f"{statistics.mean(own):.4f} ± {error:.4f} ({share:.2f})"
 
-    model, task = (config[group]["_target_"].rsplit(".", 1)[-1] for group in ("model", "task"))
+    model, task = (config.plain[group]["_target_"].rsplit(".", 1)[-1] for group in ("model", "task"))
     title = (
-        f"cosine of estimate and gradient: {model} on {task}, {config['layout']}, after steps of SGD, "
+        f"cosine of estimate and gradient: {model} on {task}, {config.layout}, after steps of SGD, "
         f"mean ± standard error of {len(values(samplers[0], points[0]))} (share of {samplers[0]}'s)"
     )
     head = ("sampler", *(f"P = {population}, {step} steps" for population, step in points))
     table = [[name, *(cell(name, point) for point in points)] for name in samplers]
-    show(title, head, table, config["threads"], run / "correlation.csv")
+    show(title, head, table, threads, run / "correlation.csv")

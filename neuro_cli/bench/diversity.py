@@ -22,6 +22,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import show, write
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
@@ -29,6 +30,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import random_signs
+from neuro_cli.runner.config import Check, bounded, key
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.permutation import Permutation
@@ -76,20 +78,39 @@ LAWS = {
 }
 
 
-def bench_diversity(config: dict[str, Any], run: Path) -> None:
+def _sizes(count: int) -> Check:
+    """Return the check of a list of lists of ``count`` sizes."""
+
+    def check(key: str, sizes: Any) -> list[list[int]]:
+        if not isinstance(sizes, list) or any(not isinstance(size, list) or len(size) != count for size in sizes):
+            raise ConfigError(key, sizes, f"must be a list of lists of {count} numbers")
+        return [[integer(key, value, 2, 4096) for value in size] for size in sizes]
+
+    return check
+
+
+@dataclass(frozen=True)
+class Diversity:
+    draws: int = key(bounded(2))
+    collision: list[list[int]] = key(_sizes(2))
+    dependence: list[list[int]] = key(_sizes(3))
+    span: list[list[int]] = key(_sizes(2))
+    product: list[list[int]] = key(_sizes(2))
+
+
+def bench_diversity(config: BenchConfig, run: Path) -> None:
     """Measure, print a table and write diversity.csv. Raises UserError."""
-    options = config["diversity"]
-    draws = integer("diversity.draws", options["draws"], 2)
-    rows = [row for b, n in _sizes(options, "collision", 2) for row in collision(b, n, draws)]
-    rows += [row for a, b, n in _sizes(options, "dependence", 3) for row in dependence(a, b, n, draws)]
-    rows += [row for a, b in _sizes(options, "span", 2) for row in spans(a, b)]
-    rows += [row for a, b in _sizes(options, "product", 2) for row in products(a, b, draws)]
+    own = config.own(Diversity, "diversity")
+    rows = [row for b, n in own.collision for row in collision(b, n, own.draws)]
+    rows += [row for a, b, n in own.dependence for row in dependence(a, b, n, own.draws)]
+    rows += [row for a, b in own.span for row in spans(a, b)]
+    rows += [row for a, b in own.product for row in products(a, b, own.draws)]
     if not rows:
         raise ConfigError("diversity", "{}", "there is nothing to measure in it")
     write(run / "diversity.csv", rows, 1)
     head = ("measure", "sampler", "a", "b", "samples", "measured", "derived", "published")
     lines = [[_text(row[name]) for name in ("measure", "sampler", "inputs", "outputs", *head[4:])] for row in rows]
-    show(f"diversity of samples, {draws:,} draws", head, lines, 1, run / "diversity.csv")
+    show(f"diversity of samples, {own.draws:,} draws", head, lines, 1, run / "diversity.csv")
 
 
 def collision(b: int, n: int, draws: int) -> Iterator[Row]:
@@ -159,13 +180,6 @@ def _row(
 ) -> Row:
     sizes = {"inputs": inputs, "outputs": outputs, "samples": samples}
     return {"measure": measure, "sampler": sampler, **sizes, "measured": measured, "derived": derived, "published": published}
-
-
-def _sizes(options: dict[str, Any], name: str, count: int) -> list[list[int]]:
-    key, sizes = f"diversity.{name}", options[name]
-    if not isinstance(sizes, list) or any(not isinstance(size, list) or len(size) != count for size in sizes):
-        raise ConfigError(key, sizes, f"must be a list of lists of {count} numbers")
-    return [[integer(key, value, 2, 4096) for value in size] for size in sizes]
 
 
 def _text(value: Any) -> str:

@@ -5,17 +5,19 @@ ranks, and in float32 over an epoch, with the figure of the post (Webb 2019). Th
 """
 
 import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.checks import integers
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.world import measured_in_world
-from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import only_warned
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
+from neuro_cli.runner.config import bounded, key
 from neuro_cli.runner.options import make_network
 
 WORKER = "neuro_cli.bench.workers.training"
@@ -25,20 +27,42 @@ CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))  # t
 EARLY = 20  # iterations in which the post sees no difference yet
 
 
-def bench_ensemble(config: dict[str, Any], run: Path) -> None:
+@dataclass(frozen=True)
+class Bytes:
+    task: dict[str, Any] = key()
+    models: dict[str, Any] = key()
+    batch_size: int = key(bounded(2))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnsembleConfig:
+    task: dict[str, Any] = key()
+    model: dict[str, Any] = key()
+    algo: dict[str, Any] = key()
+    batch_size: int = key(bounded(1))
+    methods: dict[str, Any] = key()
+    ranks: list[int] = key()
+    iterations: int = key(bounded(1))
+    curve_iterations: int = key(bounded(1))
+    bytes: Bytes
+
+    def __post_init__(self) -> None:
+        integers(1, self.algo["size"])("ensemble.ranks", self.ranks)
+
+
+def bench_ensemble(config: BenchConfig, run: Path) -> None:
     """Print the largest differences and the accuracies after an epoch; write ``ensemble.csv``, ``.png``, ``.svg``."""
-    ranks = integers("ensemble.ranks", config["ensemble"]["ranks"], 1, config["ensemble"]["algo"]["size"])
-    iterations, epoch = (_positive(config, key) for key in ("iterations", "curve_iterations"))
     worlds = _Worlds(config, run)
-    reference = worlds.run(1, [_entry(config, REFERENCE, "float64", iterations)])[0]["losses"]
+    own, epoch = worlds.own, worlds.own.curve_iterations
+    reference = worlds.run(1, [worlds.entry(REFERENCE, "float64", own.iterations)])[0]["losses"]
     rows: list[dict[str, Any]] = []
-    for count in ranks:
-        entries = [_entry(config, method, "float64", iterations) for method in EXACT]
+    for count in own.ranks:
+        entries = [worlds.entry(method, "float64", own.iterations) for method in EXACT]
         for method, result in zip(EXACT, worlds.run(count, entries), strict=True):
             rows.append({"method": method, "ranks": count, "dtype": "float64"} | _gaps(result["losses"], reference))
     curves = {}
     for method, count in CURVES:
-        (result,) = worlds.run(count, [_entry(config, method, "float32", epoch, every=epoch)])
+        (result,) = worlds.run(count, [worlds.entry(method, "float32", epoch, every=epoch)])
         name = f"{method}, {count} rank{'s' * (count > 1)}"
         curves[name] = result["losses"]
         gaps = _gaps(result["losses"], next(iter(curves.values())))
@@ -47,38 +71,27 @@ def bench_ensemble(config: dict[str, Any], run: Path) -> None:
     rows = [{ACCURACY.name: None, **row} for row in rows]
     with only_warned("plot"):
         _plot(curves, run / "ensemble")
-    write(run / "ensemble.csv", rows, config["threads"] or 1)
-    columns = (
-        "method",
-        "ranks",
-        "dtype",
-        "iterations",
-        f"largest |loss - {REFERENCE}'s|",
-        f"in the first {EARLY}",
-        ACCURACY.label,
-    )
+    write(run / "ensemble.csv", rows, config.threads or 1)
+    gaps_of = (f"largest |loss - {REFERENCE}'s|", f"in the first {EARLY}")
+    columns = ("method", "ranks", "dtype", "iterations", *gaps_of, ACCURACY.label)
     lines = [
         (row["method"], str(row["ranks"]), row["dtype"], str(row["iterations"]),
          f"{row['largest_gap']:.1e}", f"{row['early_gap']:.1e}",
          "" if row[ACCURACY.name] is None else ACCURACY.text(row[ACCURACY.name]))
         for row in rows
     ]  # fmt: skip
-    title = f"ensemble of {config['ensemble']['algo']['size']}: losses against one process and one graph"
-    show(title, columns, lines, config["threads"] or 1, run / "ensemble.csv")
+    title = f"ensemble of {own.algo['size']}: losses against one process and one graph"
+    show(title, columns, lines, config.threads or 1, run / "ensemble.csv")
 
 
-def bench_bytes(config: dict[str, Any], run: Path) -> None:
+def bench_bytes(config: BenchConfig, run: Path) -> None:
     """Print the bytes that one of two ranks sends per iteration, for networks of several sizes; write ``ensemble_bytes.csv``."""
-    node = config["ensemble"]["bytes"]
-    batch = integer("ensemble.bytes.batch_size", node["batch_size"], 2)
     worlds, rows = _Worlds(config, run), []
-    for name, model in node["models"].items():
-        both = {"model": model, "task": node["task"], "batch_size": batch}
-        members = _entry(config, "logits_allreduce", "float32", 1)
-        single = _entry(config, "batch_parallel", "float32", 1)
-        for entry, size in ((members, 2), (single, 1)):
-            entry["config"] |= copy.deepcopy(both)
-            entry["config"]["algo"]["size"] = size
+    own, batch = worlds.own.bytes, worlds.own.bytes.batch_size
+    for name, model in own.models.items():
+        both = {"model": model, "task": own.task, "batch_size": batch}
+        members = worlds.entry("logits_allreduce", "float32", 1, size=2, **both)
+        single = worlds.entry("batch_parallel", "float32", 1, size=1, **both)
         logits, gradients = worlds.run(2, [members, single])
         values = gradients["sent"] / 4
         rows.append(
@@ -94,7 +107,7 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
                 "batch_parallel_values": values,
             }
         )
-    write(run / "ensemble_bytes.csv", rows, config["threads"] or 1)
+    write(run / "ensemble_bytes.csv", rows, config.threads or 1)
     columns = ("model", "parameters", "values each way: logits", "batch-parallel", "bytes each way: logits", "batch-parallel")
     lines = [
         (str(row["model"]), f"{row['parameters']:,}", f"{row['logit_values']:,.0f}", f"{row['batch_parallel_values']:,.0f}",
@@ -102,37 +115,33 @@ def bench_bytes(config: dict[str, Any], run: Path) -> None:
         for row in rows
     ]  # fmt: skip
     title = f"an iteration of {batch} examples, a rank of two, counted at the fabric"
-    show(title, columns, lines, config["threads"] or 1, run / "ensemble_bytes.csv")
+    show(title, columns, lines, config.threads or 1, run / "ensemble_bytes.csv")
 
 
 class _Worlds:
-    """Series of worlds, each with a folder of its own for its plan and results."""
+    """Series of worlds, each with a folder of its own for its plan and results; ``own``: section ``ensemble``."""
 
-    def __init__(self, config: dict[str, Any], run: Path) -> None:
-        self._config, self._run, self._count = config, run, 0
+    def __init__(self, config: BenchConfig, run: Path) -> None:
+        self.own, self._config, self._run, self._count = config.own(EnsembleConfig, "ensemble"), config, run, 0
+
+    def entry(
+        self, method: str, dtype: str, iterations: int, every: int = 0, size: int | None = None, **changes: Any
+    ) -> dict[str, Any]:
+        """Return an entry of a plan: a training run of ``size`` members (None: as configured) by ``method``."""
+        keys = {name: getattr(self.own, name) for name in ("task", "model", "batch_size")} | changes
+        keys["algo"] = self.own.algo | {"dtype": dtype, "size": size or self.own.algo["size"]}
+        keys |= {"distribution": self.own.methods[method], "threads": self._config.threads or 1}
+        config = copy.deepcopy({**self._config.plain, **keys})
+        return {"config": config, "title": f"{method} {dtype}", "iterations": iterations, "every": every}
 
     def run(self, ranks: int, entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Run ``entries`` on ``ranks`` ranks and return their results. Raises RuntimeError when the world fails."""
         self._count += 1
         print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
-        plan = {"fabric": self._config["fabric"], "entries": entries}
+        plan = {"fabric": self._config.plain["fabric"], "entries": entries}
         folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
-        results: list[dict[str, Any]] = measured_in_world(WORKER, plan, make_network(self._config), ranks, folder)
+        results: list[dict[str, Any]] = measured_in_world(WORKER, plan, make_network(self._config.plain), ranks, folder)
         return results
-
-
-def _entry(config: dict[str, Any], method: str, dtype: str, iterations: int, every: int = 0) -> dict[str, Any]:
-    """Return an entry of a world's plan: the training run of the config's section ``ensemble`` with one method."""
-    node = config["ensemble"]
-    own = {key: copy.deepcopy(node[key]) for key in ("task", "model", "algo", "batch_size")}
-    own["algo"]["dtype"] = dtype
-    own["distribution"] = copy.deepcopy(node["methods"][method])
-    own["threads"] = config["threads"] or 1
-    return {"config": {**config, **own}, "title": f"{method} {dtype}", "iterations": iterations, "every": every}
-
-
-def _positive(config: dict[str, Any], key: str) -> int:
-    return integer(f"ensemble.{key}", config["ensemble"][key], 1)
 
 
 def _gaps(losses: list[float], reference: list[float]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import in_turn, show, spread, write
 from neuro_cli.core import philox
 from neuro_cli.core.machine.memory import keep_freed_memory
@@ -28,12 +29,12 @@ ADDRESSES, FEW = 1000, 16  # cost of a new address
 Work = dict[str, tuple[int, Callable[[int], Any]]]  # by name: normals that a call generates, and the function of a generation
 
 
-def bench_noise(config: dict[str, Any], run: Path) -> None:
+def bench_noise(config: BenchConfig, run: Path) -> None:
     """Measure, print a table and write noise.csv."""
-    count = threads_of(config["threads"], SingleProcess(), device_of("cpu"))
-    device = device_of(config["device"])
+    count = threads_of(config.threads, SingleProcess(), device_of("cpu"))
+    device = device_of(config.device)
     work = noise_work(count) | ({} if device.type == "cpu" else device_work(device))
-    seconds = in_turn({name: function for name, (_, function) in work.items()}, config["repeats"])
+    seconds = in_turn({name: function for name, (_, function) in work.items()}, config.repeats)
     rows = [
         {"what": name, "normals": work[name][0], "seconds": value, "ns_per_normal": 1e9 * value / work[name][0]}
         for name, values in seconds.items()

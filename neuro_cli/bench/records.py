@@ -10,15 +10,18 @@ import math
 import statistics
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.checks import filled_list, integers
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.stopwatch import timed
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.trials import Trial, rows_of_trials
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
+from neuro_cli.runner.config import BITS_64, choice, key, or_none, positive, section
 
 IDENTITY = ("record", "setting", "seed", "goal", "limit_minutes", "command")
 FIELDS = (*IDENTITY, "ended", "seconds", "best", "evaluations", "machine")
@@ -26,10 +29,32 @@ TABLE = "records.csv"  # name of the table over seeds, in the run folder
 HEAD = ("record", "setting", "reached", "seconds", "best", "p")
 
 
-def bench_records(config: dict[str, Any], run: Path) -> None:
+@dataclass(frozen=True)
+class Goal:
+    """Goal ``records.goals.NAME``: the value of a metric within minutes, and overrides of ``neuro train`` by setting."""
+
+    metric: str = key()
+    better: str = key(choice(HIGHER, LOWER))
+    at: float = key(number)
+    minutes: float = key(positive)
+    settings: dict[str, list[Any]] = key()
+
+
+@dataclass(frozen=True)
+class Records:
+    results: str = key()
+    only: list[str] | None = key(or_none(filled_list))
+    seeds: list[int] = key(integers(0, BITS_64))
+    minutes: float | None = key(or_none(positive))
+    root: str | None = key()
+    more: list[Any] = key()
+    goals: dict[str, Any] = key()
+
+
+def bench_records(config: BenchConfig, run: Path) -> None:
     """Run the trials missing from ``records.results``, add a row for each at once, and print the table over all."""
-    node = config["records"]
-    results, planned = Path(node["results"]), plan(node)
+    own = config.own(Records, "records")
+    results, planned = Path(own.results), plan(own)
     rows = rows_of_trials("records.results", results, planned, FIELDS, None, lambda trial, name: _play(trial, run / name))
     lines = list(table(planned, rows))
     write(run / TABLE, lines, None)
@@ -37,28 +62,23 @@ def bench_records(config: dict[str, Any], run: Path) -> None:
     show(title, HEAD, [_words(line) for line in lines], None, results)
 
 
-def plan(node: dict[str, Any]) -> list[Trial]:
+def plan(own: Records) -> list[Trial]:
     """Return the trials, record by record, setting by setting. Raises ConfigError."""
-    records: dict[str, Any] = node["goals"]
-    chosen = list(records) if node["only"] is None else filled_list("records.only", node["only"])
-    seeds = integers("records.seeds", node["seeds"], 0, 2**64 - 1)
-    root = [] if node["root"] is None else [f"task.root={node['root']}"]
-    more = [*root, *map(str, node["more"])]
+    chosen = list(own.goals) if own.only is None else own.only
     for name in chosen:
-        one_of("records.only", name, tuple(records))
-    return [trial for name in chosen for trial in _trials(name, records[name], node["minutes"], seeds, more)]
+        one_of("records.only", name, tuple(own.goals))
+    return [trial for name in chosen for trial in _trials(own, name)]
 
 
-def _trials(name: str, record: dict[str, Any], limit: Any, seeds: Sequence[int], more: Sequence[str]) -> Iterator[Trial]:
-    where = f"records.goals.{name}"
-    metric = Metric(record["metric"], record["metric"], better=one_of(f"{where}.better", record["better"], (HIGHER, LOWER)))
-    goal = number(f"{where}.at", record["at"])
-    minutes = number("records.minutes", record["minutes"] if limit is None else limit, above=0.0)
-    for setting, overrides in record["settings"].items():
-        ends = (f"stop.metric={metric.name}", f"stop.at={goal:g}", *more)
-        for seed in seeds:
+def _trials(own: Records, name: str) -> Iterator[Trial]:
+    goal = section(Goal, own.goals[name], f"records.goals.{name}.")
+    metric = Metric(goal.metric, goal.metric, better=goal.better)
+    root = [] if own.root is None else [f"task.root={own.root}"]
+    ends = (f"stop.metric={metric.name}", f"stop.at={goal.at:g}", *root, *map(str, own.more))
+    for setting, overrides in goal.settings.items():
+        for seed in own.seeds:
             program = ("neuro_cli", "train", *map(str, overrides), *ends, f"seed={seed}")
-            yield Trial(IDENTITY, name, setting, seed, metric, goal, minutes, program)
+            yield Trial(IDENTITY, name, setting, seed, metric, goal.at, own.minutes or goal.minutes, program)
 
 
 def _play(trial: Trial, folder: Path) -> dict[str, str]:

@@ -17,26 +17,28 @@ import math
 import statistics
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.checks import filled_list, integers
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
 from neuro_cli.bench.table import append_row, show
 from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
-from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.runner.config import BITS_64, bounded, choice, key, or_none, positive
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
 COLUMNS = ("dises", "evolve", "openai_es", "ars", "ddpg")
 SEED_PASSING = ("dises", "evolve")
-SETTINGS, THRESHOLDS = ("tuned", "common"), ("ours", "registered")
 IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "command")
 CURVE = (*IDENTITY, "minute", "steps", RETURN.name)
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
@@ -44,11 +46,41 @@ CURVES = "returns"  # name of the picture of this command's trials, in the run f
 NEVER = 1_000_000  # generations; the budget ends a run before
 
 
-def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
+@dataclass(frozen=True)
+class Reinforcement:
+    results: str = key()
+    only: list[str] | None = key()
+    columns: list[str] = key(lambda key, names: [one_of(key, name, COLUMNS) for name in filled_list(key, names)])
+    setting: str = key(choice("tuned", "common"))
+    threshold: str = key(choice("ours", "registered"))
+    minutes: float | None = key(or_none(positive))
+    seeds: list[int] = key(integers(0, BITS_64))
+    evaluate_every: int | None = key(or_none(bounded(1)))
+    workers: int = key(bounded(1))
+    episodes: int = key(bounded(1))
+    common: dict[str, Any] = key()
+    ddpg: dict[str, Any] = key()
+    tasks: dict[str, Any] = key()
+
+    def settings(self, task: str) -> dict[str, Any]:
+        """Return the settings of each column for ``task``: its own, or those common to all tasks."""
+        chosen: dict[str, Any] = self.tasks[task] if self.setting == "tuned" else self.common
+        return chosen
+
+    def goal(self, task: str) -> float:
+        """Return the mean return to reach. Raises ConfigError."""
+        name = "goal" if self.threshold == "ours" else "registered"
+        return number(f"reinforcement.tasks.{task}.{name}", self.tasks[task][name])
+
+    def budget(self, task: str) -> float:
+        """Return the most minutes of a trial. Raises ConfigError."""
+        return self.minutes or positive(f"reinforcement.tasks.{task}.minutes", self.tasks[task]["minutes"])
+
+
+def bench_reinforcement(config: BenchConfig, run: Path) -> None:
     """Run the trials missing from the results, draw them all, print the table; rows are added to ``reinforcement.results``."""
-    node = config["reinforcement"]
-    results, planned = Path(node["results"]), plan(node)
-    threads = integer("reinforcement.workers", node["workers"], 1)
+    own = config.own(Reinforcement, "reinforcement")
+    results, planned, threads = Path(own.results), plan(own), own.workers
     _check_packages({cell.setting for cell in planned})
     curves = curves_of(results)
 
@@ -62,83 +94,56 @@ def bench_reinforcement(config: dict[str, Any], run: Path) -> None:
     rows = rows_of_trials("reinforcement.results", results, planned, FIELDS, threads, play)
     with only_warned("plot"):
         plot([trial.identity for trial in planned], _looks(curves), run / CURVES)
-    published = {task: settings["published"] for task, settings in node["tasks"].items()}
-    title = (
-        f"minutes to a mean return over {node['episodes']} fresh episodes, {threads} workers; median over seeds (least to most)"
-    )
+    published = {task: settings["published"] for task, settings in own.tasks.items()}
+    title = f"minutes to a mean return over {own.episodes} fresh episodes, {threads} workers; median over seeds (least to most)"
     show(title, HEAD, table(rows, published), threads, results)
 
 
-def plan(node: dict[str, Any]) -> list[Trial]:
+def plan(own: Reinforcement) -> list[Trial]:
     """Return the trials, task by task, column by column. Raises ConfigError."""
-    tasks = node["tasks"] if node["only"] is None else node["only"]
-    seeds = integers("reinforcement.seeds", node["seeds"], 0, 2**64 - 1)
-    key = "reinforcement.columns"
-    columns = [one_of(key, column, COLUMNS) for column in filled_list(key, node["columns"])]
-    episodes = integer("reinforcement.episodes", node["episodes"], 1)
-    cells: list[Trial] = []
-    for task in tasks:
-        one_of("reinforcement.only", task, tuple(node["tasks"]))
-        goal, minutes = _goal(node, task), _budget(node, task)
-        for column in columns:
-            if settings_of(node, task).get(column) is None:
-                continue
-            for seed in seeds:
-                program = _program(node, task, column, seed, goal)
-                cells.append(Trial(IDENTITY, task, column, seed, RETURN, goal, minutes, program, episodes))
+    for task in own.only or ():
+        one_of("reinforcement.only", task, tuple(own.tasks))
+    cells = [
+        Trial(IDENTITY, task, column, seed, RETURN, own.goal(task), own.budget(task), program, own.episodes)
+        for task in (own.tasks if own.only is None else own.only)
+        for column in own.columns
+        if own.settings(task).get(column) is not None
+        for seed in own.seeds
+        for program in [_program(own, task, column, seed)]
+    ]
     if not cells:
-        raise ConfigError("reinforcement.columns", columns, "none of these has settings in the tasks chosen")
+        raise ConfigError("reinforcement.columns", own.columns, "none of these has settings in the tasks chosen")
     return cells
 
 
-def settings_of(node: dict[str, Any], task: str) -> dict[str, Any]:
-    """Return the settings of each column for ``task``: its own, or those common to all tasks. Raises ConfigError."""
-    tuned = one_of("reinforcement.setting", node["setting"], SETTINGS) == "tuned"
-    chosen: dict[str, Any] = node["tasks"][task] if tuned else node["common"]
-    return chosen
-
-
-def _goal(node: dict[str, Any], task: str) -> float:
-    ours = one_of("reinforcement.threshold", node["threshold"], THRESHOLDS) == "ours"
-    name = "goal" if ours else "registered"
-    return number(f"reinforcement.tasks.{task}.{name}", node["tasks"][task][name])
-
-
-def _budget(node: dict[str, Any], task: str) -> float:
-    if node["minutes"] is not None:
-        return number("reinforcement.minutes", node["minutes"], above=0.0)
-    return number(f"reinforcement.tasks.{task}.minutes", node["tasks"][task]["minutes"], above=0.0)
-
-
-def _program(node: dict[str, Any], task: str, column: str, seed: int, goal: float) -> tuple[str, ...]:
+def _program(own: Reinforcement, task: str, column: str, seed: int) -> tuple[str, ...]:
     """Return the command of a trial without the Python and the run folder."""
-    settings, workers = settings_of(node, task), node["workers"]
+    settings = own.settings(task)[column]
     if column == "ddpg":
-        options = {**settings[column].get("options", {}), **node["tasks"][task].get("continuous", {})}
+        options = {**settings.get("options", {}), **own.tasks[task].get("continuous", {})}
         setting = {
-            "task": {**node["tasks"][task]["task"], "options": options},
-            "ddpg": node["ddpg"] | {key: value for key, value in settings[column].items() if key != "options"},
+            "task": {**own.tasks[task]["task"], "options": options},
+            "ddpg": own.ddpg | {key: value for key, value in settings.items() if key != "options"},
             "seed": seed,
-            "goal": goal,
-            "episodes": node["episodes"],
-            "workers": workers,
+            "goal": own.goal(task),
+            "episodes": own.episodes,
+            "workers": own.workers,
         }
         return ("neuro_cli.bench.workers.ddpg", json.dumps(setting))
-    every = node["evaluate_every"]
-    looks = () if every is None else (f"evaluate.every={integer('reinforcement.evaluate_every', every, 1)}",)
+    looks = () if own.evaluate_every is None else (f"evaluate.every={own.evaluate_every}",)
     common = (
         *looks,
         f"seed={seed}",
-        f"task.evaluation_episodes={node['episodes']}",
+        f"task.evaluation_episodes={own.episodes}",
         f"stop.metric={RETURN.name}",
-        f"stop.at={goal:g}",
+        f"stop.at={own.goal(task):g}",
     )
-    place = () if any(str(text).startswith(("task=", "experiment=")) for text in settings[column]) else (f"task={task}",)
+    place = () if any(str(text).startswith(("task=", "experiment=")) for text in settings) else (f"task={task}",)
     if column in SEED_PASSING:
-        world: tuple[str, ...] = ("evolve", f"task={task}", f"cluster.local_peers={workers}")
+        world: tuple[str, ...] = ("evolve", f"task={task}", f"cluster.local_peers={own.workers}")
     else:
-        world = ("train", f"ranks={workers}", "distribution=replicated", *place)
-    return ("neuro_cli", *world, f"generations={NEVER}", f"checkpoint.every={NEVER}", *map(str, settings[column]), *common)
+        world = ("train", f"ranks={own.workers}", "distribution=replicated", *place)
+    return ("neuro_cli", *world, f"generations={NEVER}", f"checkpoint.every={NEVER}", *map(str, settings), *common)
 
 
 def _check_packages(columns: set[str]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import ratios, show, spread, write
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import SingleProcess
@@ -42,16 +43,15 @@ class Recorder:
         return outputs
 
 
-def bench_rollout(config: dict[str, Any], run: Path) -> None:
+def bench_rollout(config: BenchConfig, run: Path) -> None:
     """Measure, print a table and write rollout.csv. Raises UserError."""
-    config["threads"] = 1
-    parts = build(Options(config), SingleProcess())
+    parts = build(Options(config.plain | {"threads": 1}), SingleProcess())
     task = parts.task
     if not isinstance(task, Reinforcement):
         raise UserError("what=rollout: it needs a task with environments, for example task=lunar_lander model=mlp_policy")
     parts.distribution.step(0)  # compiles, makes the environments, and gives the statistics something to normalise by
     rows: list[dict[str, Any]] = []
-    for number in range(1, config["repeats"] + 1):
+    for number in range(1, config.repeats + 1):
         plan, actions = recorded(parts, number)
         steps = sum(map(len, actions))
         work: dict[str, Callable[[], None]] = {
@@ -72,7 +72,7 @@ def bench_rollout(config: dict[str, Any], run: Path) -> None:
     table = [
         (system, f"{statistics.median(values):,.0f}", spread(ratios(rates["neuro"], values))) for system, values in rates.items()
     ]
-    title = f"{task.id}: {config['population']} members, {parts.layout.size} parameters, {task.environments} environments"
+    title = f"{task.id}: {config.population} members, {parts.layout.size} parameters, {task.environments} environments"
     show(title, ("steps by", "steps/s", "neuro's rate over it"), table, 1, run / "rollout.csv")
 
 

@@ -10,16 +10,19 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.checks import integers
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
 from neuro_cli.bench.trials import Row
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.launch.quoting import quoted
+from neuro_cli.runner.config import key
 
 BASELINE = "random"
 STRATEGIES = ("generational", "steady_state", BASELINE)
@@ -27,50 +30,56 @@ IDENTITY = ("task", "strategy", "seed", "overrides")
 FIELDS = (*IDENTITY, ACCURACY.name, "validation_accuracy", "first_generation", "trainings", "gain", "machine")
 
 
-def bench_search(config: dict[str, Any], run: Path) -> None:
+def _texts(key: str, node: Any) -> list[str]:
+    """Return the overrides of a list. Raises ConfigError."""
+    if not isinstance(node, list) or not all(isinstance(text, str) for text in node):
+        raise ConfigError(key, node, "must be a list of overrides of neuro search")
+    return node
+
+
+@dataclass(frozen=True)
+class Searches:
+    results: str | None = key()
+    seeds: list[int] = key(integers(0, 2**63 - 1))
+    strategies: list[str] = key(lambda key, names: [one_of(key, name, STRATEGIES) for name in names])
+    overrides: list[str] = key(_texts)
+    only: list[str] | None = key()
+    tasks: dict[str, Any] = key()
+
+    @property
+    def in_order(self) -> list[str]:
+        """The strategies, the baseline first, since a gain is against it."""
+        return [BASELINE, *(name for name in self.strategies if name != BASELINE)]
+
+    def chosen(self) -> dict[str, list[str]]:
+        """Return all overrides by task. Raises ConfigError."""
+        names = [one_of("search.only", name, tuple(self.tasks)) for name in (self.tasks if self.only is None else self.only)]
+        return {name: [*_texts(f"search.tasks.{name}", self.tasks[name]), *self.overrides] for name in names}
+
+
+def bench_search(config: BenchConfig, run: Path) -> None:
     """Search with every strategy and seed that has no row in ``search.results`` yet, and print the table.
 
     Raises UserError.
     """
-    node = config["search"]
-    results = run / "search.csv" if node["results"] is None else Path(node["results"])
-    tasks, strategies, seeds, common = plan(node)
+    own = config.own(Searches, "search")
+    results = run / "search.csv" if own.results is None else Path(own.results)
     done = finished_rows("search.results", results, FIELDS, IDENTITY)
-    for task, own in tasks.items():
-        overrides = " ".join([*own, *common])
-        for strategy in strategies:  # the baseline first: a gain is against it
-            missing = [seed for seed in seeds if (task, strategy, str(seed), overrides) not in done]
+    rows: list[Row] = []
+    for task, overrides in own.chosen().items():
+        for strategy in own.in_order:
+            keys = {seed: (task, strategy, str(seed), " ".join(overrides)) for seed in own.seeds}
+            missing = [seed for seed, key in keys.items() if key not in done]
             if missing:
                 print(f"neuro: {task}, {strategy}, seeds {', '.join(map(str, missing))}", flush=True)
                 folder = run / f"{task}_{strategy}"
-                _sweep(folder, strategy, missing, [*own, *common])
+                _sweep(folder, strategy, missing, overrides)
                 for seed, summary in zip(missing, _summaries(folder, len(missing)), strict=True):
-                    key = (task, strategy, str(seed), overrides)
-                    done[key] = _row(key, summary, done)
-                    append_row(results, done[key], FIELDS)
-    rows = [
-        done[task, strategy, str(seed), " ".join([*own, *common])]
-        for task, own in tasks.items()
-        for strategy in strategies
-        for seed in seeds
-    ]
-    title = f"test accuracy of the best candidate by validation, means over {len(seeds)} seeds (each seed)"
+                    done[keys[seed]] = _row(keys[seed], summary, done)
+                    append_row(results, done[keys[seed]], FIELDS)
+            rows += [done[key] for key in keys.values()]
+    title = f"test accuracy of the best candidate by validation, means over {len(own.seeds)} seeds (each seed)"
     show(title, HEAD, table(rows), 1, results)
-
-
-def plan(node: dict[str, Any]) -> tuple[dict[str, list[str]], list[str], list[int], list[str]]:
-    """Return tasks with their overrides, strategies with the baseline first, seeds, and overrides of all. Raises ConfigError."""
-    names = list(node["tasks"]) if node["only"] is None else node["only"]
-    chosen = {str(one_of("search.only", name, tuple(node["tasks"]))): _texts(node["tasks"][name]) for name in names}
-    wanted = [one_of("search.strategies", name, STRATEGIES) for name in node["strategies"]]
-    seeds = integers("search.seeds", node["seeds"], 0, 2**63 - 1)
-    return chosen, [BASELINE, *(name for name in wanted if name != BASELINE)], seeds, _texts(node["overrides"])
-
-
-def _texts(node: Any) -> list[str]:
-    if not isinstance(node, list) or not all(isinstance(text, str) for text in node):
-        raise ConfigError("search.overrides", node, "must be a list of overrides of neuro search")
-    return node
 
 
 def _sweep(folder: Path, strategy: str, seeds: Sequence[int], overrides: Sequence[str]) -> None:

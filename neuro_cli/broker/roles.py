@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from neuro_cli.broker.packages import need_packages
+from neuro_cli.broker.settings import BrokerSettings, NameserverSettings, Security, SecurityConfig, WorkerSettings, settings_of
 from neuro_cli.core.checks import one_of
+from neuro_cli.runner.config import section
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -22,7 +24,8 @@ def serve(config: dict[str, Any]) -> int:
     role = one_of("role", config.get("role"), tuple(ROLES))
     need_packages()
     try:
-        return asyncio.run(ROLES[role](config))
+        settings, security = settings_of(role, config), section(SecurityConfig, config.get("security"), "security.").settle()
+        return int(asyncio.run(ROLES[role](settings, security)))
     except ExceptionGroup as group:
         raise _first(group) from group
 
@@ -33,12 +36,10 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-async def _nameserver(config: dict[str, Any]) -> int:
+async def _nameserver(settings: NameserverSettings, security: Security) -> int:
     from neuro_cli.broker.nameserver.nameserver import Nameserver
-    from neuro_cli.broker.settings import nameserver_settings, security_of
 
-    settings = nameserver_settings(config)
-    nameserver = Nameserver(settings, security_of(config))
+    nameserver = Nameserver(settings, security)
     await nameserver.server.start()
     _say(f"nameserver at {nameserver.server.address}")
     await _signalled()
@@ -46,11 +47,10 @@ async def _nameserver(config: dict[str, Any]) -> int:
     return 0
 
 
-async def _broker(config: dict[str, Any]) -> int:
+async def _broker(settings: BrokerSettings, security: Security) -> int:
     from neuro_cli.broker.server.broker import Broker
-    from neuro_cli.broker.settings import broker_settings, security_of
 
-    broker = Broker(broker_settings(config), security_of(config))
+    broker = Broker(settings, security)
     try:
         if await _unless_signalled(broker.start()):
             _say(f"broker {broker.broker_id} at {broker.address}")
@@ -60,12 +60,10 @@ async def _broker(config: dict[str, Any]) -> int:
     return 0
 
 
-async def _worker(config: dict[str, Any]) -> int:
-    from neuro_cli.broker.settings import security_of, worker_settings
+async def _worker(settings: WorkerSettings, security: Security) -> int:
     from neuro_cli.broker.worker.worker import TaskWorker
 
-    settings = worker_settings(config)
-    worker = TaskWorker(settings, security_of(config))
+    worker = TaskWorker(settings, security)
     _say(f"worker {worker.name}")
     work = asyncio.create_task(worker.work())
     signalled = asyncio.create_task(_signalled())
@@ -112,4 +110,4 @@ def _say(text: str) -> None:
     print(f"neuro: {text}", flush=True)
 
 
-ROLES: dict[str, Callable[[dict[str, Any]], Any]] = {"nameserver": _nameserver, "broker": _broker, "worker": _worker}
+ROLES: dict[str, Callable[[Any, Security], Any]] = {"nameserver": _nameserver, "broker": _broker, "worker": _worker}

@@ -7,8 +7,9 @@ from typing import Any
 
 from neuro_cli.broker.addresses import check_address
 from neuro_cli.broker.worker.kinds import KINDS
-from neuro_cli.core.checks import boolean, integer, number, one_of
-from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.checks import boolean, number
+from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.runner.config import bounded, choice, key, or_none, positive, section
 
 SMALLEST_MESSAGE, LARGEST_MESSAGE = 65536, 2**30
 
@@ -33,28 +34,68 @@ class Security:
 
 
 @dataclass(frozen=True)
+class SecurityConfig:
+    """Section ``security``; without certificates and not insecure: this user's own certificates."""
+
+    certificates: str | Path | None = key(default=None)
+    insecure: bool = key(boolean, default=False)
+    message_bytes: int = key(bounded(SMALLEST_MESSAGE, LARGEST_MESSAGE), default=Security.message_bytes)
+
+    def check(self) -> Security | None:
+        """Return the result of `settle`, or None where that has the user's own certificates. Raises UserError."""
+        folder = self.certificates
+        if self.insecure:
+            if folder is not None:
+                allowed = f"security.certificates={folder} says the opposite; give one of them"
+                raise ConfigError("security.insecure", "true", allowed)
+            log.warning(
+                "security.insecure=true: every user of this machine can use this cluster, and so run its workers' kinds of task"
+            )
+            return Security(None, self.message_bytes)
+        if folder is None:
+            return None
+        if not Path(str(folder)).is_dir():
+            raise ConfigError("security.certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
+        return Security(Path(str(folder)), self.message_bytes)
+
+    def settle(self) -> Security:
+        """Settle the certificates: without a folder those of the user, which are made the first time. Raises UserError."""
+        from neuro_cli.broker.certificates import own_certificates
+
+        return self.check() or Security(own_certificates(), self.message_bytes, local=True)
+
+
+def _folder(key: str, value: Any) -> Path:
+    return Path(str(value))
+
+
+def _listens(key: str, value: Any) -> str:
+    return check_address(key, value, zero=True)
+
+
+@dataclass(frozen=True)
 class NameserverSettings:
-    address: str
-    folder: Path = Path("outputs/cluster/nameserver")
-    timeout: float = 5.0
+    address: str = key(_listens)
+    folder: Path = key(_folder, default=Path("outputs/cluster/nameserver"))
+    timeout: float = key(positive, default=5.0)
 
 
 @dataclass(frozen=True)
 class BrokerSettings:
     """Settings of a broker; times in seconds. The comments in ``conf/broker_cluster.yaml`` say what each is."""
 
-    address: str
     nameserver: str
-    folder: Path
-    queue_limit: int = 100_000
-    attempts: int = 3
-    raised_attempts: int = 1
-    losses: int = 10
-    worker_timeout: float = 10.0
-    unknown_kind_after: float = 30.0
-    forget_after: float = 86400.0
-    peering: bool = True
-    durable: str = "process"
+    address: str = key(_listens)
+    folder: Path = key(_folder)
+    queue_limit: int = key(bounded(1), default=100_000)
+    attempts: int = key(bounded(1), default=3)
+    raised_attempts: int = key(bounded(1), default=1)
+    losses: int = key(bounded(1), default=10)
+    worker_timeout: float = key(positive, default=10.0)
+    unknown_kind_after: float = key(positive, default=30.0)
+    forget_after: float = key(positive, default=86400.0)
+    peering: bool = key(boolean, default=True)
+    durable: str = key(choice("process", "machine"), default="process")
 
 
 @dataclass(frozen=True)
@@ -62,85 +103,38 @@ class WorkerSettings:
     """Settings of a worker. ``kinds``: its types of task, each with the place of its function; ``memory`` in MiB."""
 
     nameserver: str
-    name: str = ""
-    children: int = 1
+    name: str = key(lambda key, value: str(value or ""), default="")
+    children: int = key(bounded(1, 1024), default=1)
     kinds: dict[str, str] = field(default_factory=lambda: dict(KINDS))
-    memory: int | None = None
-    threads: int = 1
-    ranks: int = 1
-    drain_seconds: float = 3600.0
+    memory: int | None = key(or_none(bounded(1)), default=None)
+    threads: int = key(bounded(1), default=1)
+    ranks: int = key(bounded(1, 100_000), default=1)
+    drain_seconds: float = key(lambda key, value: number(key, value, low=0.0), default=3600.0)
 
 
-def security_of(config: dict[str, Any]) -> Security:
-    """Settle the certificates: without a folder those of the user, which are made the first time. Raises UserError."""
-    unsettled = check_security(config)
-    if unsettled is not None:
-        return unsettled
-    from neuro_cli.broker.certificates import own_certificates
-
-    size = config["security"]["message_bytes"]
-    return Security(own_certificates(), size, local=True)
+SETTINGS: dict[str, type] = {"nameserver": NameserverSettings, "broker": BrokerSettings, "worker": WorkerSettings}
 
 
-def check_security(config: dict[str, Any]) -> Security | None:
-    """Return the result of `security_of`, or None where that has the user's own certificates. Raises UserError."""
-    node = _section(config, "security")
-    folder, insecure = node["certificates"], boolean("security.insecure", node["insecure"])
-    size = integer("security.message_bytes", node["message_bytes"], SMALLEST_MESSAGE, LARGEST_MESSAGE)
-    if insecure:
-        if folder is not None:
-            raise ConfigError("security.insecure", "true", f"security.certificates={folder} says the opposite; give one of them")
-        log.warning(
-            "security.insecure=true: every user of this machine can use this cluster, and so run its workers' kinds of task"
-        )
-        return Security(None, size)
-    if folder is None:
-        return None
-    if not Path(str(folder)).is_dir():
-        raise ConfigError("security.certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
-    return Security(Path(str(folder)), size)
+def settings_of(role: str, config: dict[str, Any]) -> Any:
+    """Check the settings of a process, of the class that ``SETTINGS`` has for its role. Raises UserError."""
+    more: dict[str, Any] = {}
+    if role != "nameserver":
+        more["nameserver"] = section(_Reached, config.get("nameserver"), "nameserver.").address
+    if role == "worker":
+        chosen = section(_Kinds, config.get(role), "worker.")
+        more["kinds"] = _kinds(chosen.kinds, chosen.more_kinds)
+    return section(SETTINGS[role], config.get(role), f"{role}.", **more)
 
 
-def nameserver_settings(config: dict[str, Any]) -> NameserverSettings:
-    """Check the settings of a nameserver. Raises UserError."""
-    node = _section(config, "nameserver")
-    timeout = number("nameserver.timeout", node["timeout"], above=0.0)
-    return NameserverSettings(check_address("nameserver.address", node["address"], zero=True), Path(str(node["folder"])), timeout)
+@dataclass(frozen=True)
+class _Reached:
+    address: str = key(check_address)
 
 
-def broker_settings(config: dict[str, Any]) -> BrokerSettings:
-    """Check the settings of a broker. Raises UserError."""
-    node = _section(config, "broker")
-    return BrokerSettings(
-        address=check_address("broker.address", node["address"], zero=True),
-        nameserver=check_address("nameserver.address", _section(config, "nameserver")["address"]),
-        folder=Path(str(node["folder"])),
-        queue_limit=integer("broker.queue_limit", node["queue_limit"], 1),
-        attempts=integer("broker.attempts", node["attempts"], 1),
-        raised_attempts=integer("broker.raised_attempts", node["raised_attempts"], 1),
-        losses=integer("broker.losses", node["losses"], 1),
-        worker_timeout=number("broker.worker_timeout", node["worker_timeout"], above=0.0),
-        unknown_kind_after=number("broker.unknown_kind_after", node["unknown_kind_after"], above=0.0),
-        forget_after=number("broker.forget_after", node["forget_after"], above=0.0),
-        peering=boolean("broker.peering", node["peering"]),
-        durable=one_of("broker.durable", node["durable"], ("process", "machine")),
-    )
-
-
-def worker_settings(config: dict[str, Any]) -> WorkerSettings:
-    """Check the settings of a worker. Raises UserError."""
-    node = _section(config, "worker")
-    memory, kinds = node["memory"], _kinds(node["kinds"], node["more_kinds"])
-    return WorkerSettings(
-        nameserver=check_address("nameserver.address", _section(config, "nameserver")["address"]),
-        name=str(node["name"] or ""),
-        children=integer("worker.children", node["children"], 1, 1024),
-        kinds=kinds,
-        memory=None if memory is None else integer("worker.memory", memory, 1),
-        threads=integer("worker.threads", node["threads"], 1),
-        ranks=integer("worker.ranks", node["ranks"], 1, 100_000),
-        drain_seconds=number("worker.drain_seconds", node["drain_seconds"], low=0.0),
-    )
+@dataclass(frozen=True)
+class _Kinds:
+    kinds: Any = key()
+    more_kinds: Any = key()
 
 
 def _kinds(names: Any, more: Any) -> dict[str, str]:
@@ -159,10 +153,3 @@ def _kinds(names: Any, more: Any) -> dict[str, str]:
     if unknown:
         raise ConfigError("worker.kinds", unknown[0], f"no such type of task; {nearest(str(unknown[0]), known)}")
     return {name: known[name] for name in names}
-
-
-def _section(config: dict[str, Any], name: str) -> dict[str, Any]:
-    node = config.get(name)
-    if not isinstance(node, dict):
-        raise UserError(f"{name}: it is missing in the config")
-    return node

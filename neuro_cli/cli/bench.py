@@ -9,23 +9,14 @@ from neuro_cli.cli.command import hydra_verb
 from neuro_cli.core.checks import one_of
 
 
-def _bench_brokers(config: dict[str, Any], run: Path) -> None:
-    from neuro_cli.broker.packages import need_packages
-
-    need_packages()
-    from neuro_cli.bench.brokers import bench_brokers
-
-    bench_brokers(config, run)
-
-
 def _bench(config: dict[str, Any], run: Path) -> int:
     from neuro_cli.bench.bench import bench
 
-    bench(config, run, {"brokers": _bench_brokers})
+    bench(config, run)
     return 0
 
 
-# what each kind measures; those of bench.KINDS and `brokers`
+# what each kind of bench.KINDS measures
 KINDS = {
     "noise": "normal numbers a second of the noise kernels, and of torch",
     "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",

@@ -65,11 +65,10 @@ def status_verb(arguments: list[str]) -> int:
     need_packages()
     from neuro_cli.broker.addresses import check_address
     from neuro_cli.broker.client.status import status
-    from neuro_cli.broker.settings import Security, security_of
+    from neuro_cli.broker.settings import SecurityConfig
 
     nameserver = check_address("HOST:PORT", options.nameserver)
-    node = {"certificates": options.certificates, "insecure": options.insecure, "message_bytes": Security().message_bytes}
-    status(nameserver, security_of({"security": node}), options.dead)
+    status(nameserver, SecurityConfig(options.certificates, options.insecure).settle(), options.dead)
     return 0
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.verbosity import say
-from neuro_cli.evolve.config import HOSTS, MOST_PEERS, ClusterConfig
+from neuro_cli.evolve.config import HOSTS, ClusterConfig
+from neuro_cli.runner.config import section
 
 if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
@@ -31,13 +31,6 @@ def check_packages() -> None:
     missing = [name for name in ("cryptography", "msgpack") if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(f"neuro evolve: {', '.join(missing)} is not installed: {install('evolve')}")
-
-
-def check(config: dict[str, Any]) -> ClusterConfig:
-    """Check the keys of ``cluster``. Raises ConfigError."""
-    if config["checkpoint"].get("best"):
-        raise ConfigError("checkpoint.best", True, "neuro evolve keeps the last ones: its ledger leads to any iteration")
-    return ClusterConfig.of(config["cluster"])
 
 
 def listen(cluster: ClusterConfig) -> socket.socket:
@@ -75,10 +68,13 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[
     from neuro_cli.evolve.network.secret import KEY, given_secret
     from neuro_cli.runner.options import Options
 
-    options = Options(_shared(config))
+    cluster = section(ClusterConfig, config["cluster"], "cluster.")
+    shared = max(1, usable_cores() // cluster.local_peers)
+    options = Options({**config, "threads": shared if config["threads"] is None else config["threads"]})
     if options.config.ranks is not None:
         raise ConfigError("ranks", options.config.ranks, "neuro evolve has peers: cluster.local_peers")
-    cluster = check(options.plain)
+    if options.config.checkpoint.best:
+        raise ConfigError("checkpoint.best", True, "neuro evolve keeps the last ones: its ledger leads to any iteration")
     save({**options.plain, "threads": config["threads"]})
     secret = given_secret(cluster.secret_file)
     if secret is None and cluster.join is not None:
@@ -94,14 +90,6 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[
     if not quiet:
         say(f"neuro: results in {shown}")
     return 0
-
-
-def _shared(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the config with this machine's cores shared among its peers."""
-    peers = integer("cluster.local_peers", config["cluster"]["local_peers"], 1, MOST_PEERS)
-    if config["threads"] is not None:
-        return config
-    return {**config, "threads": max(1, usable_cores() // peers)}
 
 
 def _take_back(run: Path) -> None:

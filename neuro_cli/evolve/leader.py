@@ -54,7 +54,7 @@ class Leader:
     def decide(self) -> None:
         """Propose the iteration, if this peer leads and all have reported or the deadline has passed."""
         state, iteration, now = self._state, self._ledger.next, time.monotonic()
-        if not state.entered.is_set() or not state.election.can_commit or iteration >= state.settings.generations:
+        if not state.entered.is_set() or not state.election.can_commit or iteration >= state.generations:
             return
         present = self._connections.connected | {state.me}
         if not self._may_begin(present, now):
@@ -78,7 +78,7 @@ class Leader:
         """Return whether the peers that a founder has started are at work, or were waited for long enough."""
         if self._waits_until is None:
             return True
-        if len(self.collector.at_work(present)) < self._state.settings.begin_with and now < self._waits_until:
+        if len(self.collector.at_work(present)) < self._state.settings.local_peers and now < self._waits_until:
             return False
         self._waits_until = None
         return True

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.election.base import Election
+from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.dispatch import Dispatch
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.host import ElectionHost
@@ -32,7 +33,6 @@ from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.reporter import Reporter
-from neuro_cli.evolve.settings import Settings
 from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
 from neuro_cli.selection.base import Selection
 
@@ -44,12 +44,15 @@ RESEND = 2.0  # seconds after which a report that is not committed is sent again
 class Node:
     """Runs by :meth:`serve`, on one thread; :attr:`events` is the queue of its reports to the worker.
 
-    ``server``: socket that others connect to. ``snapshot``: returns the newest snapshot of this peer's model, None without one.
+    ``address``: under which others reach this peer; ``server``: socket that they connect to. ``snapshot``: returns the newest
+    snapshot of this peer's model, None without one.
     """
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ClusterConfig,
+        address: str,
+        generations: int,
         run: Path,
         identity: dict[str, Any],
         ledger: Ledger,
@@ -66,7 +69,7 @@ class Node:
         self.finished = asyncio.Event()
         self.running = False
         self._server = server
-        self.state = state = PeerState(settings, identity, election, authority)
+        self.state = state = PeerState(settings, address, generations, identity, election, authority)
         # callbacks come from the loop alone, when all parts exist
         self.connections = Connections(
             state.tls, state.traffic, lambda: state.greeting("link"),
@@ -162,7 +165,7 @@ class Node:
             self.heartbeat.watch(now)
 
     def _is_complete(self) -> bool:
-        return self.ledger.next >= self.state.settings.generations
+        return self.ledger.next >= self.state.generations
 
     async def stop(self, leave: bool) -> None:
         """Leave the cluster, or (``leave`` false) stay until all members have all iterations; then end :meth:`serve`."""

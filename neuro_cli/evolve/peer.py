@@ -65,8 +65,8 @@ class Peer:
             return newest_snapshot(run)
 
         return Node(
-            self._cluster.settings(address, parts.config.generations), run, identity, ledger, election, self._selection,
-            steps.sigma, Authority(secret), listener, snapshot, limits,
+            self._cluster, address, parts.config.generations, run, identity, ledger, election, self._selection, steps.sigma,
+            Authority(secret), listener, snapshot, limits,
         )  # fmt: skip
 
     def enter(self, stop: StopRequest) -> None:

@@ -5,10 +5,10 @@ import threading
 from typing import Any
 
 from neuro_cli.election.base import Election
+from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
 from neuro_cli.evolve.network.tls import Authority
-from neuro_cli.evolve.settings import Settings
 
 
 class PeerState:
@@ -18,8 +18,22 @@ class PeerState:
     of the worker, -1 before the first. ``traffic``: bytes of all its connections.
     """
 
-    def __init__(self, settings: Settings, identity: dict[str, Any], election: Election, authority: Authority) -> None:
-        self.settings, self.identity, self.election = settings, identity, election
+    def __init__(
+        self,
+        settings: ClusterConfig,
+        address: str,
+        generations: int,
+        identity: dict[str, Any],
+        election: Election,
+        authority: Authority,
+    ) -> None:
+        self.settings, self.address, self.generations, self.identity, self.election = (
+            settings,
+            address,
+            generations,
+            identity,
+            election,
+        )
         self._authority = authority
         self.entered = threading.Event()
         self.cluster = ""
@@ -31,7 +45,7 @@ class PeerState:
     def rename(self) -> None:
         """Take a new name with a key of its own, so that no other peer can speak under it."""
         self.credentials = self._authority.fresh()
-        self.me = f"{self.credentials.identifier}@{self.settings.address}"
+        self.me = f"{self.credentials.identifier}@{self.address}"
 
     @property
     def leader(self) -> str | None:

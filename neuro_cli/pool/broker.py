@@ -13,13 +13,14 @@ from typing import Any
 from neuro_cli.broker.addresses import check_address
 from neuro_cli.broker.client.submitter import Submitter
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.settings import Security, check_security, security_of
+from neuro_cli.broker.settings import Security, SecurityConfig
 from neuro_cli.broker.tokens import RUN_TOKEN, run_token
 from neuro_cli.broker.wire import payload_limit
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import UserError
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
 from neuro_cli.pool.loop import LoopThread
+from neuro_cli.runner.config import section
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +47,8 @@ class BrokerPool(Pool):
     ) -> None:
         self._nameserver = check_address("nameserver", nameserver, zero=True)
         security = {"certificates": certificates, "message_bytes": message_bytes, "insecure": insecure}
-        self._config: dict[str, Any] = {"security": security}
-        self._security = check_security(self._config)
+        self._config = section(SecurityConfig, security, "security.")
+        self._security = self._config.check()
         self._patience = number("patience", patience, above=0.0)
         self._timeout = 0.0 if task_timeout is None else number("task_timeout", task_timeout, above=0.0)
         self._limit = payload_limit(Security(message_bytes=message_bytes))
@@ -94,7 +95,7 @@ class BrokerPool(Pool):
         if self._closed:
             raise UserError("this pool was closed")
         if self._submitter is None:
-            self._security = self._security or security_of(self._config)
+            self._security = self._security or self._config.settle()
             self._token = run_token(self.run) if self._named else secrets.token_bytes(RUN_TOKEN)
             self._submitter = self._loop.call(_connected(self._nameserver, self.run, self._token, self._security))
         return self._loop.call(work(self._submitter))

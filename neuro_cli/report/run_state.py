@@ -18,12 +18,7 @@ from neuro_cli.run_folder.log import is_written, messages
 from neuro_cli.run_folder.metrics import read_metrics
 
 FAILED = "failed: "
-NUMBERS = (
-    "generations",
-    "wall_seconds",
-    "candidates_per_second",
-    "ranks",
-)  # keys of a summary that are shown next to the metrics
+NUMBERS = ("generations", "wall_seconds", "candidates_per_second", "ranks")  # keys of a summary, shown next to the metrics
 LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
 # log lines with the state of a run; the last one counts
@@ -66,34 +61,29 @@ def read_job(run: Path, name: str) -> RunState:
     summary, known = read_summary(run), declared(run)
     job.metrics = known or UNDECLARED
     if not is_written(run):
-        job.state, job.reason = _ended(run, config, summary)
+        job.state, job.reason = _ended(run, config.get("generations") or 0, summary)
     if summary is not None and job.state in ("finished", "stopped"):
         _take(job, run, summary)
         if "cluster" not in config and (problem := read_metrics(run / "metrics.csv").problem):
             job.state, job.reason = "damaged", f"metrics.csv: {problem}"
     else:  # a summary would be of an earlier session
-        _measure(job, run / "metrics.csv", config)
+        _measure(job, run / "metrics.csv", config.get("ranks"))
     if not known:  # the folder of an earlier version: what it has measured says what its headline is
         job.metrics = tuple(sorted(UNDECLARED, key=lambda metric: metric.name not in job.values))
     return job
 
 
-def _ended(run: Path, config: dict[str, Any], summary: dict[str, Any] | None) -> tuple[str, str]:
-    """Return (state, reason) of a run that no process works on."""
+def _ended(run: Path, generations: int, summary: dict[str, Any] | None) -> tuple[str, str]:
+    """Return (state, reason) of a run that no process works on; a search says itself that it is complete."""
     lines = messages(run)
     turn = next((line for line in reversed(lines) if TURNS.match(line)), "")
     if turn.startswith(FAILED):
         return "failed", turn.removeprefix(FAILED)
-    if summary is not None and _complete(summary, config):
+    if summary is not None and summary.get("complete", (summary.get("generations") or 0) >= generations):
         return "finished", ""
     if turn.startswith(("stopped", "queued")):
         return "stopped", turn.partition("; ")[0]
     return "failed", f"ended without a word; last log line: {lines[-1]}" if lines else "no log line"
-
-
-def _complete(summary: dict[str, Any], config: dict[str, Any]) -> bool:
-    """Return whether the run reached its end: a search says so itself, a training has all its generations."""
-    return bool(summary.get("complete", (summary.get("generations") or 0) >= (config.get("generations") or 0)))
 
 
 def results_of(study: Path) -> list[Path]:
@@ -141,9 +131,8 @@ def _take(job: RunState, run: Path, summary: dict[str, Any]) -> None:
     job.values = {metric.name: summary[metric.name] for metric in job.metrics if summary.get(metric.name) is not None}
 
 
-def _measure(job: RunState, path: Path, config: dict[str, Any]) -> None:
+def _measure(job: RunState, path: Path, ranks: Any) -> None:
     """Copy the numbers of ``metrics.csv`` into the job of a run without a summary."""
-    ranks = config.get("ranks")
     job.ranks = ranks if isinstance(ranks, int) else None
     metrics = read_metrics(path)
     complete = np.isfinite(metrics["candidates_per_second"])

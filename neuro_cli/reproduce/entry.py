@@ -10,13 +10,14 @@ from typing import Any
 
 import yaml
 
-from neuro_cli.core.errors import UserError, nearest
+from neuro_cli.core.errors import ConfigError, UserError, nearest
 from neuro_cli.reproduce.grid import mapping, with_grids
 from neuro_cli.reproduce.requirements import NEEDS
 from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation
+from neuro_cli.runner.config import choice, key, keys_of, or_none, section
 
 SIZES = ("quick", "full")
-REDUCTIONS = ("median", "mean")
+OPTIONAL = {"where": None, "never": None, "reduce": "median", "spread": None, "expect": None}  # keys of rows, by default
 VERBS = ("train", "bench", "scale", "search", "evolve")  # each begins a run folder
 OF_A_RUN = ("resume", "evaluate", "report", "export", "predict")  # verbs on the folder of another run of the entry
 AS_TYPED = ("export", "predict")  # verbs that take paths as they are, without the quotes of Hydra's grammar
@@ -37,6 +38,22 @@ class RunSetting:
     needs: Mapping[str, Any]
 
 
+def _plain(key: str, value: Any) -> str:
+    return str(value)
+
+
+def _published(key: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(key, value, "must be a number, or null where nothing is published")
+    return float(value)
+
+
+def _spread(key: str, value: Any) -> tuple[str, str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ConfigError(key, value, "must be two columns, of the least and the most")
+    return str(value[0]), str(value[1])
+
+
 @dataclass(frozen=True)
 class EntryRow:
     """Row with a measured number: ``value`` (a column, or a dotted key of JSON) of the rows of ``file`` that ``where`` chooses.
@@ -44,17 +61,17 @@ class EntryRow:
     ``never``: rows of this kind count as infinite (a goal that was not reached). ``published`` None: not in the source.
     """
 
-    name: str
-    run: str
-    file: str
-    value: str
-    where: Mapping[str, Any]
-    never: Mapping[str, Any]
-    reduce: str
-    spread: tuple[str, str] | None
-    quantity: str
-    published: float | None
-    expect: tuple[Expectation, ...]
+    name: str = key(_plain)
+    run: str = key(_plain)
+    file: str = key(_plain)
+    value: str = key(_plain)
+    where: Mapping[str, Any] = key(lambda key, node: mapping(node or {}, key))
+    never: Mapping[str, Any] = key(lambda key, node: mapping(node or {}, key))
+    reduce: str = key(choice("median", "mean"))
+    spread: tuple[str, str] | None = key(or_none(_spread))
+    quantity: str = key(_plain)
+    published: float | None = key(or_none(_published))
+    expect: tuple[Expectation, ...] = key(lambda key, nodes: tuple(_expectation(node, key) for node in nodes or ()))
 
 
 @dataclass(frozen=True)
@@ -168,29 +185,8 @@ def _run(name: str, node: Any, size: str, more: Sequence[str], where: str) -> Ru
 
 
 def _row(node: Any, where: str) -> EntryRow:
-    required = ("name", "run", "file", "value", "quantity", "published")
-    optional = ("where", "never", "reduce", "spread", "expect", "size")
-    node = _node(node, where, required, optional)
-    published, reduce, spread = node["published"], node.get("reduce", "median"), node.get("spread")
-    if published is not None and (isinstance(published, bool) or not isinstance(published, int | float)):
-        raise UserError(f"{where}.published={published}: must be a number, or null where nothing is published")
-    if reduce not in REDUCTIONS:
-        raise UserError(f"{where}.reduce={reduce}: must be one of {', '.join(REDUCTIONS)}")
-    if spread is not None and (not isinstance(spread, list) or len(spread) != 2):
-        raise UserError(f"{where}.spread={spread}: must be two columns, of the least and the most")
-    return EntryRow(
-        name=str(node["name"]),
-        run=str(node["run"]),
-        file=str(node["file"]),
-        value=str(node["value"]),
-        where=mapping(node.get("where") or {}, f"{where}.where"),
-        never=mapping(node.get("never") or {}, f"{where}.never"),
-        reduce=reduce,
-        spread=None if spread is None else (str(spread[0]), str(spread[1])),
-        quantity=str(node["quantity"]),
-        published=None if published is None else float(published),
-        expect=tuple(_expectation(item, f"{where}.expect") for item in node.get("expect") or ()),
-    )
+    required = tuple(name for name in keys_of(EntryRow) if name not in OPTIONAL)
+    return section(EntryRow, OPTIONAL | _node(node, where, required, (*OPTIONAL, "size")), f"{where}.")
 
 
 def _expectation(node: Any, where: str) -> Expectation:

@@ -35,6 +35,16 @@ def bounded(low: int, high: int | None = None) -> Check:
     return lambda key, value: integer(key, value, low, high)
 
 
+def positive(key: str, value: Any) -> float:
+    """Return ``value`` as a number above 0. Raises ConfigError."""
+    return number(key, value, above=0.0)
+
+
+def choice(*allowed: str) -> Check:
+    """Return the check of a text among ``allowed``."""
+    return lambda key, value: one_of(key, value, allowed)
+
+
 def or_none(check: Check) -> Check:
     """Return ``check`` for a key that may be null."""
     return lambda key, value: None if value is None else check(key, value)
@@ -84,9 +94,9 @@ class RunConfig:
     generations: int = key(bounded(1, BITS_32), resumable=True)
     population: int = key(bounded(1, BITS_32))
     batch_size: int = key(bounded(1))
-    layout: str = key(lambda key, value: one_of(key, value, LAYOUTS))
-    precision: str = key(lambda key, value: one_of(key, value, PRECISION_NAMES))
-    time_limit: float | None = key(or_none(lambda key, value: number(key, value, above=0.0)), resumable=True)
+    layout: str = key(choice(*LAYOUTS))
+    precision: str = key(choice(*PRECISION_NAMES))
+    time_limit: float | None = key(or_none(positive), resumable=True)
     stop: StopConfig
     threads: int | None = key(or_none(thread_count), resumable=True)
     cuda_graphs: bool = key(boolean, resumable=True, default=False)

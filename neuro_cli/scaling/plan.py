@@ -15,10 +15,21 @@ from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.fabric.network import Network
-from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.config import BITS_32, Check, RunConfig, bounded, key, section
 from neuro_cli.runner.options import Options, make_network
 
 MOST_RANKS = 65_536
+
+
+def _integers(high: int, empty: bool = False) -> Check:
+    """Return the check of a list of integers up to ``high``, which become sorted, each once."""
+
+    def check(key: str, given: Any) -> tuple[int, ...]:
+        if not isinstance(given, list) or not (given or empty):
+            raise ConfigError(key, given, "must be a list of integers, for example [1,2]")
+        return tuple(sorted({integer(key, value, 1, high) for value in given}))
+
+    return check
 
 
 @dataclass(frozen=True)
@@ -33,9 +44,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Study:
-    """Checked scaling study. ``networks``: by name, in the order asked for; ``unmeasured``: those that are projected only.
+    """Checked scaling study: keys of ``conf/scale.yaml``, and what they name.
 
-    ``models``: configs by name, in the order asked for.
+    ``networks``: by name, in the order asked for; ``unmeasured``: those that are projected only. ``models``: configs by name, in
+    the order asked for.
     """
 
     config: dict[str, Any]
@@ -43,16 +55,16 @@ class Study:
     methods: tuple[str, ...]
     networks: dict[str, Network]
     unmeasured: frozenset[str]
-    ranks: tuple[int, ...]
-    projected: tuple[int, ...]
-    weak: tuple[int, ...]
-    strong: tuple[int, ...]
-    warmup: int
-    repeats: int
-    rounds: int
-    threads: int
-    oversubscribed: bool
-    project: bool
+    ranks: tuple[int, ...] = key(_integers(MOST_RANKS))
+    projected_ranks: tuple[int, ...] = key(_integers(MOST_RANKS, empty=True))
+    populations: tuple[int, ...] = key(_integers(BITS_32, empty=True))
+    strong: tuple[int, ...] = key(_integers(BITS_32, empty=True))
+    warmup: int = key(bounded(0))
+    repeats: int = key(bounded(1))
+    rounds: int = key(bounded(1))
+    threads: int = key(thread_count)
+    oversubscribed: bool = key(boolean)
+    project: bool = key(boolean)
 
     @property
     def cores(self) -> int:
@@ -64,7 +76,7 @@ class Study:
 
     def points(self, ranks: int) -> list[Point]:
         """Return the points of one number of ranks; weak and strong scaling share some, which appear once."""
-        populations = dict.fromkeys([*(members * ranks for members in self.weak), *(p for p in self.strong if p >= ranks)])
+        populations = dict.fromkeys([*(members * ranks for members in self.populations), *(p for p in self.strong if p >= ranks)])
         return [
             Point(method, ranks, population, model)
             for model in self.models
@@ -92,9 +104,8 @@ _OWN_KEYS = {
 }  # fmt: skip
 
 
-def study_of(config: dict[str, Any]) -> Study:
+def study_of(options: Options) -> Study:
     """Check the config of ``neuro scale``. Raises UserError."""
-    options = Options(config)
     config, ensemble = options.plain, options.is_ensemble
     usual = {"fabric": ("Network",), "distribution": ("LogitsAllReduce",) if ensemble else ("Auto", "Local")}
     for group, several in (("fabric", "fabrics=[...]"), ("distribution", "methods=[...]")):
@@ -108,26 +119,18 @@ def study_of(config: dict[str, Any]) -> Study:
         raise ConfigError("algo.members", "[...]", "neuro scale varies the number of members: they must be of one kind")
     measured = _names(config, "fabrics", config["known_fabrics"])
     projected = _names(config, "projected_fabrics", config["known_fabrics"], empty=True)
-    study = Study(
+    study = section(
+        Study,
+        config,
         config=config,
         models=_models(config),
         methods=_names(config, "methods", config["known_methods"]),
         networks=_networks(config, measured, projected),
         unmeasured=frozenset(projected),
-        ranks=_integers(config, "ranks", MOST_RANKS),
-        projected=_integers(config, "projected_ranks", MOST_RANKS, empty=True),
-        weak=_integers(config, "populations", 2**32 - 1, empty=True),
-        strong=_integers(config, "strong", 2**32 - 1, empty=True),
-        warmup=integer("warmup", config["warmup"], 0),
-        repeats=integer("repeats", config["repeats"], 1),
-        rounds=integer("rounds", config["rounds"], 1),
-        threads=thread_count("threads", config["threads"]),
-        oversubscribed=boolean("oversubscribed", config["oversubscribed"]),
-        project=boolean("project", config["project"]),
     )
     for name in study.methods:
         Options(config | config["known_methods"][name]).method_of(EnsembleMethod if ensemble else Distribution)
-    if not study.weak and not study.strong:
+    if not study.populations and not study.strong:
         raise ConfigError("populations", [], "nothing to measure: give populations (weak scaling) or strong")
     for point in study.points(max(study.ranks)):
         RunConfig.of(study.point_config(point, None))
@@ -169,10 +172,3 @@ def _names(config: Mapping[str, Any], key: str, known: Mapping[str, Any], empty:
         if name not in known:
             raise ConfigError(key, name, f"no such one; {nearest(str(name), known)}")
     return tuple(dict.fromkeys(given))
-
-
-def _integers(config: Mapping[str, Any], key: str, high: int, empty: bool = False) -> tuple[int, ...]:
-    given = config[key]
-    if not isinstance(given, list) or not (given or empty):
-        raise ConfigError(key, given, "must be a list of integers, for example [1,2]")
-    return tuple(sorted({integer(key, value, 1, high) for value in given}))

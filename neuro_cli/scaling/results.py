@@ -95,7 +95,7 @@ def rows_of(study: Study, measurements: Measurements) -> list[ScalingRow]:
     """Return the study's rows: weak before strong, models, networks, methods in the order asked for, growing scale and ranks."""
     project = projections(study, measurements)
     rows = []
-    for scaling, scales in ((WEAK, study.weak), (STRONG, study.strong)):
+    for scaling, scales in ((WEAK, study.populations), (STRONG, study.strong)):
         for model, name, method, scale in itertools.product(study.models, study.networks, study.methods, scales):
             rows += list(_line(study, measurements, project.get(name), scaling, name, Point(method, 1, scale, model)))
     return rows
@@ -106,7 +106,7 @@ def _line(
 ) -> Iterator[ScalingRow]:
     """Yield the rows of a line of the figure; ``one``: its point on one rank."""
     scale = one.population
-    for ranks in sorted({1, *study.ranks, *study.projected}):
+    for ranks in sorted({1, *study.ranks, *study.projected_ranks}):
         at = replace(one, ranks=ranks, population=scale * ranks if scaling == WEAK else scale)
         if at.population < ranks:
             continue

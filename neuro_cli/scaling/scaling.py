@@ -10,7 +10,7 @@ from typing import Any
 from neuro_cli.bench.table import wide_console
 from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.logger.tables import Point, log_points
-from neuro_cli.runner.options import make_logger
+from neuro_cli.runner.options import Options
 from neuro_cli.scaling.plan import study_of
 from neuro_cli.scaling.results import MEASURED, STRONG, WEAK, ScalingRow, rows_of
 from neuro_cli.scaling.table import show
@@ -19,7 +19,8 @@ from neuro_cli.scaling.worlds import measure
 
 def scale(config: dict[str, Any], run: Path) -> None:
     """Measure, project, write scaling.csv, scaling.md and the plots into ``run``, and log the study. Raises UserError."""
-    study, logger = study_of(config), make_logger(config)
+    options = Options(config)
+    study, logger = study_of(options), options.logger
     missing = [name for name, network in study.networks.items() if network.cost is None]
     if study.project and missing:
         raise UserError(f"project=True: fabric {missing[0]} has no cost model to project with; give others in fabrics")

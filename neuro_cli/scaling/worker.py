@@ -23,9 +23,9 @@ BYTES = ("bytes_sent", "bytes_received", "interface_sent", "interface_received")
 LIMIT = 10.0  # most seconds of a pretended generation; longer ones are extrapolated from smaller worlds
 
 
-def timed_point(config: dict[str, Any], world: World, warmup: int, repeats: int) -> dict[str, Any]:
+def timed_point(options: Options, world: World, warmup: int, repeats: int) -> dict[str, Any]:
     """Return seconds of ``repeats`` generations (slowest rank), phases of rank 0, bytes per generation (busiest rank)."""
-    work = assemble(Options(config), world)
+    work = assemble(options, world)
     seconds, payload, wire = np.empty(repeats), np.zeros(2), np.zeros(2)
     try:
         for number in range(warmup + repeats):
@@ -67,18 +67,18 @@ class Pretending:
         self._world, self._warmup, self._repeats = world, warmup, repeats
         self._history: dict[str, list[tuple[int, dict[str, Any]]]] = {}
 
-    def point(self, config: dict[str, Any], ranks: int, family: str) -> dict[str, Any]:
+    def point(self, options: Options, ranks: int, family: str) -> dict[str, Any]:
         """Return a rank's seconds per generation outside of collectives, in a world of ``ranks``, and its collectives."""
         history = self._history.setdefault(family, [])
         result = extrapolated(history[-2:], ranks) if len(history) >= 2 and _alike(history[-2:]) else None
         if result is None or result["seconds"][0] <= LIMIT:
-            result = self._timed(config, ranks)
+            result = self._timed(options, ranks)
         history.append((ranks, result))
         return result
 
-    def _timed(self, config: dict[str, Any], ranks: int) -> dict[str, Any]:
+    def _timed(self, options: Options, ranks: int) -> dict[str, Any]:
         pretend = SimulatedWorld(ranks)
-        work = assemble(Options(config), pretend)
+        work = assemble(options, pretend)
         seconds = np.empty(self._warmup + self._repeats)
         try:
             for number in range(len(seconds)):
@@ -120,9 +120,9 @@ def run_plan(plan: dict[str, Any], world: World) -> dict[str, Any]:
     pretending = Pretending(world, plan["warmup"], plan["repeats"])
     for entry in plan["points"]:
         if "pretend" in entry:
-            result = pretending.point(entry["config"], entry["pretend"], entry["family"])
+            result = pretending.point(Options(entry["config"]), entry["pretend"], entry["family"])
         else:
-            result = timed_point(entry["config"], world, plan["warmup"], plan["repeats"])
+            result = timed_point(Options(entry["config"]), world, plan["warmup"], plan["repeats"])
         results["points"].append(result)
         if world.rank == 0:
             print(f"  {entry['title']}: {statistics.median(result['seconds']):.4f} s", flush=True)

@@ -44,7 +44,7 @@ def measure(study: Study, folder: Path) -> Measurements:
                 if ranks > 1 and not study.project and name not in study.unmeasured:
                     _measure_world(study, measurements, name, network, ranks, here)
         _pretend(study, measurements, set(study.ranks) - {1}, here)
-    _pretend(study, measurements, set(study.projected) - {1, *study.ranks}, folder)
+    _pretend(study, measurements, set(study.projected_ranks) - {1, *study.ranks}, folder)
     return measurements
 
 
@@ -72,7 +72,7 @@ def _pretend(study: Study, measurements: Measurements, worlds: set[int], folder:
         Point(method, ranks, members * ranks, model): f"{model} {method} {members}"
         for model in study.models
         for method in study.methods
-        for members in study.weak
+        for members in study.populations
         for ranks in sizes
     }
     points = sorted(

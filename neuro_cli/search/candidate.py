@@ -20,6 +20,7 @@ from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.runner.build import device_of
+from neuro_cli.runner.config import section
 from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained
@@ -42,7 +43,7 @@ def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
     for part in PARTS:
         value_of(payload, f"{part}._target_")
     refuse_foreign(payload, "candidates")
-    training = TrainingConfig.of(payload)
+    training = section(TrainingConfig, payload["training"], "training.")
     device = device_of(training.device)
     torch.set_num_threads(training.threads)
     torch.use_deterministic_algorithms(device.type != "cpu")  # one thread of a CPU is deterministic anyway
@@ -68,7 +69,7 @@ def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.de
     with seeded(payload["seed"]):
         model: nn.Module = make(payload, "model", nn.Module)
     model = model.to(device).to(memory_format=torch.channels_last)
-    optimizer = make(training.plain, "optimizer", partial)
+    optimizer = make(payload["training"], "optimizer", partial)
     train_loss = trained(model, task, examples, optimizer, training, payload["seed"])
     fitness, loss = scores(model, task, examples.data, examples.validation)
     test_accuracy, test_loss = scores(model, task, examples.data, examples.data.test)

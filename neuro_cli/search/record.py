@@ -49,7 +49,7 @@ class SearchRecord:
 
     def __init__(self, run: Path, search: SearchConfig, name: str, resumed_at: int | None) -> None:
         self.run, self._search, self.name = run, search, name
-        self._store = CheckpointStore(run, search.keep)
+        self._store = CheckpointStore(run, search.checkpoint.keep)
         self._store.hold()
         self._weights = WeightsFolder(run)
         self._loggers = with_csv(make_logger(search.plain))

@@ -34,15 +34,15 @@ FREE = ("task.root", "task.download", "task.evaluation_batch")
 
 def check(config: dict[str, Any]) -> SearchConfig:
     """Check all that can be checked without data. Raises UserError."""
-    search, layers = SearchConfig.of(config), value_of(config, "layers")
-    if layers is not None:
-        names = check_layers("layers", layers)
+    search = SearchConfig.of(config)
+    if search.layers is not None:
+        names = check_layers("layers", search.layers)
         if len(set(names)) < len(names):
             raise ConfigError("layers", f"[{','.join(names)}]", "a layer occurs twice")
     engine_of(search)
     device_of(search.training.device)
     refuse_foreign({part: value_of(config, part) for part in ("task", "model", "training")}, "candidates")
-    schedule = Schedule(**value_of(config, SCHEDULE), key=SCHEDULE, generations=1)
+    schedule = Schedule(**search.training.lr_schedule, key=SCHEDULE, generations=1)
     ScheduledOptimizer(make(config["training"], "optimizer", partial), schedule, [nn.Parameter(torch.zeros(1))], OPTIMIZER)
     return search
 
@@ -69,7 +69,7 @@ def completed(search: SearchConfig) -> SearchConfig:
 
 def space_of(search: SearchConfig) -> Space:
     """Return the space of the modules that a search may try."""
-    return Space(tuple(search.plain["layers"] or LAYERS), search.max_layers)
+    return Space(tuple(search.layers or LAYERS), search.max_layers)
 
 
 def identity_of(search: SearchConfig) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def trained(
     task.take(data, input_shape=None, device=device, seed=seed, batch_size=batch_size)
     per_epoch = max(1, len(examples.training.targets) // batch_size)
     steps = training.epochs * per_epoch
-    schedule = Schedule(**training.plain["lr_schedule"], key=SCHEDULE, generations=steps)
+    schedule = Schedule(**training.lr_schedule, key=SCHEDULE, generations=steps)
     stepper = ScheduledOptimizer(optimizer, schedule, list(model.parameters()), OPTIMIZER)
     model.train()
     slices = integer("training.slices", training.slices, 1, batch_size)

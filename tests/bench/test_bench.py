@@ -7,7 +7,8 @@ from support.configs import composed
 from support.inside import neuro_inside, one_line
 from support.worlds import needs_mpi
 
-from neuro_cli.bench.correlation import bench_correlation, correlations, trained
+from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.correlation import Correlation, bench_correlation, correlations, parts_of, sgd, trained
 from neuro_cli.core.errors import ConfigError
 
 TINY = """
@@ -65,7 +66,7 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
     def measured(*overrides):
         folder = tmp_path / str(len(overrides))
         folder.mkdir()
-        bench_correlation(composed(*setting, *overrides, verb="bench"), folder)
+        bench_correlation(BenchConfig.of(composed(*setting, *overrides, verb="bench")), folder)
         return rows_of(folder / "correlation.csv")
 
     rows = measured("correlation.steps=[30,0,3]", "correlation.seeds=[2,1]")
@@ -88,14 +89,16 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
 
 def test_the_training_on_which_correlations_are_measured_trains():
     """With its former rate of 0.05 this network ended with the biases of its outputs alone, and a loss as at the beginning."""
-    config = composed("model=MNIST_10K", "task=digits", "batch_size=16", "population=4", "threads=1", verb="bench")
-    config["sampler"] = config["samplers"]["iid"] | {"antithetic": True}
-    rows = list(correlations(config, trained(config, [0, 100]), 0.01, repeats=4))
+    setting = ("model=MNIST_10K", "task=digits", "batch_size=16", "population=4", "threads=1")
+    config = BenchConfig.of(composed(*setting, verb="bench"))
+    centres = trained(parts_of(config, **sgd(config.own(Correlation, "correlation").rate)), [0, 100])
+    changes = {"sampler": config.samplers["iid"] | {"antithetic": True}, "algo": config.plain["algo"] | {"shaping": "raw"}}
+    rows = list(correlations(parts_of(config, **changes), centres, 0.01, repeats=4))
     first, last = (sum(row["loss"] for row in rows if row["step"] == step) for step in (0, 100))
     assert last < first / 2
-    config["correlation"]["rate"] = 0
+    config = BenchConfig.of(composed(*setting, "correlation.rate=0", verb="bench"))
     with pytest.raises(ConfigError, match=r"^correlation.rate=0: must be a number > 0"):
-        trained(config, [0])
+        config.own(Correlation, "correlation")
 
 
 def test_bench_rollout_replays_the_population(tmp_path):

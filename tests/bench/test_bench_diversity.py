@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.configs import composed
 
+from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.diversity import LAWS, bench_diversity, birthday, collision, dependence
 from neuro_cli.core.errors import ConfigError
 
@@ -93,7 +94,7 @@ def test_probabilities_of_the_sampler_are_the_derived_ones():
 
 def test_bench_diversity_writes_measured_derived_and_published(tmp_path):
     sizes = ("diversity.dependence=[[3,4,2]]", "diversity.span=[[4,3]]", "diversity.product=[[6,3]]", "diversity.draws=20")
-    bench_diversity(composed(*sizes, "diversity.collision=[[3,2]]", verb="bench"), tmp_path)
+    bench_diversity(BenchConfig.of(composed(*sizes, "diversity.collision=[[3,2]]", verb="bench")), tmp_path)
     with (tmp_path / "diversity.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["measure"] for row in rows] == ["collision", "dependence", *["span"] * 7, *["product"] * 7]
@@ -110,7 +111,7 @@ def test_bench_diversity_writes_measured_derived_and_published(tmp_path):
     ],
 )
 def test_wrong_sizes_are_refused(tmp_path, override, told):
-    config = composed(override, "diversity.collision=[]", "diversity.dependence=[]", verb="bench")
+    config = BenchConfig.of(composed(override, "diversity.collision=[]", "diversity.dependence=[]", verb="bench"))
     with pytest.raises(ConfigError) as refused:
         bench_diversity(config, tmp_path)
     assert str(refused.value) == told

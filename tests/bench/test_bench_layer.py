@@ -10,13 +10,15 @@ from support.configs import composed
 from support.inside import neuro_inside, one_line
 from torch import nn
 
-from neuro_cli.bench.layer.cases import Case, cases, convolution, linear
+from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.layer.cases import Case, Convolution, Layer, Linear, Networks, cases, convolution, linear
 from neuro_cli.bench.layer.held import HeldNoise
 from neuro_cli.bench.layer.measure import bench_layer, method_of, precision_of
 from neuro_cli.bench.layer.memory import noise_numbers, peak_bytes
 from neuro_cli.bench.layer.methods import SIGMA, SharedPass
 from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.runner.config import section
 
 CPU = torch.device("cpu")
 LARGE = ("~layer.network.models.MNIST_3M", "~layer.network.models.char_gpt")
@@ -36,9 +38,8 @@ def small() -> list[Case]:
 
 
 def test_the_default_layers_are_the_published_ones():
-    options = composed(verb="bench")["layer"]
-    options.pop("steps")
-    found = [(case.name, case.examples) for case in cases(options) if isinstance(case.module, nn.Linear | nn.Conv2d)]
+    layer = section(Layer, composed(verb="bench")["layer"], "layer.")
+    found = [(case.name, case.examples) for case in cases(layer) if isinstance(case.module, nn.Linear | nn.Conv2d)]
     assert found == [
         *((f"linear {size}", 8192) for size in ("256, 256", "512, 512", "512, 10")),
         *((f"conv {size}", 512) for size in ("3,64,32x32", "64,64,32x32", "128,128,16x16", "256,256,8x8", "512,512,4x4")),
@@ -122,10 +123,10 @@ RANK_1 = {"_target_": "neuro_cli.sampler.low_rank.LowRank", "antithetic": False}
 
 @pytest.mark.parametrize("node", [FLIP, PLACE, RANK_1], ids=["sign_flip", "permutation", "low_rank"])
 def test_a_transformer_on_tokens_runs_every_example_with_noise_of_its_own(node):
-    options = composed(verb="bench")["layer"]
+    options = composed(verb="bench")["layer"]["network"]["models"]["char_gpt"]
     small = {"outputs": 11, "context": 6, "width": 8, "heads": 2}
-    model = {"models": {"char_gpt": options["network"]["models"]["char_gpt"] | small}, "examples": 70}
-    (case,) = cases({"linear": {"features": [], "examples": 1}, "convolution": {"sizes": [], "examples": 1}, "network": model})
+    networks = Networks({"char_gpt": options | small}, 70)
+    (case,) = cases(Layer(steps=["draw"], linear=Linear([], 1), convolution=Convolution([], 1), network=networks))
     assert (case.shape, case.tokens) == ((6,), 11)
     made = subject(case)
     assert made.x.dtype == torch.int64
@@ -223,7 +224,7 @@ def written(folder, *overrides):
     """Rows of layer.csv, compared with each other and with memory.csv."""
     small = ("layer.linear.examples=4", "layer.convolution.examples=2", "layer.network.examples=2", "repeats=2", "threads=1")
     config = composed(*small, *overrides, *LARGE, verb="bench")
-    bench_layer(config, folder)
+    bench_layer(BenchConfig.of(config), folder)
     rows = rows_of(folder / "layer.csv")
     steps = {f"{name} {step}" for name in config["samplers"] for step in ("draw", "forward", "update")}
     assert {row["what"] for row in rows} == {"unperturbed"} | steps

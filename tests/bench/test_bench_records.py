@@ -8,17 +8,18 @@ import pytest
 from support.configs import composed
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.bench.records import FIELDS, IDENTITY, p_value, plan, table
+from neuro_cli.bench.records import FIELDS, IDENTITY, Records, p_value, plan, table
 from neuro_cli.bench.table import machine
 from neuro_cli.bench.trials import Trial
 from neuro_cli.core.metric import Metric
+from neuro_cli.runner.config import section
 
 ACCURACY = Metric("test_accuracy", "test accuracy")
 LOSS = Metric("test_loss", "test loss", better="lower")
 
 
 def settings(**changes):
-    return composed(verb="bench")["records"] | changes
+    return section(Records, composed(verb="bench")["records"] | changes, "records.")
 
 
 def rows_of(setting: str, seconds: list[float], best: float = 0.9, metric: Metric = ACCURACY):

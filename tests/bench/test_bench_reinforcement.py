@@ -13,20 +13,22 @@ from support.inside import neuro_inside, one_line
 from support.worlds import neuro
 
 from neuro_cli.bench import reinforcement as bench
-from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, IDENTITY, plan, table
+from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, IDENTITY, Reinforcement, plan, table
 from neuro_cli.bench.reinforcement_curves import plot as draw_returns
 from neuro_cli.bench.stopwatch import Evaluation, Timed
 from neuro_cli.bench.trials import Trial
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.runner.config import section
 
 pytest.importorskip("gymnasium")
 
 
 def settings(**changes):
-    node = composed(verb="bench")["reinforcement"]
-    return node | {"only": ["lunar_lander"], "seeds": [1, 2]} | changes
+    node = composed(verb="bench")["reinforcement"] | {"only": ["lunar_lander"], "seeds": [1, 2]} | changes
+    return section(Reinforcement, node, "reinforcement.")
 
 
 def row_of(cell: Trial, ended: str = "goal", minutes: float = 1.0, best: float = 210.0) -> dict[str, str]:
@@ -61,7 +63,7 @@ def test_every_task_has_the_columns_that_the_issue_asks_for(task):
 
 def test_the_common_setting_is_one_for_all_tasks_and_the_registered_thresholds_are_gymnasiums():
     gymnasium = pytest.importorskip("gymnasium")
-    tasks = list(settings()["tasks"])
+    tasks = list(settings().tasks)
     cells = plan(settings(only=None, setting="common", threshold="registered", minutes=3, seeds=[1], columns=list(COLUMNS)))
     assert {cell.setting for cell in cells} == {"dises", "evolve", "openai_es", "ddpg"}
     assert len(cells) == 4 * len(tasks)
@@ -79,7 +81,7 @@ def test_the_common_setting_is_one_for_all_tasks_and_the_registered_thresholds_a
         assert set(programs) == set(tasks)
         assert len(set(programs.values())) == 1, column
     learners = [json.loads(cell.program[1]) for cell in cells if cell.setting == "ddpg"]
-    assert all(setting["ddpg"] == settings()["ddpg"] for setting in learners)
+    assert all(setting["ddpg"] == settings().ddpg for setting in learners)
     assert [setting["task"]["options"] for setting in learners] == [{"continuous": True}, {}, {}, {}, {}]
 
 
@@ -142,7 +144,8 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
         return {name: text for name, text in row_of(cell).items() if name != "machine"}, looks
 
     monkeypatch.setattr(bench, "_play", play)
-    config = {"reinforcement": settings(columns=["openai_es"], seeds=[1, 2, 3], results=str(tmp_path / "table.csv"))}
+    chosen = ("only=[lunar_lander]", "columns=[openai_es]", "seeds=[1,2,3]", f"results={tmp_path / 'table.csv'}")
+    config = BenchConfig.of(composed(*(f"reinforcement.{one}" for one in chosen), verb="bench"))
     with pytest.raises(KeyboardInterrupt):
         bench.bench_reinforcement(config, tmp_path)
     failing = False
@@ -155,8 +158,8 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
         (str(seed), *look) for seed in (1, 2, 3) for look in (("0.500", "100000", "-20.0"), ("1.000", "2000000", "210.0"))
     ]
     assert "lunar_lander to 200" in (tmp_path / "returns.svg").read_text()
-    config["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
-    config["reinforcement"]["seeds"] = [1]
+    config.plain["reinforcement"]["tasks"]["lunar_lander"]["goal"] = 150
+    config.plain["reinforcement"]["seeds"] = [1]
     bench.bench_reinforcement(config, tmp_path)  # another goal is another cell
     assert len(played) == 4
     (tmp_path / "table.csv").write_text("a,b\n")
@@ -187,7 +190,6 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
     line = one_line(neuro_inside("bench", "reinforcement", "reinforcement.columns=[ddpg]", "hydra.run.dir=bench", cwd=tmp_path))
     assert line == "reinforcement.columns=[ddpg]: stable-baselines3 is not installed: pip install '.[baselines]'"
     assert not (tmp_path / "outputs").exists()
-    node = settings()
     for change, said in (
         ({"columns": ["dqn"]}, "reinforcement.columns=dqn: must be one of dises, evolve, openai_es, ars, ddpg"),
         ({"only": ["pong"]}, "reinforcement.only=pong: must be one of lunar_lander, "),
@@ -197,7 +199,7 @@ def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):
         ({"seeds": []}, "reinforcement.seeds=[]: must be a non-empty list"),
     ):
         with pytest.raises(UserError, match="^" + re.escape(said)):
-            plan(node | change)
+            plan(settings(**change))
 
 
 @pytest.mark.slow

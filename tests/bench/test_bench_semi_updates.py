@@ -7,19 +7,21 @@ from support.configs import composed
 from support.inside import neuro_inside, one_line
 from support.worlds import needs_mpi
 
-from neuro_cli.bench.semi_updates import curves, run_config
+from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.semi_updates import SemiUpdates, curves
 from neuro_cli.runner.config import RunConfig
 
 
 def test_a_run_is_of_the_section_with_its_own_schedule():
-    config = composed("what=semi_updates", "semi_updates.generations=7", verb="bench")
-    made = run_config(config, "semi_updates_local", 5)
+    config = BenchConfig.of(composed("what=semi_updates", "semi_updates.generations=7", verb="bench"))
+    own = config.own(SemiUpdates, "semi_updates")
+    made = own.run_config(config, "semi_updates_local", 5)
     RunConfig.of(made)
     assert (made["seed"], made["generations"], made["population"]) == (5, 7, 32)
     assert made["distribution"]["ranks_shaping"] == "local"
     assert made["algo"]["lr_schedule"]["generations"] == 7
     assert made["model"]["_target_"].endswith("MNIST_10K")
-    assert run_config(config, "semi_updates", 5)["distribution"]["ranks_shaping"] == "global"
+    assert own.run_config(config, "semi_updates", 5)["distribution"]["ranks_shaping"] == "global"
 
 
 def test_a_curve_has_the_spread_of_its_seeds():

@@ -16,7 +16,7 @@ from waits import until
 
 import neuro_cli as neuro
 from neuro_cli.broker.local_cluster import cluster_config
-from neuro_cli.broker.settings import worker_settings
+from neuro_cli.broker.settings import settings_of
 from neuro_cli.broker.worker.attempt import Ending
 from neuro_cli.broker.worker.child import run
 from neuro_cli.broker.worker.kinds import KINDS, place_of, process_task
@@ -144,7 +144,7 @@ def test_a_place_that_is_none_is_refused_at_the_workers_start(place, said):
     config = cluster_config()
     config["worker"]["more_kinds"] = {"square": place}
     with pytest.raises(ConfigError, match=said):
-        worker_settings(config)
+        settings_of("worker", config)
 
 
 def test_a_place_with_nothing_there_is_told_in_one_line():

@@ -26,7 +26,7 @@ class Bench:
     def __init__(self, folder: Path, **settings) -> None:
         self.folder, self.now, self.runs = folder, 0.0, []
         self.deliveries: dict[Key, bytes] = {}
-        self.settings = replace(BrokerSettings("127.0.0.1:0", "127.0.0.1:1", folder), **settings)
+        self.settings = replace(BrokerSettings("127.0.0.1:1", "127.0.0.1:0", folder), **settings)
         self.open()
 
     def open(self) -> None:

@@ -12,7 +12,7 @@ from made_tasks import EveryByte, Ranks
 from support.worlds import alive, descendants, needs_mpi
 
 from neuro_cli.broker.local_cluster import cluster_config
-from neuro_cli.broker.settings import worker_settings
+from neuro_cli.broker.settings import settings_of
 from neuro_cli.broker.worker.attempt import Attempt, Ending
 from neuro_cli.broker.worker.kinds import place_of
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
@@ -141,4 +141,4 @@ def test_a_worker_has_a_rank_at_least():
     config = cluster_config()
     config["worker"] |= {"ranks": 0}
     with pytest.raises(ConfigError, match=r"^worker.ranks=0: must be an integer from 1"):
-        worker_settings(config)
+        settings_of("worker", config)

@@ -31,9 +31,9 @@ from neuro_cli.cli.search import SEARCH_RESUME_KEYS
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local
-from neuro_cli.evolve.evolve import check as check_cluster
+from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.factory.instantiate import make
-from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.config import RunConfig, section
 from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.runner.options import Options
 from neuro_cli.scaling.plan import study_of
@@ -237,7 +237,7 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
     for group in ("sampler", "distribution", "fabric", "logger", "task"):
         make(config, group, object)
     if verb == "evolve":
-        check_cluster(config)
+        section(ClusterConfig, config["cluster"], "cluster.")
     elif options.is_ensemble:
         kinds_of(config)
     if verb == "train":
@@ -247,7 +247,7 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
         gradient = getattr(options.algo, "uses_gradient", False)
         options.task.refuse(layout=config["layout"], precision=config["precision"], gradient=gradient)
     elif verb == "scale":
-        study_of(config)
+        study_of(options)
     elif verb == "bench":
         require(config["what"] in {*KINDS, "brokers"}, ("neuro bench", config["what"]), "no such measurement")
 

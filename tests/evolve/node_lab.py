@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from support.configs import composed
 
 from neuro_cli.election.base import Election
 from neuro_cli.election.raft import Raft
 from neuro_cli.election.takeover import FirstToFinish
 from neuro_cli.evolve.collector import ScoreReport
+from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.identity import FORMAT, canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
@@ -23,7 +25,7 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.settings import Settings
+from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
 
@@ -98,10 +100,11 @@ class InProcess:
         run.mkdir(parents=True)
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
-        settings = Settings(self.address, join, grace, deadline, "drop", 20.0, 2**32 - 1, 1)
+        times = {"join": join, "grace": grace, "deadline": deadline, "join_timeout": 20.0, "local_peers": 1}
+        settings = section(ClusterConfig, composed(verb="evolve")["cluster"] | times, "cluster.")
         self.node = Node(
-            settings, run, IDENTITY, Ledger(LIMITS.origin), election_of(election), LinearCombination(0.02, "centred_rank"), 0.05,
-            AUTHORITY, listener, lambda: None, LIMITS,
+            settings, self.address, 2**32 - 1, run, IDENTITY, Ledger(LIMITS.origin), election_of(election),
+            LinearCombination(0.02, "centred_rank"), 0.05, AUTHORITY, listener, lambda: None, LIMITS,
         )  # fmt: skip
         self.listener = listener
         self.network = NodeThread(self.node)

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -19,6 +20,7 @@ from neuro_cli.evolve.training.replay import restore_run
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.centre import centre_module
+from neuro_cli.runner.config import section
 from neuro_cli.runner.options import Options
 
 ITERATIONS, TRIES = 4, 6
@@ -37,9 +39,12 @@ def cluster(folder, count: int, *overrides: str) -> tuple[list[str], list[Peer]]
         run.mkdir(parents=True)
         join = [f"cluster.join={address}"] if address else []
         config = composed(*SMALL, "cluster.local_peers=1", "cluster.deadline=300", *join, *overrides, verb="evolve")
-        peers.append(Peer(Options(config), ClusterConfig.of(config["cluster"]), run, server, here, secret, quiet=True))
+        peers.append(
+            Peer(Options(config), section(ClusterConfig, config["cluster"], "cluster."), run, server, here, secret, quiet=True)
+        )
         if address is None:
-            peers[0]._network.node.state.settings.begin_with = count  # all of them are there from the first iteration on
+            state = peers[0]._network.node.state
+            state.settings = replace(state.settings, local_peers=count)  # all of them are there from the first iteration on
         peers[-1].enter(stop)
         address = address or here
     threads = [threading.Thread(target=peer.work, args=(stop, address, secret)) for peer in peers]

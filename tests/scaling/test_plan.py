@@ -5,11 +5,12 @@ from support.configs import composed
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.runner.config import RunConfig
+from neuro_cli.runner.options import Options
 from neuro_cli.scaling.plan import Point, study_of
 
 
 def study(*overrides: str):
-    return study_of(composed(*overrides, verb="scale"))
+    return study_of(Options(composed(*overrides, verb="scale")))
 
 
 def test_points_of_weak_and_strong_scaling_are_measured_once():

@@ -7,6 +7,7 @@ import pytest
 from support.configs import composed
 
 from neuro_cli.fabric.cost import Cost, CostModel
+from neuro_cli.runner.options import Options
 from neuro_cli.scaling import scaling
 from neuro_cli.scaling.plan import Point, study_of
 from neuro_cli.scaling.plot import plot_scaling
@@ -34,7 +35,7 @@ def study(monkeypatch):
         "fabrics=[ethernet_1g]", verb="scale",
     )  # fmt: skip
     config["known_fabrics"]["ethernet_1g"]["cost"] = COST
-    return study_of(config)
+    return study_of(Options(config))
 
 
 @pytest.fixture

@@ -5,9 +5,45 @@ from typing import Any
 
 from torch import nn
 
-from neuro_cli.core.checks import integer
+from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.factory.instantiate import make
+from neuro_cli.runner.config import bounded, key
+
+STEPS = ("draw", "forward", "update", "memory")
+
+
+def steps_of(key: str, names: Any) -> list[str]:
+    """Return the measured steps. Raises ConfigError."""
+    if not isinstance(names, list) or not names:
+        raise ConfigError(key, names, f"must be a list of some of {', '.join(STEPS)}")
+    return [one_of(key, name, STEPS) for name in names]
+
+
+@dataclass(frozen=True)
+class Linear:
+    features: list[Any] = key()
+    examples: int = key(bounded(1))
+
+
+@dataclass(frozen=True)
+class Convolution:
+    sizes: list[Any] = key()
+    examples: int = key(bounded(1))
+
+
+@dataclass(frozen=True)
+class Networks:
+    models: dict[str, Any] | None = key()
+    examples: int = key(bounded(1))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    steps: list[str] = key(steps_of)
+    linear: Linear
+    convolution: Convolution
+    network: Networks
 
 
 @dataclass
@@ -25,17 +61,14 @@ class Case:
     tokens: int = 0
 
 
-def cases(options: dict[str, Any]) -> list[Case]:
-    """Return the layers and networks of the config's node ``layer``. Raises UserError."""
-    batch = {
-        kind: integer(f"layer.{kind}.examples", options[kind]["examples"], 1) for kind in ("linear", "convolution", "network")
-    }
-    listed = [linear(size, batch["linear"]) for size in options["linear"]["features"]]
-    listed += [convolution(size, batch["convolution"]) for size in options["convolution"]["sizes"]]
-    for name, node in (options["network"]["models"] or {}).items():
+def cases(layer: Layer) -> list[Case]:
+    """Return the layers and networks of the config. Raises UserError."""
+    listed = [linear(size, layer.linear.examples) for size in layer.linear.features]
+    listed += [convolution(size, layer.convolution.examples) for size in layer.convolution.sizes]
+    for name, node in (layer.network.models or {}).items():
         network = make({"model": node}, "model", nn.Module)
         shape = tuple(getattr(network, "input_shape", (784,)))
-        listed.append(Case(name, network, shape, batch["network"], 0, getattr(network, "input_tokens", 0)))
+        listed.append(Case(name, network, shape, layer.network.examples, 0, getattr(network, "input_tokens", 0)))
     if not listed:
         raise ConfigError("layer", "{}", "there is no layer and no network in it")
     return listed

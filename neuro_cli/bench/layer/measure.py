@@ -12,7 +12,8 @@ from typing import Any
 
 import torch
 
-from neuro_cli.bench.layer.cases import cases
+from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.layer.cases import STEPS, Layer, cases
 from neuro_cli.bench.layer.held import HeldNoise
 from neuro_cli.bench.layer.memory import FLOAT, noise_numbers, peak_bytes
 from neuro_cli.bench.layer.methods import Method, SharedPass
@@ -24,7 +25,6 @@ from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import PRECISIONS, device_of, threads_of
 
-STEPS = ("draw", "forward", "update", "memory")
 HALF = {"float16": torch.float16}  # measured on GPUs, though no training has it
 UNPERTURBED = "unperturbed"
 # seconds of rest before each measurement: the unperturbed pass may use threads of OpenMP, which look for more work for some
@@ -33,27 +33,26 @@ SPIN = 0.005
 Row = dict[str, Any]
 
 
-def bench_layer(config: dict[str, Any], run: Path) -> None:
+def bench_layer(config: BenchConfig, run: Path) -> None:
     """Measure, print a table and write layer.csv and memory.csv. Raises UserError."""
-    device = device_of(config["device"])
-    precision = precision_of(config["precision"], device)
-    count = threads_of(config["threads"], SingleProcess(), device)
+    device = device_of(config.device)
+    precision = precision_of(config.precision, device)
+    count = threads_of(config.threads, SingleProcess(), device)
     keep_freed_memory()  # a training does, too
-    options = dict(config["layer"])
-    steps = steps_of(options.pop("steps"))
+    own, samplers = config.own(Layer, "layer"), config.samplers
     times: list[Row] = []
     memory: list[Row] = []
-    for case in cases(options):
+    for case in cases(own):
         subject = Subject(case, device, precision, count)
-        times += timed(subject, config["samplers"], steps, config["repeats"])
-        memory += held(subject, config["samplers"]) if "memory" in steps else []
+        times += timed(subject, samplers, own.steps, config.repeats)
+        memory += held(subject, samplers) if "memory" in own.steps else []
         subject.threads.close()
     write(run / "layer.csv", times, count)
     if memory:
         write(run / "memory.csv", memory, count)
-    title = f"one perturbation per example, {config['precision']}, medians of {config['repeats']}; (x): in unperturbed passes"
+    title = f"one perturbation per example, {config.precision}, medians of {config.repeats}; (x): in unperturbed passes"
     columns = ("layer", "unperturbed ms", "method", *(f"{step} ms" for step in STEPS[:3]), "noise MB", "peak MB")
-    show(title, columns, list(table(times, memory, list(config["samplers"]))), count, run / "layer.csv")
+    show(title, columns, list(table(times, memory, list(samplers))), count, run / "layer.csv")
 
 
 def precision_of(name: Any, device: torch.device) -> torch.dtype:
@@ -62,13 +61,6 @@ def precision_of(name: Any, device: torch.device) -> torch.dtype:
     if device.type == "cpu" and name in HALF:
         raise ConfigError("precision", name, f"half precision needs a GPU, on a CPU it must be one of {', '.join(PRECISIONS)}")
     return allowed[one_of("precision", name, tuple(allowed))]
-
-
-def steps_of(names: Any) -> list[str]:
-    """Return the measured steps. Raises ConfigError."""
-    if not isinstance(names, list) or not names:
-        raise ConfigError("layer.steps", names, f"must be a list of some of {', '.join(STEPS)}")
-    return [one_of("layer.steps", name, STEPS) for name in names]
 
 
 def method_of(subject: Subject, node: Any) -> Method:

@@ -123,7 +123,7 @@ class Membership:
         log.warning("the cluster has removed this peer: it joins again")
         self._withdraw()
         # addresses, since the others may have new names too
-        addresses = sorted({address_of(peer) for peer in self._state.known} - {self._state.settings.address})
+        addresses = sorted({address_of(peer) for peer in self._state.known} - {self._state.address})
         await self.join(addresses)
 
     async def end(self, leave: bool) -> None:

@@ -53,7 +53,7 @@ class LeaderPort:
 
     def knock(self, port: int, peers: list[str], answered: Callable[[Words], None]) -> None:
         """Ask who leads at ``port`` of the hosts of ``peers`` and our own; ``answered`` is called once, with all that lead."""
-        hosts = sorted({address_of(peer).rpartition(":")[0] for peer in (*peers, self._state.settings.address)})
+        hosts = sorted({address_of(peer).rpartition(":")[0] for peer in (*peers, self._state.address)})
         task = asyncio.get_running_loop().create_task(self._ask_all([f"{host}:{port}" for host in hosts], answered), name="knock")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -24,7 +24,7 @@ from neuro_cli.activation_noise.noisy_pass import ObservedChanges
 from neuro_cli.activation_noise.passes import CleanPass, Passes
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
 from neuro_cli.activation_noise.trial import MEASURED
-from neuro_cli.scoring.batched import pass_rows
+from neuro_cli.scoring.chunk_size import pass_rows
 
 log = logging.getLogger(__name__)
 

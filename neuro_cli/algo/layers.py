@@ -9,7 +9,8 @@ from torch import Tensor
 
 from neuro_cli.algo.base import LayerScale, Proposal
 from neuro_cli.core.checks import number
-from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
 SIGMA, RATE = "sigma", "lr"

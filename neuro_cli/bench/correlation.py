@@ -23,8 +23,9 @@ from neuro_cli.bench.checks import integers
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.table import show, write
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import Parts, build, device_of, threads_of
+from neuro_cli.runner.build import Parts, build, threads_of
 from neuro_cli.runner.config import bounded, key, or_none, positive
+from neuro_cli.runner.device import device_of
 from neuro_cli.runner.options import Options
 
 ACTIVATION = "neuro_cli.sampler.activation.Activation"

@@ -19,7 +19,8 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise
 from neuro_cli.core.seeds import key_of
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import device_of, threads_of
+from neuro_cli.runner.build import threads_of
+from neuro_cli.runner.device import device_of
 
 SIZE = 3_274_634  # the parameters of MNIST_3M
 ROWS, SLICES = 32, 8

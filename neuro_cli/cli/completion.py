@@ -6,7 +6,8 @@ from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.options.groups import groups_of, options_in
 from neuro_cli.cli.options.help import leaves_of
 from neuro_cli.cli.registry import HELP, listed
-from neuro_cli.core.errors import UserError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 
 RUN_VERBS = ("resume", "evaluate", "export", "predict", "report")

@@ -13,7 +13,8 @@ import sys
 
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
-from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, nearest, report
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__

@@ -12,7 +12,8 @@ from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.overrides.words import overrides_of
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.install import absent, install
 from neuro_cli.launch.quoting import quoted

@@ -4,9 +4,8 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +26,6 @@ class ConfigError(UserError, ValueError):
 
 class CandidateError(UserError):
     """A candidate's fitness that is not a number. Every rank raises it in the same generation."""
-
-
-def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
-    """A clause that names the valid words nearest to ``word``, or all of them when none is near."""
-    known = sorted(set(known))
-    close = get_close_matches(word, known, n=count, cutoff=0.51)  # lr is not near layers
-    close = close or [name for name in known if len(word) > 2 and name.startswith(word)][:count]
-    return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"
 
 
 @contextmanager

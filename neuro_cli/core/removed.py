@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable
 
-from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError
 
 # option: advice, the end of "GROUP=NAME: was removed; "
 OPTIONS = {

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError
 
 
 def ranks(fitness: np.ndarray) -> np.ndarray:

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.removed import refuse_removed
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.made import Made, is_made, made_by_script

@@ -5,7 +5,8 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.removed import no_option
 from neuro_cli.factory.instantiate import expect, make

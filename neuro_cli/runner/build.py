@@ -1,7 +1,6 @@
 """Construction of a run from its config, on one rank."""
 
 import logging
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 from neuro_cli.algo.base import CentreAlgorithm
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads
@@ -23,6 +22,7 @@ from neuro_cli.factory.made import is_made
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.device import take_device
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
@@ -36,37 +36,6 @@ class Parts(Population):
     """Parts of a run on one rank, with its config."""
 
     config: RunConfig
-
-
-def device_of(name: str, local_rank: int = 0) -> torch.device:
-    """Return the device that ``device=name`` means for rank ``local_rank`` of a machine. Raises ConfigError.
-
-    ``auto``: a CUDA device, else the CPU. Several GPUs are dealt to the local ranks in turn.
-    """
-    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if name == "auto":
-        return torch.device("cpu" if not count else "cuda" if count == 1 else f"cuda:{local_rank % count}")
-    allowed = f"must be auto, cpu or cuda[:N]; {torch.cuda.device_count()} CUDA devices here"
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError) as error:
-        raise ConfigError("device", name, allowed) from error
-    usable = device.type == "cuda" and (device.index or 0) < torch.cuda.device_count()
-    if device.type != "cpu" and not usable:
-        raise ConfigError("device", name, allowed)
-    return device
-
-
-def take_device(name: str, world: World) -> torch.device:
-    """Return the device of this rank and make it the process's current one, where kernels run. Raises ConfigError."""
-    device = device_of(name, world.local_rank)
-    if device.index is not None:
-        torch.cuda.set_device(device)
-    count = torch.cuda.device_count() if device.type == "cuda" else 0
-    one_each = count == 1 and "CUDA_VISIBLE_DEVICES" in os.environ  # a launcher may show each rank another GPU
-    if name == "auto" and 0 < count < world.local_size and not one_each:
-        log.warning("device=auto: %d ranks share the %d GPU%s of this machine", world.local_size, count, "s" * (count > 1))
-    return device
 
 
 def threads_of(configured: int | None, world: World, device: torch.device) -> int:

@@ -8,7 +8,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts
-from neuro_cli.scoring.chunks import TestChunks
+from neuro_cli.scoring.evaluation_chunks import TestChunks
 from neuro_cli.scoring.isolation import Isolation
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.task.base import Task

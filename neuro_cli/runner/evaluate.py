@@ -10,8 +10,9 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.made import is_made
-from neuro_cli.runner.build import device_of, load_task, threads_of
+from neuro_cli.runner.build import load_task, threads_of
 from neuro_cli.runner.centre import sums_over_chunks
+from neuro_cli.runner.device import device_of
 from neuro_cli.runner.ensemble.members import JointPrediction
 from neuro_cli.runner.ensemble.metrics import evaluate_whole_ensemble, metrics_of
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config

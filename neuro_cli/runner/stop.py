@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from types import FrameType
 from typing import Any
 
-from neuro_cli.core.errors import ConfigError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import Metric
 from neuro_cli.runner.config import StopConfig
 

@@ -23,6 +23,7 @@ from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.chunk_size import chunk_rows, dense_directions
 from neuro_cli.scoring.isolation import DrawWatch, Watched
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.hidden import unfused
@@ -36,15 +37,6 @@ from neuro_cli.scoring.trial import Way, chosen_way, repeated
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
-
-# values of the largest activation of a chunk: what a CPU's caches take without loss, and what keeps a GPU busy
-ACTIVATION = {"cpu": 2**22, "cuda": 2**28}
-ROWS = {"cpu": (32, 4096), "cuda": (256, 2**17)}  # least and most rows of a chunk of members
-# the same of passes with noise on activations, which make their noise while an activation is near
-NEAR = {"cpu": 2**21, "cuda": 2**28}
-PASSES = {"cpu": (32, 512), "cuda": (256, 2**17)}
-CHUNKS = {"cpu": 2, "cuda": 1}  # least number, so that two threads can share the work
-NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 
 
 class BatchedScorer(PopulationScorer):
@@ -287,24 +279,3 @@ def _drawing(module: nn.Module, generators: list[str]) -> str:
 def unshared(tensor: Tensor, kept: Tensor) -> Tensor:
     """Copy ``tensor`` where it is ``kept`` itself, which a module must not write to."""
     return tensor.clone() if tensor is kept else tensor
-
-
-def pass_rows(largest: int, device: torch.device, total: int) -> int:
-    """:func:`chunk_rows` for passes with noise on activations; a rank has any number of them."""
-    low, high = PASSES[device.type]
-    return max(low, min(NEAR[device.type] // largest, high, -(-total // CHUNKS[device.type])))
-
-
-def chunk_rows(largest: int, device: torch.device, total: int) -> int:
-    """Return the number of rows of a chunk, of ``total`` rows; ``largest``: values of a row in the module's largest activation.
-
-    At least CHUNKS of them where the rows suffice, and a multiple of that, of one length: no thread waits for another one's.
-    """
-    (low, high), some = ROWS[device.type], CHUNKS[device.type]
-    count = -(-total // max(low, min(ACTIVATION[device.type] // largest, high)))
-    return max(low, -(-total // (-(-count // some) * some)))
-
-
-def dense_directions(size: int, device: torch.device) -> int:
-    """Return the number of directions of ``size`` numbers each that a chunk may hold."""
-    return max(1, NOISE[device.type] // size)

@@ -19,8 +19,8 @@ from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.seeds import seeded
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
-from neuro_cli.runner.build import device_of
 from neuro_cli.runner.config import section
+from neuro_cli.runner.device import device_of
 from neuro_cli.search.config import TrainingConfig
 from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained

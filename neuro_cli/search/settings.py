@@ -18,7 +18,7 @@ from neuro_cli.factory.trust import refuse_foreign
 from neuro_cli.model.module_cnn import LAYERS, ModuleCNN, check_layers
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.run_folder.identity import flatten
-from neuro_cli.runner.build import device_of
+from neuro_cli.runner.device import device_of
 from neuro_cli.runner.options import Options
 from neuro_cli.search.candidate import examples_of
 from neuro_cli.search.config import NONE, SearchConfig

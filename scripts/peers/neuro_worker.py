@@ -20,7 +20,8 @@ from neuro_cli.core.shaping import centred_rank
 from neuro_cli.fabric.base import SingleProcess, shares
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.summary import peak_memory_bytes
-from neuro_cli.runner.build import PRECISIONS, build, device_of, load_task, make_model
+from neuro_cli.runner.build import PRECISIONS, build, load_task, make_model
+from neuro_cli.runner.device import device_of
 from neuro_cli.runner.options import Options
 from neuro_cli.sampler.base import Sampler
 

@@ -7,7 +7,7 @@ import torch
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import device_of, take_device
+from neuro_cli.runner.device import device_of, take_device
 
 
 @pytest.fixture

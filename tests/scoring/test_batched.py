@@ -16,7 +16,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring import batched
+from neuro_cli.scoring import chunk_size
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.trial import Trial, chosen_way, scored_members
@@ -74,7 +74,7 @@ def test_scores_and_sums_without_a_blas_to_call(sampler, monkeypatch):
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("sampler", REUSING)
 def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, precision, monkeypatch):
-    monkeypatch.setitem(batched.ROWS, "cpu", (8, 8))
+    monkeypatch.setitem(chunk_size.ROWS, "cpu", (8, 8))
     parts = parts_of(f"sampler={sampler}", f"precision={precision}")
     whole = scores(parts, range(24))
     for cut in (1, 5, 8, 13):
@@ -85,10 +85,10 @@ def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, precision,
 @given(largest=st.integers(1, 2**20), total=st.integers(1, 10**5))
 def test_two_threads_have_equal_shares_of_chunks(largest, total):
     cpu = torch.device("cpu")
-    rows, (least, most) = batched.chunk_rows(largest, cpu, total), batched.ROWS["cpu"]
+    rows, (least, most) = chunk_size.chunk_rows(largest, cpu, total), chunk_size.ROWS["cpu"]
     count = -(-total // rows)
     assert least <= rows <= most
-    assert rows * largest <= max(batched.ACTIVATION["cpu"], least * largest)
+    assert rows * largest <= max(chunk_size.ACTIVATION["cpu"], least * largest)
     if rows > least:
         assert -(-count // 2) * rows - total / 2 <= max(count, rows / 20)  # the longer share of two threads, over a half
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from neuro_cli.bench.layer.methods import SIGMA, Method, by_direction
 from neuro_cli.bench.layer.subject import Subject, weights_of
-from neuro_cli.scoring.batched import dense_directions
+from neuro_cli.scoring.chunk_size import dense_directions
 
 LAYERS = (nn.Linear, nn.Conv2d)  # run with many weights at once; networks run one example after the other
 

@@ -17,8 +17,8 @@ from neuro_cli.bench.layer.subject import Subject, weights_of
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation, Sampler
 from neuro_cli.sampler.block_sums import BlockSums
-from neuro_cli.scoring.batched import dense_directions
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
+from neuro_cli.scoring.chunk_size import dense_directions
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.perturbed import PerturbedForward

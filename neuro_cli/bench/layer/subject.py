@@ -15,8 +15,8 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.scoring.batched import chunk_rows
 from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.chunk_size import chunk_rows
 
 TRIALS = 2  # rounds that decide which unperturbed pass is faster
 

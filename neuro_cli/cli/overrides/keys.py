@@ -7,7 +7,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import sweeps, without_plus
-from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError, UserError
 
 
 def checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]], tree: ConfigTree) -> str:

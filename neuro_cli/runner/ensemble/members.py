@@ -12,7 +12,8 @@ from neuro_cli.algo.ensemble import DTYPES, Ensemble
 from neuro_cli.algo.member import Member
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
-from neuro_cli.core.errors import ConfigError, UserError, nearest
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import number_seed, seeded
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.instantiate import make

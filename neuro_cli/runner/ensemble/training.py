@@ -25,9 +25,10 @@ from neuro_cli.logger.columns import Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
 from neuro_cli.run_folder.record import RunRecord
-from neuro_cli.runner.build import take_device, threads_of
+from neuro_cli.runner.build import threads_of
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.device import take_device
 from neuro_cli.runner.ensemble.members import (
     JointPrediction,
     kind_of,

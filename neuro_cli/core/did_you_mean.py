@@ -1,0 +1,12 @@
+"""Suggests valid words for one that is none."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
+    """Return a clause that names the valid words nearest to ``word``, or all of them when none is near."""
+    known = sorted(set(known))
+    close = get_close_matches(word, known, n=count, cutoff=0.51)  # lr is not near layers
+    close = close or [name for name in known if len(word) > 2 and name.startswith(word)][:count]
+    return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"

@@ -122,7 +122,7 @@ class ActivationScorer(Scorer):
                 if a < b:
                     out[a - members.start : b - members.start] = rows[a - start : b - start]
 
-        # blocks of draws do not depend on the rank's share, of which the first and the last may be parts
+        # blocks of draws do not depend on the rank's share; its first and last block may be incomplete
         places = range(members.start // size, (members.stop - 1) // size + 1)
         units = {(place // addresses.groups // self._block, place % addresses.groups) for place in places}
         self._passes.threads.map(run, sorted(units))

@@ -3,8 +3,8 @@
 They compute in float32 and round once. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to
 its definition where there is no GPU.
 
-Every load and store has a mask: of lines and places of a block those that there are. What is not masked, as a direction's row of
-words, is found by remainders, and so is there for any line. Places are of 64 bits where a tensor has more values than 32 count.
+Every load and store is masked to the lines and places of its block that exist. A direction's row of words needs no mask: its
+index is a remainder, valid for any line. Places have 64 bits where a tensor has more values than 32 bits count.
 
 Legend: n = S D e rows, C channels; ``examples`` e, ``sided`` D e, ``inner`` values between two channels in memory.
 """

@@ -96,7 +96,7 @@ class ChainPolicies:
 
 
 class ModulePolicies:
-    """Policies by modules, each of which answers for all of its ``episodes`` at once, ended or not.
+    """Policies that are modules. Each answers for all of its ``episodes`` at once, ended or not.
 
     Matrix products of other sizes may round differently, and an answer must not depend on which episodes still run. States of
     the episodes that are not asked stay.

@@ -82,7 +82,7 @@ def noise_table(config, run: Path) -> None:
 def test_neuro_bench_tells_the_logger(tmp_path, monkeypatch, logger):
     pytest.importorskip("tensorboard")
     monkeypatch.setitem(module.KINDS, "noise", noise_table)
-    module.bench(composed("what=noise", f"logger={logger}", verb="bench"), tmp_path, {})
+    module.bench(composed("what=noise", f"logger={logger}", verb="bench"), tmp_path)
     assert (tmp_path / "tensorboard").exists() == (logger == "tensorboard")
     if logger == "tensorboard":
         assert scalars(tmp_path, "linear_24/iid_forward/seconds") == [(0, 0.5), (1, 0.25)]
@@ -92,5 +92,5 @@ def test_a_logger_that_is_missing_is_named_before_anything_is_measured(tmp_path,
     monkeypatch.setitem(sys.modules, "tensorboard", None)
     monkeypatch.setitem(module.KINDS, "noise", noise_table)
     with pytest.raises(UserError, match="logger=tensorboard: needs the extra"):
-        module.bench(composed("what=noise", "logger=tensorboard", verb="bench"), tmp_path, {})
+        module.bench(composed("what=noise", "logger=tensorboard", verb="bench"), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -97,7 +97,7 @@ def test_an_entry_is_the_same_through_hydra():
     composed = checked("reproduce", ["table=all", "size=full"]).composed
     assert composed is not None
     config = OmegaConf.to_container(OmegaConf.masked_copy(composed, ["size", "with", "tables"]), resolve=True)
-    assert {entry.name: entry for entry in entries_of(config)} == {
+    assert {entry.name: entry for entry in entries_of(config["size"], config["tables"], config["with"])} == {
         name: read_entry(path, "full") for name, path in ENTRIES.items()
     }
 

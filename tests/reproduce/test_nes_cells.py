@@ -3,18 +3,17 @@
 import pytest
 from support.configs import composed
 
-from neuro_cli.bench.layer.cases import cases
+from neuro_cli.bench.layer.cases import Layer, cases
 from neuro_cli.core.files import config_folder
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, read_entry
+from neuro_cli.runner.config import section
 
 ENTRIES = entries_in(config_folder() / "table")
 CELLS = {"nes_table_1": 18 + 3, "nes_table_2": 30 + 5, "nes_table_3": 18, "nes_table_4": 30}
 
 
 def layers_of(config) -> set[str]:
-    options = dict(config["layer"])
-    options.pop("steps")
-    return {case.name for case in cases(options)}
+    return {case.name for case in cases(section(Layer, config["layer"], "layer."))}
 
 
 def written(entry: Entry, run: str) -> tuple[set[str], set[str], set[str]]:

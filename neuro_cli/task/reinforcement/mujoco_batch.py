@@ -162,4 +162,5 @@ def untimed(pointer: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        pointer.value = clock
+        if clock is not None:  # else another thread took the clock first, and gives it back
+            pointer.value = clock

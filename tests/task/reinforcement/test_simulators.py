@@ -140,8 +140,11 @@ def test_mujoco_looks_at_no_clock_while_it_steps_and_at_its_own_afterwards():
     pointer = stopwatch()
     before = pointer.value
     assert before
-    with untimed(pointer):
-        assert pointer.value is None
+    first, second = untimed(pointer), untimed(pointer)  # of two threads, which leave in the order in which they came
+    first.__enter__(), second.__enter__()
+    assert pointer.value is None
+    first.__exit__(None, None, None), second.__exit__(None, None, None)
+    assert pointer.value == before
     simulator.begin(0, 0)
     simulator.step(np.array([0]), np.zeros((1, 2), np.float32), np.empty((1, 8), np.float32))
     assert pointer.value == before

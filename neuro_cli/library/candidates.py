@@ -62,4 +62,5 @@ class Candidates(Sequence[nn.Module]):
         with threads_kept():
             if not job.frozen:
                 self._sampler.prepare(self._generation, range(job.direction, job.direction + 1))
-            job.write(self._sampler, self._proposal, self._generation, lambda _: flat)
+            sides = (None if side is None else flat for side in (job.plus, job.minus))
+            job.write(self._sampler, self._proposal, self._generation, *sides)

@@ -135,7 +135,8 @@ class EpisodeScorer(PopulationScorer):
         sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
 
         def write(job: MemberJob) -> None:
-            job.write(sampler, proposal, generation, lambda member: flats[member - members.start])
+            sides = (None if member is None else flats[member - members.start] for member in (job.plus, job.minus))
+            job.write(sampler, proposal, generation, *sides)
 
         self.settings.threads.map(write, jobs)
         return flats

@@ -1,6 +1,5 @@
 """Jobs of the threads that score members: the members that one perturbation of one parent gives."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -19,10 +18,9 @@ class MemberJob:
     minus: int | None
     frozen: bool
 
-    def write(self, sampler: Sampler, proposal: Proposal, generation: int, flat: Callable[[int], Tensor]) -> None:
-        """Write the parameters of each member into its vector ``flat(member)`` (M,). One draw of the noise serves both sides."""
-        base, members = proposal.bases[self.parent], (self.plus, self.minus)
-        plus, minus = (None if member is None else flat(member) for member in members)
+    def write(self, sampler: Sampler, proposal: Proposal, generation: int, plus: Tensor | None, minus: Tensor | None) -> None:
+        """Write the members' parameters into ``plus`` (M,) and ``minus``, None for no member. One draw serves both sides."""
+        base = proposal.bases[self.parent]
         if not self.frozen:
             sampler.place(base, proposal.scale, proposal.transform, generation, self.direction, plus, minus)
             return

@@ -155,7 +155,7 @@ class MemberScorer(PopulationScorer):
             slot = free.get()
             try:
                 batch = shared or self._own_batch(generation, job.direction)
-                for member, candidate in self._candidates(slot, job, proposal, generation).items():
+                for member, candidate in self._candidates(slot, job, proposal, generation):
                     start = time.perf_counter()
                     out[member - members.start] = (
                         self.task.score(candidate.ready(), batch)
@@ -202,13 +202,22 @@ class MemberScorer(PopulationScorer):
         examples = self.examples
         return self.task.batch(generation, direction * examples, (direction + 1) * examples).to(self.settings.precision).clone()
 
-    def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> dict[int, Candidate]:
+    def _candidates(self, slot: _Slot, job: MemberJob, proposal: Proposal, generation: int) -> list[tuple[int, Candidate]]:
         """Return the job's members with their parameters in candidates of the slot."""
         start = time.perf_counter()
-        taken = {member: slot.plus for member in (job.plus, job.minus) if member is not None}
-        if len(taken) == 2:  # the second module is created with the first pair: members without pairs need none
-            slot.minus = taken[max(taken)] = slot.minus or self._candidate()
-        job.write(self.settings.sampler, proposal, generation, lambda member: taken[member].flat)
+        sampler, first = self.settings.sampler, slot.plus
+        if job.plus is not None and job.minus is not None:
+            # the second module is created with the first pair: members without pairs need none
+            second = slot.minus = slot.minus or self._candidate()
+            job.write(sampler, proposal, generation, first.flat, second.flat)
+            taken = [(job.plus, first), (job.minus, second)]
+        elif job.plus is not None:
+            job.write(sampler, proposal, generation, first.flat, None)
+            taken = [(job.plus, first)]
+        else:
+            assert job.minus is not None
+            job.write(sampler, proposal, generation, None, first.flat)
+            taken = [(job.minus, first)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
 

@@ -54,7 +54,7 @@ def test_members_are_written_as_the_proposal_says(sampler):
     proposal = replace(around(sampler), frozen=frozenset({4}))
     rows = torch.empty(POPULATION, sampler.layout.size)
     for job in jobs_of(sampler, range(POPULATION), proposal):
-        job.write(sampler, proposal, 2, rows.__getitem__)
+        job.write(sampler, proposal, 2, *(None if side is None else rows[side] for side in (job.plus, job.minus)))
     for member, row in enumerate(rows):
         direction, sign = sampler.side(member)
         step = 0.0 if member == 4 else sign * 0.5 * sampler.explicit(2, direction)

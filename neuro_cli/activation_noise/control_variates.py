@@ -117,7 +117,7 @@ class ControlVariates:
 
     @property
     def _suffices(self) -> bool:
-        """Whether predictions explain enough to do without corrections."""
+        """Return whether predictions explain enough to do without corrections."""
         if self._always or self._squares is None:
             return False
         unexplained, total = self._squares.tolist()

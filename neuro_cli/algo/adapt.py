@@ -48,7 +48,7 @@ class Adaptation:
 
     @property
     def is_used(self) -> bool:
-        """Whether anything adapts."""
+        """Return whether anything adapts."""
         return (self.of_sigma, self.of_rate) != (NONE, NONE)
 
     def start(self, centre: Tensor, population: int) -> None:

@@ -89,7 +89,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         utilities = self._shape(fitness)
         self._adapt.meet(fitness, utilities, self.mirrored)
-        # in units of the scheduled sigma: where sigma adapts, the rate scales any optimizer's steps with it
+        # units of the scheduled sigma: where sigma adapts, the rate scales any optimizer's steps with it
         divisor = len(fitness) * self._sigma(generation)
         return Combination(utilities[None] / divisor, (1,), 1 / divisor if self.proportional else None)
 

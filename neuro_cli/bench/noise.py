@@ -27,7 +27,7 @@ ROWS, SLICES = 32, 8
 ADDRESSES, FEW = 1000, 16  # cost of a new address
 
 
-Work = dict[str, tuple[int, Callable[[int], Any]]]  # by name: normals that a call generates, and the function of a generation
+Work = dict[str, tuple[int, Callable[[int], Any]]]  # name: normals that a call generates, and the function of a generation
 
 
 def bench_noise(config: BenchConfig, run: Path) -> None:

@@ -52,11 +52,11 @@ class Metric:
         return format(float(value), self.form)
 
     def reached(self, value: float, goal: float) -> bool:
-        """Whether ``value`` is at ``goal`` or better; a value that is not a number never is."""
+        """Return whether ``value`` is at ``goal`` or better; a value that is not a number never is."""
         return value >= goal if self.better == HIGHER else value <= goal
 
 
-# of the tasks that come with neuro. Run folders that declare no metrics were made by versions that had these three
+# metrics of the tasks that come with neuro. Run folders that declare no metrics were made by versions that had these three
 ACCURACY = Metric("test_accuracy", "test accuracy", ".4f", FRACTION)
 LOSS = Metric("test_loss", "test loss", ".4f", better=LOWER, column=False)
 RETURN = Metric("mean_return", "mean return", ".1f", FITNESS)

@@ -229,7 +229,7 @@ class FirstToFinish(Election):
             self._settling.answered(peer, message.get("position", 0))
         if kind == "beat":
             self._hear(peer, message["term"], message["position"], message["head"], set(message["members"]))
-        elif kind == "commit" and peer == self._leader:  # in any term: the ledger knows whether it follows our history
+        elif kind == "commit" and peer == self._leader:  # whatever its term: the ledger knows whether it follows our history
             self._commit(message["content"])
         elif kind == "commit":
             self._introduce(peer)  # a leader of others, or one that was suspended

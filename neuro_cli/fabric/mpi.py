@@ -119,7 +119,7 @@ class MpiWorld(World):
         if self._nap is None:
             getattr(ranks, collective)(*buffers)
         else:
-            if self._barrier is not None and collective != "Gatherv":  # of a gather only rank 0 waits for others
+            if self._barrier is not None and collective != "Gatherv":  # only rank 0 waits for others in a gather
                 self._barrier.wait()
             wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 

@@ -80,7 +80,7 @@ class FitnessTask(Task):
 
     @property
     def takes_batch(self) -> bool:
-        """Whether the present fitness takes a batch."""
+        """Return whether the present fitness takes a batch."""
         return self._batch is not None
 
     @property

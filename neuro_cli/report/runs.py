@@ -53,7 +53,7 @@ def runs_of(jobs: Sequence[RunState]) -> list[ReportedRun]:
 
 
 def _run(job: RunState, path: Path) -> ReportedRun:
-    ended = job.state in ("finished", "stopped")  # in other states a summary is of an earlier session
+    ended = job.state in ("finished", "stopped")  # otherwise a summary belongs to an earlier session
     summary = read_summary(path) if ended else None
     return ReportedRun(job, path, flatten(config_of(path)), summary or {}, read_metrics(path / "metrics.csv"))
 

@@ -82,7 +82,7 @@ def draw(panels: Sequence[Panel], path: Path, columns: int = 1, title: str = "",
         _panel(figure, axes, panel)
     entries = {label: handle for axes in figure.axes for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)}
     if entries:
-        columns = min(len(entries), LEGEND, max(1, int(11 * width / (8 + max(map(len, entries))))))  # by the longest label
+        columns = min(len(entries), LEGEND, max(1, int(11 * width / (8 + max(map(len, entries))))))  # room for the longest label
         options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": "small"}
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", **options)
     _settle(figure)

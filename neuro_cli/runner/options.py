@@ -77,7 +77,7 @@ class Options:
 
     @property
     def is_ensemble(self) -> bool:
-        """Whether the run trains an ensemble."""
+        """Return whether the run trains an ensemble."""
         return isinstance(self.algo, Ensemble)
 
     @cached_property

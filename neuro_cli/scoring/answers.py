@@ -4,13 +4,11 @@ Legend: P members, S sides, D directions, e examples.
 """
 
 import logging
-import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
@@ -21,6 +19,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.isolation import Generators
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import kept, without_dropout
 from neuro_cli.scoring.passes.mapped import MappedForward
@@ -145,11 +144,11 @@ class Answers:
         """
         while serving.ways:
             way, *others = serving.ways
-            before = _generators()
+            before = Generators()
             try:
                 return self._passed(way)
             except Exception as error:  # any kind: torch's, or the module's own
-                _restore(before)
+                before.restore()
                 log.info("not by %s: %s", way, brief(error))
                 with generators_kept():
                     after = self._next(others)
@@ -199,21 +198,8 @@ def _in(dtype: torch.dtype, tree: Any) -> Any:
 @contextmanager
 def generators_kept() -> Iterator[None]:
     """Context after which torch, numpy and Python draw as if nothing had been drawn."""
-    before = _generators()
+    before = Generators()
     try:
         yield
     finally:
-        _restore(before)
-
-
-def _generators() -> tuple[Any, ...]:
-    gpu = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None
-    return torch.get_rng_state(), gpu, np.random.get_state(), random.getstate()
-
-
-def _restore(states: tuple[Any, ...]) -> None:
-    torch.set_rng_state(states[0])
-    if states[1] is not None:
-        torch.cuda.set_rng_state(states[1])
-    np.random.set_state(states[2])
-    random.setstate(states[3])
+        before.restore()

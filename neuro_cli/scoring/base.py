@@ -107,7 +107,7 @@ class Scorer(ABC):
     @property
     @abstractmethod
     def own_examples(self) -> bool:
-        """Whether members have examples of their own, so that no rank can score all of them on its share."""
+        """Return whether members have examples of their own, so that no rank can score all of them on its share."""
 
     @abstractmethod
     def means(self, sums: np.ndarray) -> np.ndarray:
@@ -182,4 +182,4 @@ class PopulationScorer(Scorer):
         return self.task.own_examples or self.settings.per_example
 
     def means(self, sums: np.ndarray) -> np.ndarray:
-        return self.task.means(sums, self.examples)  # in float64, for members far from 0 differ by little
+        return self.task.means(sums, self.examples)  # float64, as members far from 0 differ by little

@@ -109,8 +109,10 @@ class MemberScorer(PopulationScorer):
 
     def _unchanged(self, reference: nn.Module) -> bool:
         """Return whether all threads' modules are in the state of ``reference``."""
-        watched = [self._watched.setdefault(id(module), Watched(reference, module)) for module in self._used()]
-        return all(each.difference() is None for each in watched)
+        for module in self._used():
+            if id(module) not in self._watched:
+                self._watched[id(module)] = Watched(reference, module)
+        return all(watched.difference() is None for watched in self._watched.values())
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
         """Score two members once more, in the other order and without others. Raises ConfigError where scores differ.

@@ -9,7 +9,7 @@ from neuro_cli.core.errors import UserError
 
 SCALE = 0.1  # size of the noise in trials, relative to what it perturbs
 _RELATIVE = {torch.float64: 1e-6, torch.float32: 1e-3}
-TWICE = 1e-5  # of one score computed twice in the same way
+TWICE = 1e-5  # share by which one score computed twice may differ
 T = TypeVar("T")
 
 

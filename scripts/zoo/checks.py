@@ -26,7 +26,7 @@ from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 SIGMA, SEED = 0.05, 3
-EXACT, ROUGH = 1e-6, 1e-3  # of the largest output: allowed in float64, and in float32
+EXACT, ROUGH = 1e-6, 1e-3  # share of the largest output that is allowed in float64, and in float32
 ROUNDING, LOOSE = 10.0, 1e-2  # times what single members of float32 are off, allowed too; beyond the second nothing is shown
 WAYS = {PerturbedForward: "fast", MappedForward: "mapped"}
 

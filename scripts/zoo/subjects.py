@@ -1,6 +1,6 @@
 """Networks that nobody here wrote, one for each family, as small as their factories make them: for ``scripts/module_zoo.py``.
 
-``make()`` makes a subject anew, ``inputs(n)`` gives n examples, and ``call(module, x)`` calls the module as its library's own
+``make()`` makes a subject again, ``inputs(n)`` gives n examples, and ``call(module, x)`` calls the module as its library's own
 examples do.
 """
 
@@ -12,6 +12,10 @@ import torch
 from torch import Tensor, nn
 
 Call = Callable[[nn.Module, Tensor], Any]
+
+
+class TooLargeError(ValueError):
+    """A network that no argument of its factory makes small; its row of the table says so."""
 
 
 def plain(module: nn.Module, x: Tensor) -> Any:
@@ -34,7 +38,7 @@ class Subject:
     make: Callable[[], nn.Module]
     inputs: Callable[[int], Tensor]
     call: Call = plain
-    exact: torch.dtype = torch.float64  # of the reference; float32 where the network takes no other
+    exact: torch.dtype = torch.float64  # type of the reference; float32 where the network takes no other
 
 
 def images(*shape: int) -> Callable[[int], Tensor]:

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import timm
-from subjects import Subject, images
+from subjects import Subject, TooLargeError, images
 from timm.models import _registry
 from timm.models._efficientnet_builder import decode_arch_def
 from timm.models.byobnet import ByoBlockCfg
@@ -41,7 +41,7 @@ ALIGNED = [
     {"in_chs": 32, "out_chs": (32, 48, 48), "stride": 2},
     {"in_chs": 48, "out_chs": (48, 64, 64), "no_skip": True, "stride": 1},
 ]
-# by file: name or class, width and height of an image, arguments
+# keyed by file: name or class, width and height of an image, arguments
 FAMILIES: dict[str, tuple[str, int, dict[str, Any]]] = {
     "beit": ("beit_base_patch16_224", 32, {"embed_dim": 48, "num_heads": 3, "img_size": 32}),
     "byoanet": (
@@ -216,9 +216,9 @@ LARGE = ("inception_resnet_v2", "inception_v4", "pnasnet")
 
 
 def made(model: str, arguments: dict[str, Any]) -> nn.Module:
-    """A network with random weights. Raises NotImplementedError for one of LARGE."""
+    """Make a network with random weights. Raises TooLargeError for one of LARGE."""
     if model in LARGE:
-        raise NotImplementedError("it has no small form")
+        raise TooLargeError("it has no small form")
     arguments = copy.deepcopy(arguments)  # some factories take their arguments apart
     file, _, kind = model.rpartition(".")
     if not file:

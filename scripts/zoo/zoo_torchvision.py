@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from subjects import Subject, images, plain
+from subjects import Subject, TooLargeError, images, plain
 from torch import Tensor, nn
 from torchvision import models as tv
 from torchvision.models.detection import backbone_utils, faster_rcnn, fcos, keypoint_rcnn, mask_rcnn, retinanet, rpn, ssd
@@ -178,7 +178,8 @@ def names_of_families() -> Counter[str]:
 
 
 def no_small_form() -> nn.Module:
-    raise NotImplementedError("it has no small form that takes small images")
+    """Refuse a family, whose row then says why."""
+    raise TooLargeError("it has no small form that takes small images")
 
 
 def subjects() -> list[Subject]:

@@ -33,7 +33,7 @@ def warn_without_same_bits(library: str, processors: Path = PROCESSORS) -> None:
 
 
 def _needed(processors: Path) -> bool:
-    """Whether bits depend on places: on all processors but Intel's with AVX-512, where tests found none that did."""
+    """Return whether bits depend on places: on all processors but Intel's with AVX-512, where tests found none that did."""
     try:
         with processors.open() as lines:  # the first of them: on many cores the system takes long to write all
             said = "".join(line for line, _ in zip(lines, range(40), strict=False))

@@ -72,7 +72,7 @@ class ManyForward(TorchFunctionMode, ABC):
         """Outputs of all members, in place of the module's own. Raises Unsupported, and whatever the module raises."""
 
     def _has_rows(self, x: Any) -> bool:
-        """Whether ``x`` has the rows of all members, or those of one side."""
+        """Return whether ``x`` has the rows of all members, or those of one side."""
         return isinstance(x, Tensor) and x.dim() > 0 and len(x) in (self._rows.count, self._one_side)
 
     def _both_sides(self, x: Tensor) -> Tensor:

@@ -74,7 +74,7 @@ class Uses:
                 yield self._known[id(value)]
 
     def follow(self, made: Any, sources: list[Use]) -> bool:
-        """Whether all tensors that a function made of ``sources`` are views of them; these are known from then on."""
+        """Return whether all tensors that a function made of ``sources`` are views of them; these are known from then on."""
         tensors = [value for value in (made if isinstance(made, list | tuple) else [made]) if isinstance(value, Tensor)]
         found = [next((Use(t, s.parameter, s.place) for s in sources if _within(t, s.parameter)), None) for t in tensors]
         if not tensors or None in found:
@@ -84,7 +84,7 @@ class Uses:
 
 
 def _within(view: Tensor, whole: Tensor) -> bool:
-    """Whether ``view`` lies in the memory of ``whole``."""
+    """Return whether ``view`` lies in the memory of ``whole``."""
     if view.dtype != whole.dtype or view.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
         return False
     return 0 <= int(view.storage_offset() - whole.storage_offset()) < span(whole)

@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib.metadata import packages_distributions, version
 from pathlib import PurePath
 from types import ModuleType
@@ -15,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 
@@ -67,7 +67,7 @@ class EnvironmentFactory:
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
-            close = get_close_matches(self.identifier, gymnasium.registry, cutoff=0.5)
+            close = closest(self.identifier, gymnasium.registry)
             near = "one of a package has its name before a colon, as in ale_py:ALE/Pong-v5"
             if close and not isinstance(error, gymnasium.error.NamespaceNotFound):
                 near = f"did you mean {' or '.join(close)}? {near.capitalize()}"

@@ -9,11 +9,11 @@ Legend: n environments that are stepped, I numbers of an observation.
 
 import warnings
 from collections import deque
-from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, spaces_of
@@ -106,8 +106,8 @@ def envpool_spaces(maker: EnvironmentFactory) -> Spaces:
     warnings.filterwarnings("ignore", r".*Box (low|high)'s precision lowered", UserWarning)
     names = envpool().list_all_envs()
     if maker.identifier not in names:
-        near = get_close_matches(maker.identifier, names, cutoff=0.5)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        close = closest(maker.identifier, names)
+        hint = f"; did you mean {' or '.join(close)}?" if close else ""
         raise ConfigError(
             "task.id", maker.identifier, f"EnvPool has no such environment{hint}; task.simulator=auto takes gymnasium's"
         )

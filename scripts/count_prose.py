@@ -78,9 +78,8 @@ def main() -> None:
     print(f"tests: {sum(path.read_text().count(chr(10)) for path in tests)} lines in {len(tests)} files")
     texts = [page.read_text() for page in pages]
     lengths = sentence_lengths([block for text in texts for block in prose(text).split("\n\n")])
-    print(
-        f"pages: {sum(len(text.split()) for text in texts)} words in {len(pages)} files, {sum(lengths) / len(lengths):.1f} words a sentence"
-    )
+    words = sum(len(text.split()) for text in texts)
+    print(f"pages: {words} words in {len(pages)} files, {sum(lengths) / len(lengths):.1f} words a sentence")
     print(f"parameters config and options of type dict[str, Any]: {sum(map(plain_configs, sources))}")
 
 

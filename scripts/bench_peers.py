@@ -17,24 +17,21 @@ import argparse
 import csv
 import json
 import os
-import statistics
-import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
+from turns import BenchProcess, Parser, environment_python, installed, integer_from, keep_to_cores, make_folder, measure
 
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.core.errors import UserError, report
 from neuro_cli.core.files import config_folder
-from neuro_cli.core.machine.process import exit_text, start, stop
 from neuro_cli.core.machine.processor import processor
 from neuro_cli.model import mnist
 from neuro_cli.run_folder.summary import git_revision, versions
@@ -49,77 +46,8 @@ MODELS = ("MNIST_10K", "MNIST_30K", "MNIST_500K", "MNIST_3M")
 # jax's older way to split its random stream draws this population a tenth faster
 VARIABLES = {"evosax": {"JAX_THREEFRY_PARTITIONABLE": "0"}}
 TOLD = ("evosax", "jax", "jaxlib", "evotorch", "torch", "numpy")  # versions in the printed line; the JSON file has all
-UNCOUNTED = 2  # generations
-GONE_SECONDS = 30.0  # patience with a process that should end by itself
 PHASES = ("sample", "perturb", "forward", "communicate", "update")  # columns of neuro and textbook alone
 COLUMNS = ("system", "repeat", "seconds", "peak_memory_bytes", "imports_memory_bytes", *PHASES)
-
-
-class BenchProcess:
-    """System in a process of its own, with its own peak memory and threads; it runs one generation per line that it reads."""
-
-    def __init__(self, name: str, python: Path, setting: dict[str, Any], log: Path) -> None:
-        self.name, self._log = name, log
-        self.rows: list[dict[str, float]] = []
-        worker = Path(__file__).parent / "peers" / f"{'neuro' if name in OURS else name}_worker.py"
-        command = [str(python), str(worker), *([name] if name in OURS else []), json.dumps(setting)]
-        environment = os.environ | {"OMP_NUM_THREADS": str(setting["threads"])} | VARIABLES.get(name, {})
-        with log.open("w") as words:
-            pipe = subprocess.PIPE
-            self._process = start(command, stdin=pipe, stdout=pipe, stderr=words, text=True, env=environment)
-
-    def generation(self, counted: bool) -> None:
-        """Run one generation. Raises UserError when the process ended, or refused its setting."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        answer = ""
-        with suppress(BrokenPipeError):
-            self._process.stdin.write("go\n")
-            self._process.stdin.flush()
-            answer = self._process.stdout.readline()
-        if not answer:
-            (code,) = stop(self._process, patience=GONE_SECONDS, ask=False)
-            raise UserError(f"bench: the process of {self.name} ended with {exit_text(code)}; what it said is in {self._log}")
-        row = json.loads(answer)
-        if "refused" in row:
-            raise UserError(row["refused"])
-        if counted:
-            self.rows.append(row)
-
-    def close(self) -> None:
-        """End the process."""
-        if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # a line that it did not read any more
-                self._process.stdin.close()  # asks for its end
-        stop(self._process, patience=GONE_SECONDS, ask=False)
-
-    def median(self, key: str) -> float:
-        """Return the median of a column over the counted generations."""
-        return statistics.median(row[key] for row in self.rows)
-
-    def ratio_to(self, other: "BenchProcess") -> str:
-        """Return a line with the median ratio of the pairs of generations, and their minimum and maximum."""
-        pairs = sorted(a["seconds"] / b["seconds"] for a, b in zip(self.rows, other.rows, strict=True))
-        return f"{self.name} / {other.name}: {statistics.median(pairs):.3f} (pairs {pairs[0]:.3f} to {pairs[-1]:.3f})"
-
-
-class Parser(argparse.ArgumentParser):
-    """Argument parser whose errors are one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; --help lists the options")
-
-
-def integer_from(low: int, even: bool = False) -> Callable[[str], int]:
-    """Return a parser of integers >= ``low``."""
-
-    def parse(text: str) -> int:
-        value = int(text) if text.isdecimal() else -1
-        if value < low or (even and value % 2):
-            raise argparse.ArgumentTypeError(f"{text}: must be an {'even ' if even else ''}integer >= {low}")
-        return value
-
-    return parse
 
 
 def system_names(text: str) -> list[str]:
@@ -150,17 +78,6 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def keep_to_cores(threads: int | None) -> int:
-    """Bind this process and its children to ``threads`` cores: jax takes as many threads. Raises UserError."""
-    usable = sorted(os.sched_getaffinity(0))
-    if threads is None:
-        return len(usable)
-    if threads > len(usable):
-        raise UserError(f"--threads {threads}: {len(usable)} cores are usable here")
-    os.sched_setaffinity(0, usable[:threads])
-    return threads
-
-
 def neuro_config(*overrides: str) -> dict[str, Any]:
     """Compose the config of a generation: that of ``neuro bench`` with ``overrides``."""
     with initialize_config_dir(str(config_folder()), version_base="1.3", job_name="bench"):
@@ -184,47 +101,6 @@ def peer_setting(typed: argparse.Namespace, threads: int) -> dict[str, Any]:
     sizes = {"channels": model.channels, "hidden": model.hidden, "parameters": count}
     typed_too = {"population": typed.population, "batch_size": typed.batch_size, "vmap": typed.vmap}
     return {**sizes, **typed_too, "threads": threads, "seed": 1}
-
-
-def environment_python(name: str, folder: Path, console: Console) -> Path:
-    """Return the Python of a peer's environment, which is created unless it exists. Raises UserError."""
-    home = (folder / name).absolute()
-    python, ready = home / "bin" / "python", home / "ready.json"
-    wanted = json.dumps(REQUIREMENTS[name])
-    if ready.is_file() and ready.read_text() == wanted:
-        return python
-    console.print(f"{name}: creating its environment in {home} (minutes)")
-    ready.unlink(missing_ok=True)
-    install = [str(python), "-m", "pip", "install", "--quiet", "--upgrade", *REQUIREMENTS[name]]
-    for command in ([sys.executable, "-m", "venv", "--clear", str(home)], install):
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            last = (done.stderr.strip() or done.stdout.strip() or "no message").splitlines()[-1]
-            raise UserError(f"{name}: its environment cannot be created: {last}")
-    ready.write_text(wanted)
-    return python
-
-
-def installed(python: Path) -> dict[str, str]:
-    """Return the version of every package in an environment."""
-    program = "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in m.distributions()}))"
-    return json.loads(subprocess.run([str(python), "-c", program], capture_output=True, text=True, check=True).stdout)
-
-
-def make_folder(output: Path) -> None:
-    """Create the folder of the results, so that a wrong path is known before the measurement. Raises UserError."""
-    try:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.touch()
-    except OSError as error:
-        raise UserError(f"--output {output}: {error.strerror}") from error
-
-
-def measure(workers: list[BenchProcess], repeats: int) -> None:
-    """Run one generation of each in turn: a machine that drifts drifts for all of them. Raises UserError."""
-    for repeat in range(UNCOUNTED + repeats):
-        for worker in workers:
-            worker.generation(counted=repeat >= UNCOUNTED)
 
 
 def write(output: Path, workers: list[BenchProcess], record: dict[str, Any]) -> None:
@@ -265,13 +141,23 @@ def show(workers: list[BenchProcess], record: dict[str, Any], console: Console) 
         console.print(f"{name}: " + ", ".join(f"{key} {version}" for key, version in told.items() if version))
 
 
+def command_of(name: str, python: Path, setting: dict[str, Any]) -> list[str]:
+    """Return the command of a system's worker."""
+    worker = Path(__file__).parent / "peers" / f"{'neuro' if name in OURS else name}_worker.py"
+    return [str(python), str(worker), *([name] if name in OURS else []), json.dumps(setting)]
+
+
 def bench(typed: argparse.Namespace, console: Console) -> None:
     """Create missing environments, measure, write and print. Raises UserError."""
     threads = keep_to_cores(typed.threads)
     config = typed_config(typed, threads)
     setting = peer_setting(typed, threads)
     make_folder(typed.output)
-    pythons = {name: environment_python(name, typed.environments, console) for name in typed.systems if name not in OURS}
+    pythons = {
+        name: environment_python(name, REQUIREMENTS[name], typed.environments, console)
+        for name in typed.systems
+        if name not in OURS
+    }
     packages = {"neuro": {**versions(None), "revision": git_revision()}} if set(OURS) & set(typed.systems) else {}
     before = os.getloadavg()[0]
     workers: list[BenchProcess] = []
@@ -279,7 +165,7 @@ def bench(typed: argparse.Namespace, console: Console) -> None:
         for name in typed.systems:
             log = typed.output.with_name(f"{name}.log")
             python, given = (Path(sys.executable), config) if name in OURS else (pythons[name], setting)
-            workers.append(BenchProcess(name, python, given, log))
+            workers.append(BenchProcess(name, command_of(name, python, given), log, given["threads"], VARIABLES.get(name, {})))
             stack.callback(workers[-1].close)
         measure(workers, typed.repeats)
     record = {

@@ -7,13 +7,13 @@ TF32 on such a GPU; neuro's float32 does not, so both of evosax's ways are here.
 """
 
 import json
-import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench_peers import UNCOUNTED, BenchProcess, measure, neuro_config
+from bench_peers import command_of, neuro_config
+from turns import UNCOUNTED, BenchProcess, measure
 
 from neuro_cli.model.mnist import MNIST_3M
 
@@ -21,7 +21,7 @@ from neuro_cli.model.mnist import MNIST_3M
 def neuro(log: Path, precision: str, *options: str) -> BenchProcess:
     """Start neuro's process on the GPU with ``options``."""
     config = neuro_config("device=cuda", f"precision={precision}", "threads=1", *options)
-    return BenchProcess("neuro", Path(sys.executable), config, log)
+    return BenchProcess("neuro", command_of("neuro", Path(sys.executable), config), log, 1)
 
 
 def peer(name: str, variables: dict[str, str], out: Path) -> BenchProcess:
@@ -34,17 +34,9 @@ def peer(name: str, variables: dict[str, str], out: Path) -> BenchProcess:
         "seed": 1,
         "threads": 1,
     }
-    os.environ.update(variables)
-    process = BenchProcess(
-        "evosax",
-        Path(sys.executable),
-        setting | {"population": 64, "batch_size": 128, "vmap": True},
-        out.with_suffix(f".{name}.log"),
-    )
-    process.name = name
-    for key in variables:
-        del os.environ[key]
-    return process
+    given = setting | {"population": 64, "batch_size": 128, "vmap": True}
+    command = command_of("evosax", Path(sys.executable), given)
+    return BenchProcess(name, command, out.with_suffix(f".{name}.log"), 1, variables)
 
 
 def main() -> None:

@@ -42,6 +42,7 @@ def bench_peers(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 )
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, told):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(SCRIPT.parent)  # as Python does for a script
     monkeypatch.setattr(sys, "argv", [str(SCRIPT), "--systems", "neuro", "--model", "MNIST_10K", *arguments])
     with pytest.raises(SystemExit) as ended:  # in this process: a new one would import torch for every case
         runpy.run_path(str(SCRIPT), run_name="__main__")

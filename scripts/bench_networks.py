@@ -1,0 +1,202 @@
+"""Times generations of networks that neuro is not tuned on against a named reference, one of each in turn.
+
+    python scripts/bench_networks.py                       # all rows
+    python scripts/bench_networks.py --rows 'policy*' 'ask*'
+
+Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
+``lax.map`` and ``vmap``. Large layers: a generation (SGD) against one plain forward pass of all members' rows in one batch, with
+the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere against pycma. Rollouts:
+``neuro bench rollout``, steps per second over those of the bare environment. Ratios are medians over pairs of one run, with the
+least and the most; below 1 is faster. Peers live in environments of their own, which the first use makes (``--environments``).
+"""
+
+import argparse
+import csv
+import fnmatch
+import json
+import os
+import statistics
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from turns import BenchProcess, Parser, environment_python, integer_from, keep_to_cores, make_folder, measure
+
+from neuro_cli.core.errors import UserError, report
+from neuro_cli.core.machine.processor import processor
+from neuro_cli.run_folder.summary import git_revision, versions
+
+REQUIREMENTS = {"evosax": ("evosax>=0.3.2", "jax>=0.10.2"), "pycma": ("cma>=4.4",)}
+VARIABLES = {"JAX_THREEFRY_PARTITIONABLE": "0"}  # jax's older way to split its random stream is faster here
+PEERS = Path(__file__).parent / "peers"
+ALGORITHMS = ("openai_es", "ars", "pgpe", "snes", "xnes", "sep_cma_es", "cr_fm_nes", "genetic")
+COLUMNS = ("row", "system", "repeat", "seconds", "peak_memory_bytes")
+
+
+@dataclass(frozen=True)
+class System:
+    """Program of scripts/peers with its setting; ``environment``: this one (None), or a peer's."""
+
+    name: str
+    program: str
+    setting: dict[str, Any]
+    environment: str | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Comparison of ``ours`` with the fastest of ``references``; ``goal`` of the ratio, ``weights``: bytes of large layers."""
+
+    name: str
+    ours: System
+    references: list[System]
+    goal: float
+    weights: int = 0
+    workers: list[BenchProcess] = field(default_factory=list)
+
+
+def network_row(name: str, goal: float, network: str = "", sampler: str = "antithetic", layout: str = "shared_batch") -> Row:
+    """Return the row of a network against evosax."""
+    network = network or name
+    ours = System("neuro", "network_evolution.py", {"network": network, "sampler": sampler, "layout": layout})
+    ways = {"lax.map": False, "vmap": True}
+    peers = [
+        System(f"evosax {way}", "network_evosax.py", {"network": network, "vmap": vmap}, "evosax") for way, vmap in ways.items()
+    ]
+    return Row(name, ours, peers, goal)
+
+
+def large_row(width: int, members: int, rows: int, sampler: str, dtype: str, goal: float) -> Row:
+    """Return the row of two large layers against plain inference."""
+    setting = {"width": width, "members": members, "rows": rows, "sampler": sampler, "dtype": dtype}
+    name = f"large_{width}_{members}x{rows}_{sampler}_{dtype}"
+    ours, plain = (System(way, "network_evolution.py", setting | {"inference": way != "neuro"}) for way in ("neuro", "inference"))
+    return Row(name, ours, [plain], goal, 2 * width**2 * (4 if dtype == "float32" else 2))
+
+
+def ask_row(algo: str, dimensions: int, population: int) -> Row:
+    """Return the row of an algorithm's ask and tell against pycma."""
+    setting = {"dimensions": dimensions, "population": population}
+    peer = "pycma_diagonal" if algo == "sep_cma_es" else "pycma"
+    ours, reference = (
+        System("neuro", "ask_tell.py", setting | {"algo": algo}),
+        System(peer, "ask_tell.py", setting | {"algo": peer}, "pycma"),
+    )
+    return Row(f"ask_{algo}_{dimensions}_{population}", ours, [reference], 1.0)
+
+
+def all_rows() -> list[Row]:
+    """Return the rows in the order of the table."""
+    samplers = ("iid", "low_rank", "sign_flip", "noise_table")
+    return [
+        network_row("policy_512", 0.15),
+        network_row("policy_4096", 0.12),
+        *(network_row(f"policy_512_{sampler}", 0.15, "policy_512", sampler) for sampler in samplers),
+        network_row("char_gpt", 0.3),
+        network_row("mlp_784", 0.27),
+        network_row("mlp_2048", 0.2),
+        *(network_row(name, 0.4) for name in ("blocks_3x3", "conv_96_160", "mobile_64x64", "strided_32x32", "fives_32x32")),
+        *(
+            large_row(width, members, rows, sampler, dtype, 1.3)
+            for width, members, rows in ((8192, 16, 64), (8192, 16, 8), (2048, 16, 64), (2048, 64, 64), (512, 256, 16))
+            for sampler in ("low_rank", "sign_flip")
+            for dtype in ("float32", "bfloat16")
+        ),
+        *(ask_row(algo, *sizes) for algo in ALGORITHMS for sizes in ((10, 20), (10, 200), (100, 20), (100, 200))),
+    ]
+
+
+def arguments(rows: list[Row]) -> argparse.Namespace:
+    """Parse the command line. Raises UserError."""
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    stamp = datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
+    parser.add_argument("--rows", nargs="+", default=["*"], help="names or patterns, of: " + ", ".join(row.name for row in rows))
+    parser.add_argument("--repeats", type=integer_from(1), default=7, help="counted generations of each (7)")
+    parser.add_argument("--threads", type=integer_from(1), help="cores that each may use (all usable ones)")
+    parser.add_argument("--environments", type=Path, default=Path("outputs/peers"), help="folder of the peers' environments")
+    parser.add_argument("--output", type=Path, default=Path("outputs/bench_networks", stamp, "networks.csv"), help="CSV file")
+    return parser.parse_args()
+
+
+def chosen(rows: list[Row], patterns: list[str]) -> list[Row]:
+    """Return the rows whose names match a pattern. Raises UserError for a pattern without any."""
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(row.name, pattern) for row in rows):
+            raise UserError(f"--rows {pattern}: no such row; --help lists them")
+    return [row for row in rows if any(fnmatch.fnmatchcase(row.name, pattern) for pattern in patterns)]
+
+
+def run(row: Row, pythons: dict[str | None, Path], threads: int, repeats: int, folder: Path) -> None:
+    """Measure a row in processes that end with it. Raises UserError."""
+    with ExitStack() as stack:
+        for system in (row.ours, *row.references):
+            setting = json.dumps(system.setting | {"threads": threads})
+            command = [str(pythons[system.environment]), str(PEERS / system.program), setting]
+            log = folder / f"{row.name}_{system.name.replace(' ', '_')}.log"
+            worker = BenchProcess(system.name, command, log, threads, VARIABLES)
+            stack.callback(worker.close)
+            row.workers.append(worker)
+        measure(row.workers, repeats)
+
+
+def words(row: Row) -> tuple[str, ...]:
+    """Return the cells of a measured row."""
+    ours, *others = row.workers
+    reference = min(others, key=lambda worker: worker.median("seconds"))
+    ratios = ours.ratios(reference)
+    memory = f"{max(r['peak_memory_bytes'] for r in ours.rows) / row.weights:.2f}" if row.weights else ""
+    return (
+        row.name,
+        f"{ours.median('seconds') * 1e3:.2f}",
+        f"{reference.median('seconds') * 1e3:.2f}",
+        reference.name,
+        f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        f"{row.goal:.2f}",
+        memory,
+    )
+
+
+def bench(typed: argparse.Namespace, rows: list[Row], console: Console) -> None:
+    """Create missing environments, measure row by row, write and print. Raises UserError."""
+    picked = chosen(rows, typed.rows)
+    threads = keep_to_cores(typed.threads)
+    make_folder(typed.output)
+    wanted = {system.environment for row in picked for system in row.references if system.environment is not None}
+    pythons: dict[str | None, Path] = {None: Path(sys.executable)}
+    for name in sorted(wanted):
+        pythons[name] = environment_python(name, REQUIREMENTS[name], typed.environments, console)
+    heads = ("row", "neuro ms", "reference ms", "reference", "ratio of pairs", "goal", "peak / weights")
+    table = Table(*heads, title="one generation")
+    before = os.getloadavg()[0]
+    with typed.output.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
+        writer.writeheader()
+        for row in picked:
+            run(row, pythons, threads, typed.repeats, typed.output.parent)
+            table.add_row(*words(row))
+            for worker in row.workers:
+                writer.writerows({"row": row.name, "system": worker.name, "repeat": i, **r} for i, r in enumerate(worker.rows))
+            file.flush()
+            console.print("  ".join(words(row)), style="dim")
+    console.print(table)
+    load = f"load average {before:.1f} before, {os.getloadavg()[0]:.1f} after"
+    console.print(f"{processor()}, {threads} threads; {load}; torch {versions(None)['torch']}, revision {git_revision()}")
+    console.print(f"results in {typed.output}")
+
+
+def main() -> int:
+    try:
+        rows = all_rows()
+        bench(arguments(rows), rows, Console())
+    except (UserError, OSError) as error:
+        return report(error)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Generations of ask and tell, by ``neuro.Evolution`` or pycma, for every line on standard input.
+
+python ask_tell.py SETTING_AS_JSON; prints one JSON object a line: the mean seconds of GENERATIONS on the sphere.
+``"algo": "pycma"`` is pycma, ``"pycma_diagonal"`` its diagonal variant.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+GENERATIONS = 50
+
+
+def neuro_generation(setting: dict[str, Any]) -> Callable[[], object]:
+    """Return a function that runs a generation of an algorithm of conf/algo."""
+    import torch
+
+    import neuro_cli as neuro
+
+    evolution = neuro.Evolution(torch.ones(setting["dimensions"]), algo=setting["algo"], population=setting["population"])
+    return lambda: evolution.tell([-float(x @ x) for x in evolution.ask().vectors.numpy()])
+
+
+def pycma_generation(setting: dict[str, Any]) -> Callable[[], object]:
+    """Return a function that runs a generation of pycma."""
+    import cma
+
+    options = {"popsize": setting["population"], "seed": 1, "verbose": -9, "CMA_diagonal": setting["algo"] == "pycma_diagonal"}
+    strategy = cma.CMAEvolutionStrategy(np.ones(setting["dimensions"]), 0.5, options)
+
+    def generation() -> None:
+        points = strategy.ask()
+        strategy.tell(points, [float(x @ x) for x in points])
+
+    return generation
+
+
+def main() -> None:
+    setting = json.loads(sys.argv[1])
+    generation = (pycma_generation if setting["algo"].startswith("pycma") else neuro_generation)(setting)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        for _ in range(GENERATIONS):
+            generation()
+        print(json.dumps({"seconds": (time.perf_counter() - start) / GENERATIONS}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

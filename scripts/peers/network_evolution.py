@@ -1,0 +1,113 @@
+"""A generation of ``neuro.Evolution`` on a network of networks.py, or on two large layers, for every line on standard input.
+
+python network_evolution.py SETTING_AS_JSON; prints one JSON object a generation. Large layers (``"width"``) also run as their own
+reference: plain inference of all members' rows in one batch (``"inference": true``).
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from networks import NETWORKS, Layer
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+from neuro_cli.model.char_gpt import CharGPT
+from neuro_cli.run_folder.summary import peak_memory_bytes
+
+SIGMA, LEARNING_RATE = 0.05, 0.02  # the defaults; no timing depends on them
+
+
+class Mean(nn.Module):
+    """Mean over all places of (B, C, H, W)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3))
+
+
+def layer(kind: str, *sizes: int) -> nn.Module:
+    """Return the module of a layer."""
+    if kind == "conv":
+        inputs, outputs, kernel, stride, groups = sizes
+        return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups)
+    simple = {"linear": nn.Linear, "relu": nn.ReLU, "tanh": nn.Tanh, "flatten": nn.Flatten, "mean": Mean}
+    return nn.MaxPool2d(2) if kind == "pool" else simple[kind](*sizes)
+
+
+def sequential(layers: list[Layer]) -> nn.Module:
+    return nn.Sequential(*(layer(*parts) for parts in layers))
+
+
+def losses(member: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """Return the negative cross-entropy of each example, over its tokens where it has several."""
+    outputs = member(inputs)
+    if outputs.dim() == 3:
+        return -F.cross_entropy(outputs.transpose(1, 2), targets, reduction="none").mean(1)
+    return -F.cross_entropy(outputs, targets, reduction="none")
+
+
+def network_generation(setting: dict[str, Any]) -> Callable[[], object]:
+    """Return a function that runs a generation of a network of NETWORKS."""
+    network = NETWORKS[setting["network"]]
+    if network.gpt is None:
+        module = sequential(network.layers)
+        inputs, targets = torch.randn(network.batch, *network.shape), torch.randint(0, 4, (network.batch,))
+    else:
+        sizes = network.gpt
+        module = CharGPT(sizes["vocabulary"], network.shape[0], sizes["width"], sizes["depth"], sizes["heads"])
+        inputs, targets = (torch.randint(0, sizes["vocabulary"], (network.batch, *network.shape)) for _ in range(2))
+    evolution = neuro.Evolution(
+        module, population=network.population, sigma=SIGMA, lr=LEARNING_RATE, optimizer=torch.optim.Adam,
+        sampler=setting["sampler"], layout=setting["layout"], threads=setting["threads"],
+    )  # fmt: skip
+    return lambda: evolution.step(losses, inputs, targets)
+
+
+def large(setting: dict[str, Any]) -> tuple[nn.Module, Tensor]:
+    """Return two linear layers of ``width`` and inputs; a member has ``rows`` of them."""
+    width, members = setting["width"], setting["members"] if setting["inference"] else 1
+    with torch.device("meta"):
+        module = nn.Sequential(nn.Linear(width, width, bias=False), nn.ReLU(), nn.Linear(width, width, bias=False))
+    module = module.to(getattr(torch, setting["dtype"])).to_empty(device="cpu")
+    for parameter in module.parameters():
+        parameter.detach().normal_(0.0, width**-0.5)
+    return module, torch.randn(members * setting["rows"], width).to(getattr(torch, setting["dtype"]))
+
+
+def large_generation(setting: dict[str, Any]) -> Callable[[], object]:
+    """Return a function that runs a generation of large layers, or one forward pass of all members' rows."""
+    module, inputs = large(setting)
+
+    def inference() -> Tensor:
+        with torch.no_grad():
+            return module(inputs).float().square().mean(1)
+
+    if setting["inference"]:
+        return inference
+    targets = torch.zeros(len(inputs))
+    evolution = neuro.Evolution(
+        module, population=setting["members"], sigma=0.001, lr=0.01, optimizer=torch.optim.SGD,
+        sampler=setting["sampler"], threads=setting["threads"], shared_pass=True,
+    )  # fmt: skip
+    return lambda: evolution.step(lambda member, x, _: -member(x).float().square().mean(1), inputs, targets)
+
+
+def main() -> None:
+    setting = json.loads(sys.argv[1])
+    torch.set_num_threads(setting["threads"])
+    torch.manual_seed(1)
+    imports = peak_memory_bytes()
+    generation = (network_generation if "network" in setting else large_generation)(setting)
+    for _ in sys.stdin:
+        start = time.perf_counter()
+        generation()
+        seconds = time.perf_counter() - start
+        print(json.dumps({"seconds": seconds, "peak_memory_bytes": peak_memory_bytes() - imports}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

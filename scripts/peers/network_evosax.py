@@ -1,0 +1,155 @@
+"""A generation of evosax (Open_ES) on a network of networks.py for every line on standard input.
+
+python network_evosax.py SETTING_AS_JSON; prints one JSON object a generation. Compiled as one function that reuses the old
+state's memory; members one after another (``lax.map``) or side by side (``"vmap": true``), activations channels last.
+"""
+
+import json
+import math
+import sys
+import time
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from evosax.algorithms import Open_ES
+from evosax_worker import LEARNING_RATE, SIGMA, peak_memory_bytes
+from jax import Array, lax
+from networks import NETWORKS, Layer, Network
+
+Weights = list[dict[str, Array]]
+
+
+def drawn(key: Array, shape: tuple[int, ...]) -> Array:
+    """Return weights uniform within one over the square root of a unit's inputs."""
+    bound = 1 / math.sqrt(math.prod(shape[:-1]))
+    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)
+
+
+def shape_of(kind: str, *sizes: int) -> tuple[int, ...] | None:
+    """Return the shape of a layer's weight, None without weights."""
+    if kind == "conv":
+        inputs, outputs, kernel, _, groups = sizes
+        return kernel, kernel, inputs // groups, outputs
+    return sizes if kind == "linear" else None
+
+
+def initial(key: Array, layers: list[Layer]) -> Weights:
+    """Return weights and biases of the layers that have any."""
+    shapes = [shape for shape in (shape_of(*parts) for parts in layers) if shape is not None]
+    keys = jax.random.split(key, len(shapes))
+    return [{"weight": drawn(k, shape), "bias": jnp.zeros(shape[-1])} for k, shape in zip(keys, shapes, strict=True)]
+
+
+def apply(weights: Weights, layers: list[Layer], x: Array) -> Array:
+    """Return the outputs for inputs (B, H, W, C) or (B, N)."""
+    left = iter(weights)
+    for kind, *sizes in layers:
+        if kind == "linear":
+            layer = next(left)
+            x = x @ layer["weight"] + layer["bias"]
+        elif kind == "conv":
+            layer = next(left)
+            _, _, kernel, stride, groups = sizes
+            half, form = kernel // 2, ("NHWC", "HWIO", "NHWC")
+            pads = ((half, half), (half, half))
+            x = lax.conv_general_dilated(
+                x, layer["weight"], (stride, stride), pads, dimension_numbers=form, feature_group_count=groups
+            )
+            x = x + layer["bias"]
+        elif kind == "pool":
+            x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+        else:
+            simple = {"relu": jax.nn.relu, "tanh": jnp.tanh, "flatten": lambda x: x.reshape(len(x), -1)}
+            x = x.mean((1, 2)) if kind == "mean" else simple[kind](x)
+    return x
+
+
+def initial_gpt(key: Array, sizes: dict[str, int], context: int) -> dict[str, Any]:
+    """Return the weights of the GPT of neuro_cli.model.char_gpt."""
+    width, keys = sizes["width"], iter(jax.random.split(key, 2 + 4 * sizes["depth"]))
+
+    def normal(*shape: int) -> Array:
+        return 0.02 * jax.random.normal(next(keys), shape)
+
+    def norm() -> dict[str, Array]:
+        return {"weight": jnp.ones(width), "bias": jnp.zeros(width)}
+
+    blocks = [
+        {
+            "first": norm(), "second": norm(), "mixed": normal(width, 3 * width), "attended": normal(width, width),
+            "widened": normal(width, 4 * width), "narrowed": normal(4 * width, width),
+        }
+        for _ in range(sizes["depth"])
+    ]  # fmt: skip
+    return {"tokens": normal(sizes["vocabulary"], width), "positions": normal(context, width), "blocks": blocks, "last": norm()}
+
+
+def layer_norm(x: Array, norm: dict[str, Array]) -> Array:
+    centred = x - x.mean(-1, keepdims=True)
+    return centred * lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + 1e-5) * norm["weight"] + norm["bias"]
+
+
+def apply_gpt(weights: dict[str, Any], sizes: dict[str, int], tokens: Array) -> Array:
+    """Return logits (B, T, vocabulary) of tokens (B, T)."""
+    x = weights["tokens"][tokens] + weights["positions"]
+    batch, length, width = x.shape
+    for block in weights["blocks"]:
+        parts = (layer_norm(x, block["first"]) @ block["mixed"]).reshape(batch, length, 3, sizes["heads"], -1)
+        query, key, value = parts[:, :, 0], parts[:, :, 1], parts[:, :, 2]
+        mixed = jax.nn.dot_product_attention(query, key, value, is_causal=True)
+        x = x + mixed.reshape(batch, length, width) @ block["attended"]
+        inner = jax.nn.gelu(layer_norm(x, block["second"]) @ block["widened"], approximate=False)
+        x = x + inner @ block["narrowed"]
+    return layer_norm(x, weights["last"]) @ weights["tokens"].T
+
+
+def problem(network: Network, key: Array) -> tuple[Any, Array, Array, Any]:
+    """Return initial weights, inputs, targets and the function of weights and inputs that gives logits."""
+    for_weights, for_inputs, for_targets = jax.random.split(key, 3)
+    if network.gpt is not None:
+        sizes, shape = network.gpt, (network.batch, *network.shape)
+        tokens, targets = (jax.random.randint(k, shape, 0, sizes["vocabulary"]) for k in (for_inputs, for_targets))
+        return initial_gpt(for_weights, sizes, network.shape[0]), tokens, targets, lambda w, x: apply_gpt(w, sizes, x)
+    channels_last = (*network.shape[1:], network.shape[0])
+    inputs = jax.random.normal(for_inputs, (network.batch, *channels_last))
+    targets = jax.random.randint(for_targets, (network.batch,), 0, 4)
+    return initial(for_weights, network.layers), inputs, targets, lambda w, x: apply(w, network.layers, x)
+
+
+def main() -> None:
+    setting = json.loads(sys.argv[1])
+    network = NETWORKS[setting["network"]]
+    key, for_problem, for_state = jax.random.split(jax.random.key(1), 3)
+    weights, inputs, targets, logits = problem(network, for_problem)
+    constant = optax.constant_schedule(SIGMA)
+    strategy = Open_ES(network.population, weights, optimizer=optax.adam(LEARNING_RATE), std_schedule=constant)
+    params = strategy.default_params
+
+    def loss(member: Any, inputs: Array, targets: Array) -> Array:
+        return optax.softmax_cross_entropy_with_integer_labels(logits(member, inputs), targets).mean()
+
+    def generation(key: Array, state: Any, inputs: Array, targets: Array) -> tuple[Any, Array]:
+        for_ask, for_tell = jax.random.split(key)
+        members, state = strategy.ask(for_ask, state, params)
+        if setting["vmap"]:
+            losses = jax.vmap(loss, (0, None, None))(members, inputs, targets)
+        else:
+            losses = lax.map(lambda member: loss(member, inputs, targets), members)
+        state, _ = strategy.tell(for_tell, members, losses, state, params)
+        return state, losses
+
+    step = jax.jit(generation, donate_argnums=1)
+    state = strategy.init(for_state, weights, params)
+    for number, _ in enumerate(sys.stdin):
+        start = time.perf_counter()
+        state, losses = step(jax.random.fold_in(key, number), state, inputs, targets)
+        jax.block_until_ready((state, losses))
+        seconds = time.perf_counter() - start
+        assert jnp.isfinite(losses).all()
+        print(json.dumps({"seconds": seconds, "peak_memory_bytes": peak_memory_bytes()}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

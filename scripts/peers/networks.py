@@ -1,0 +1,61 @@
+"""Networks of scripts/bench_networks.py, described once for torch and for jax, which both workers import.
+
+A network is a list of layers: ``["linear", inputs, outputs]``, ``["conv", inputs, outputs, kernel, stride, groups]`` (padded by
+half a kernel), ``["pool"]`` (maximum of 2 x 2), ``["mean"]`` (over all places), ``["flatten"]``, ``["relu"]``, ``["tanh"]``;
+or the sizes of a character GPT.
+"""
+
+from typing import Any, NamedTuple
+
+Layer = list[Any]
+
+
+class Network(NamedTuple):
+    """Layers for inputs of ``shape`` (without batch), and the generation's ``population`` and ``batch``."""
+
+    layers: list[Layer]
+    shape: tuple[int, ...]
+    population: int
+    batch: int
+    gpt: dict[str, int] | None = None
+
+
+def separable(inputs: int, outputs: int, stride: int) -> list[Layer]:
+    """Return a depthwise 3x3 and a 1x1 convolution with their ReLU (MobileNet)."""
+    return [["conv", inputs, inputs, 3, stride, inputs], ["relu"], ["conv", inputs, outputs, 1, 1, 1], ["relu"]]
+
+
+def plain(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> list[Layer]:
+    """Return a convolution and its ReLU."""
+    return [["conv", inputs, outputs, kernel, stride, 1], ["relu"]]
+
+
+POLICY: list[Layer] = [["linear", 24, 64], ["tanh"], ["linear", 64, 64], ["tanh"], ["linear", 64, 4]]
+BLOCKS: list[Layer] = [
+    *plain(3, 32), *plain(32, 32), ["pool"], *plain(32, 64), *plain(64, 64), ["pool"],
+    ["flatten"], ["linear", 4096, 256], ["relu"], ["linear", 256, 10],
+]  # fmt: skip
+MOBILE: list[Layer] = [
+    *plain(3, 16, 3, 2),
+    *separable(16, 32, 1),
+    *separable(32, 64, 2),
+    *separable(64, 64, 1),
+    ["mean"],
+    ["linear", 64, 10],
+]
+STRIDED: list[Layer] = [*plain(3, 64), *plain(64, 64), *plain(64, 128, 3, 2), *plain(128, 128), ["mean"], ["linear", 128, 10]]
+FIVES: list[Layer] = [*plain(3, 24, 5), ["pool"], *plain(24, 48, 5), ["pool"], *plain(48, 96, 5), ["mean"], ["linear", 96, 10]]
+NETWORKS = {
+    "policy_512": Network(POLICY, (24,), 512, 16),
+    "policy_4096": Network(POLICY, (24,), 4096, 16),
+    "char_gpt": Network([], (64,), 256, 4, {"vocabulary": 64, "width": 32, "depth": 2, "heads": 4}),
+    "blocks_3x3": Network(BLOCKS, (3, 32, 32), 32, 64),
+    "conv_96_160": Network([*plain(96, 160), ["mean"], ["linear", 160, 10]], (96, 24, 24), 16, 16),
+    "mobile_64x64": Network(MOBILE, (3, 64, 64), 32, 32),
+    "strided_32x32": Network(STRIDED, (3, 32, 32), 16, 32),
+    "fives_32x32": Network(FIVES, (3, 32, 32), 32, 64),
+    "mlp_784": Network([["linear", 784, 320], ["relu"], ["linear", 320, 96], ["relu"], ["linear", 96, 10]], (784,), 256, 128),
+    "mlp_2048": Network(
+        [["linear", 2048, 2048], ["relu"], ["linear", 2048, 2048], ["relu"], ["linear", 2048, 10]], (2048,), 16, 64
+    ),
+}

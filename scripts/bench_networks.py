@@ -32,7 +32,10 @@ from neuro_cli.core.machine.processor import processor
 from neuro_cli.run_folder.summary import git_revision, versions
 
 REQUIREMENTS = {"evosax": ("evosax>=0.3.2", "jax>=0.10.2"), "pycma": ("cma>=4.4",)}
-VARIABLES = {"JAX_THREEFRY_PARTITIONABLE": "0"}  # jax's older way to split its random stream is faster here
+VARIABLES = {
+    "JAX_THREEFRY_PARTITIONABLE": "0",  # jax's older way to split its random stream is faster here
+    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # otherwise jax takes most of a GPU's memory from the start
+}
 PEERS = Path(__file__).parent / "peers"
 ALGORITHMS = ("openai_es", "ars", "pgpe", "snes", "xnes", "sep_cma_es", "cr_fm_nes", "genetic")
 COLUMNS = ("row", "system", "repeat", "seconds", "peak_memory_bytes")
@@ -118,6 +121,7 @@ def arguments(rows: list[Row]) -> argparse.Namespace:
     parser.add_argument("--rows", nargs="+", default=["*"], help="names or patterns, of: " + ", ".join(row.name for row in rows))
     parser.add_argument("--repeats", type=integer_from(1), default=7, help="counted generations of each (7)")
     parser.add_argument("--threads", type=integer_from(1), help="cores that each may use (all usable ones)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: the peers are installed next to neuro")
     parser.add_argument("--environments", type=Path, default=Path("outputs/peers"), help="folder of the peers' environments")
     parser.add_argument("--output", type=Path, default=Path("outputs/bench_networks", stamp, "networks.csv"), help="CSV file")
     return parser.parse_args()
@@ -131,14 +135,14 @@ def chosen(rows: list[Row], patterns: list[str]) -> list[Row]:
     return [row for row in rows if any(fnmatch.fnmatchcase(row.name, pattern) for pattern in patterns)]
 
 
-def run(row: Row, pythons: dict[str | None, Path], threads: int, repeats: int, folder: Path) -> None:
-    """Measure a row in processes that end with it. Raises UserError."""
+def run(row: Row, pythons: dict[str | None, Path], machine: dict[str, Any], repeats: int, folder: Path) -> None:
+    """Measure a row in processes that end with it; ``machine``: threads and device of all of them. Raises UserError."""
     with ExitStack() as stack:
         for system in (row.ours, *row.references):
-            setting = json.dumps(system.setting | {"threads": threads})
+            setting = json.dumps(system.setting | machine)
             command = [str(pythons[system.environment]), str(PEERS / system.program), setting]
             log = folder / f"{row.name}_{system.name.replace(' ', '_')}.log"
-            worker = BenchProcess(system.name, command, log, threads, VARIABLES)
+            worker = BenchProcess(system.name, command, log, machine["threads"], VARIABLES)
             stack.callback(worker.close)
             row.workers.append(worker)
         measure(row.workers, repeats)
@@ -169,7 +173,10 @@ def bench(typed: argparse.Namespace, rows: list[Row], console: Console) -> None:
     wanted = {system.environment for row in picked for system in row.references if system.environment is not None}
     pythons: dict[str | None, Path] = {None: Path(sys.executable)}
     for name in sorted(wanted):
-        pythons[name] = environment_python(name, REQUIREMENTS[name], typed.environments, console)
+        if typed.device == "cpu":
+            pythons[name] = environment_python(name, REQUIREMENTS[name], typed.environments, console)
+        else:
+            pythons[name] = pythons[None]
     heads = ("row", "neuro ms", "reference ms", "reference", "ratio of pairs", "goal", "peak / weights")
     table = Table(*heads, title="one generation")
     before = os.getloadavg()[0]
@@ -177,7 +184,7 @@ def bench(typed: argparse.Namespace, rows: list[Row], console: Console) -> None:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
         writer.writeheader()
         for row in picked:
-            run(row, pythons, threads, typed.repeats, typed.output.parent)
+            run(row, pythons, {"threads": threads, "device": typed.device}, typed.repeats, typed.output.parent)
             table.add_row(*words(row))
             for worker in row.workers:
                 writer.writerows({"row": row.name, "system": worker.name, "repeat": i, **r} for i, r in enumerate(worker.rows))

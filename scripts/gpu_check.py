@@ -203,6 +203,28 @@ class Check:
         head = f"`python scripts/gpu_evosax.py OUT.json 10`: MNIST_3M, population 64, 128 examples, {found['versions']}"
         return [head, "", "| system | s a generation | neuro's time over it |", "|---|---|---|", *made]
 
+    def networks(self) -> Lines:
+        """Time small networks and large layers in turns with evosax and plain inference."""
+        out = self.folder / "networks.csv"
+        rows = ["policy_512", "policy_4096", "char_gpt", "blocks_3x3", "large_8192_16x64_low_rank_bfloat16"]
+        command = ["scripts/bench_networks.py", "--device", "cuda", "--rows", *rows, "--output", str(out)]
+        self.run("networks", command)
+        seconds: dict[tuple[str, str], list[float]] = {}
+        for row in csv.DictReader(out.open()):
+            seconds.setdefault((row["row"], row["system"]), []).append(float(row["seconds"]))
+        made = []
+        for (name, system), values in seconds.items():
+            ratio = median([a / b for a, b in zip(seconds[name, "neuro"], values, strict=True)], ".2f")
+            made.append(f"| {name} | {system} | {median([1e3 * value for value in values], '.2f')} | {ratio} |")
+        self.results["networks"] = {" ".join(key): values for key, values in seconds.items()}
+        return [
+            f"`python {' '.join(command[:-2])}`",
+            "",
+            "| row | system | ms | neuro's time over it |",
+            "|---|---|---|---|",
+            *made,
+        ]
+
 
 def three(values: list[float]) -> str:
     return f"{values[0]:.2f} ({values[1]:.2f} to {values[2]:.2f})"
@@ -218,6 +240,7 @@ TITLES: dict[str, str] = {
     "mnist": "MNIST: 97.3 % in at most 27 s, by noise on activations",
     "graphs": "Small members as CUDA graphs",
     "hyperscale": "Low rank against HyperscaleES",
+    "networks": "Networks and layers against evosax and plain inference",
 }
 
 

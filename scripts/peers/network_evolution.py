@@ -60,6 +60,7 @@ def network_generation(setting: dict[str, Any]) -> Callable[[], object]:
         sizes = network.gpt
         module = CharGPT(sizes["vocabulary"], network.shape[0], sizes["width"], sizes["depth"], sizes["heads"])
         inputs, targets = (torch.randint(0, sizes["vocabulary"], (network.batch, *network.shape)) for _ in range(2))
+    module, inputs, targets = (part.to(setting["device"]) for part in (module, inputs, targets))
     evolution = neuro.Evolution(
         module, population=network.population, sigma=SIGMA, lr=LEARNING_RATE, optimizer=torch.optim.Adam,
         sampler=setting["sampler"], layout=setting["layout"], threads=setting["threads"],
@@ -75,7 +76,8 @@ def large(setting: dict[str, Any]) -> tuple[nn.Module, Tensor]:
     module = module.to(getattr(torch, setting["dtype"])).to_empty(device="cpu")
     for parameter in module.parameters():
         parameter.detach().normal_(0.0, width**-0.5)
-    return module, torch.randn(members * setting["rows"], width).to(getattr(torch, setting["dtype"]))
+    inputs = torch.randn(members * setting["rows"], width).to(getattr(torch, setting["dtype"]))
+    return module.to(setting["device"]), inputs.to(setting["device"])
 
 
 def large_generation(setting: dict[str, Any]) -> Callable[[], object]:
@@ -88,7 +90,7 @@ def large_generation(setting: dict[str, Any]) -> Callable[[], object]:
 
     if setting["inference"]:
         return inference
-    targets = torch.zeros(len(inputs))
+    targets = torch.zeros(len(inputs), device=inputs.device)
     evolution = neuro.Evolution(
         module, population=setting["members"], sigma=0.001, lr=0.01, optimizer=torch.optim.SGD,
         sampler=setting["sampler"], threads=setting["threads"], shared_pass=True,
@@ -105,6 +107,8 @@ def main() -> None:
     for _ in sys.stdin:
         start = time.perf_counter()
         generation()
+        if setting["device"] == "cuda":
+            torch.cuda.synchronize()
         seconds = time.perf_counter() - start
         print(json.dumps({"seconds": seconds, "peak_memory_bytes": peak_memory_bytes() - imports}), flush=True)
 

@@ -1,0 +1,63 @@
+"""``scripts/bench_networks.py``: what it refuses, its rows, and some of them for real (slow)."""
+
+import csv
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.worlds import clean_environment
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rows", "policies"), "--rows policies: no such row; --help lists them"),
+        (("--repeats", "0"), "0: must be an integer >= 1"),
+        (("--device", "tpu"), "invalid choice: 'tpu'"),
+        (("--threads", "9999"), "--threads 9999: "),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(SCRIPT), run_name="__main__")
+    assert ended.value.code == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("neuro: error: ")
+    assert err.count("\n") == 1
+    assert message in err
+    assert out == ""
+
+
+def test_torch_networks_have_the_sizes_that_the_rows_promise(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent / "peers")
+    import torch
+    from network_evolution import sequential
+    from networks import NETWORKS
+
+    for name, network in NETWORKS.items():
+        if network.gpt is None:
+            assert sequential(network.layers)(torch.zeros(2, *network.shape)).dim() == 2, name
+
+
+@pytest.mark.slow  # processes of their own, which compile their passes
+def test_large_layers_are_compared_with_inference(tmp_path):
+    options = ("--rows", "large_512*float32", "--repeats", "2", "--threads", "1", "--output", "here/rows.csv")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "here" / "rows.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    names = [f"large_512_256x16_{sampler}_float32" for sampler in ("low_rank", "sign_flip")]
+    assert [(row["row"], row["system"]) for row in rows] == [
+        (name, system) for name in names for system in ("neuro", "inference") for _ in range(2)
+    ]
+    assert all(float(row["seconds"]) > 0 for row in rows)
+    assert "ratio of" in done.stdout

@@ -80,7 +80,7 @@ def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, An
     with process_put_back(), REST.entered(), ExitStack() as cleanup:
         world: World = mpi_world() if launched() else SingleProcess()
         result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, cleanup))
-    pass_on_signals()
+    pass_on_signals(result.run)
     return result
 
 

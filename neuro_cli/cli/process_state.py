@@ -4,6 +4,7 @@ import logging
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -34,11 +35,11 @@ def process_put_back() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def pass_on_signals() -> None:
-    """Raise the signals that stopped a run again, for the script, now that the checkpoint is written."""
+def pass_on_signals(run: Path) -> None:
+    """Raise the signals that stopped the run in the folder ``run`` again, for the script, now that the checkpoint is written."""
     heard = stop.heard()
     stop.forget()
     for name in heard:
         if name == "SIGINT":
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(f"stopped with a checkpoint; neuro_cli.resume({str(run)!r}) continues")
         signal.raise_signal(signal.Signals[name])

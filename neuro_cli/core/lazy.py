@@ -1,6 +1,7 @@
 """Names of a package that are imported when they are first used: torch takes seconds, and not every command needs it."""
 
 import ast
+import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -8,10 +9,11 @@ from types import ModuleType
 from typing import Any
 
 
-def lazily(package: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
-    """Return ``__all__`` and ``__getattr__`` of ``package``, whose ``__init__`` is ``file``: names are imported at first use.
+def lazily(package: str, file: str) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__all__``, ``__getattr__`` and ``__dir__`` of ``package``, whose ``__init__`` is ``file``.
 
-    The stub next to the file lists them, as in SPEC 1 of Scientific Python: ``from .module import Name as Name``.
+    Names are imported at first use. The stub next to the file lists them, as in SPEC 1 of Scientific Python:
+    ``from .module import Name as Name``.
     """
     tree = ast.parse(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
@@ -19,11 +21,12 @@ def lazily(package: str, file: str) -> tuple[list[str], Callable[[str], Any]]:
 
     def find(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            # with name and object, Python's traceback names the nearest of __dir__
+            raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         home = homes[name]
         return getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")
 
-    return list(homes), find
+    return list(homes), find, lambda: sorted(homes)
 
 
 class LazyModule(ModuleType):

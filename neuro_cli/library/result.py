@@ -1,7 +1,9 @@
 """Result of a training run, read from its folder."""
 
 import json
+from base64 import b64encode
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.install import install
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.metrics import read_metrics
@@ -67,6 +70,38 @@ class Result:
             needed = {group: part for group, part in self._objects.items() if group in MODULE}
             config = read_config(self.run, self._trust, needed, "load", MODULE)
             return with_images(self.run, load_model(self.run, config, read_checkpoint(self.run, config, None)))
+
+    def frame(self) -> Any:
+        """Return ``metrics.csv`` as a pandas DataFrame, a row per generation. Raises UserError where pandas is missing."""
+        try:
+            import pandas
+        except ImportError as error:
+            raise UserError(f"frame: pandas is not installed: {install('frame')}; `metrics` has the same columns") from error
+        return pandas.DataFrame(self.metrics)
+
+    def plot(self) -> Any:
+        """Return a matplotlib figure of fitness and the first test metric over generations, to change or to save.
+
+        Raises UserError where no generation has ended.
+        """
+        from neuro_cli.run_folder.plot import figure_of, panel_of_run
+
+        metrics = read_metrics(self.run / "metrics.csv")
+        if not len(metrics):
+            raise UserError(f"{self.run}/metrics.csv: no rows: there is nothing to plot")
+        return figure_of([panel_of_run(metrics, *declared(self.run)[:1])], title=self.run.name)
+
+    def _repr_html_(self) -> str:
+        """Return a table of the summary with the run's curves, for notebooks."""
+        try:
+            shown = {name: value for name, value in self.summary.items() if isinstance(value, str | int | float)}
+        except UserError as error:
+            shown = {"not finished": str(error)}
+        rows = "".join(f"<tr><th>{escape(str(name))}</th><td>{escape(str(value))}</td></tr>" for name, value in shown.items())
+        curves = self.run / "curves.png"
+        image = b64encode(curves.read_bytes()).decode() if curves.is_file() else ""
+        picture = f'<img alt="curves" width="480" src="data:image/png;base64,{image}">' if image else ""
+        return f"<p>{escape(str(self.run))}</p>{picture}<table>{rows}</table>"
 
     def __repr__(self) -> str:
         try:

@@ -15,7 +15,7 @@ from matplotlib.ticker import MaxNLocator
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link
 from neuro_cli.core.metric import FITNESS, FRACTION, Metric
-from neuro_cli.run_folder.metrics import read_metrics
+from neuro_cli.run_folder.metrics import Metrics, read_metrics
 from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, ORANGE
 
 log = logging.getLogger(__name__)
@@ -67,8 +67,16 @@ class Panel:
 def draw(panels: Sequence[Panel], path: Path, columns: int = 1, title: str = "", share_y: bool = False) -> None:
     """Draw ``panels`` in so many ``columns`` into the file ``path``, or into ``path``.svg and ``path``.png without a suffix.
 
-    The legend has each label once. Raises UserError when a file cannot be written.
+    Raises UserError when a file cannot be written.
     """
+    figure = figure_of(panels, columns, title, share_y)
+    for file in [path] if path.suffix else [path.with_suffix(".svg"), path.with_suffix(".png")]:
+        _save(figure, file)
+
+
+@matplotlib.rc_context(matplotlib.rcParamsDefault)
+def figure_of(panels: Sequence[Panel], columns: int = 1, title: str = "", share_y: bool = False) -> Figure:
+    """Return a figure of ``panels`` in so many ``columns``. The legend has each label once."""
     heights = [panel.height for panel in panels[::columns]]
     width = 8.0 if columns == 1 else 1.0 + 4.2 * columns
     figure = Figure(figsize=(width, sum(heights)), dpi=150, layout="constrained")
@@ -86,8 +94,7 @@ def draw(panels: Sequence[Panel], path: Path, columns: int = 1, title: str = "",
         options: dict[str, Any] = {"ncols": columns, "frameon": False, "fontsize": "small"}
         figure.legend(entries.values(), entries.keys(), loc="outside lower center", **options)
     _settle(figure)
-    for file in [path] if path.suffix else [path.with_suffix(".svg"), path.with_suffix(".png")]:
-        _save(figure, file)
+    return figure
 
 
 def _settle(figure: Figure) -> None:
@@ -158,7 +165,7 @@ def title_of(config: Mapping[str, Any]) -> str:
 
 
 def plot_run(metrics_csv: Path, png: Path, headline: Metric, title: str = "") -> None:
-    """Draw fitness and the headline of the evaluations; without a row in ``metrics_csv`` log that there is nothing to draw.
+    """Draw the curves of a run; without a row in ``metrics_csv`` log that there is nothing to draw.
 
     Raises UserError when the file cannot be written.
     """
@@ -166,6 +173,11 @@ def plot_run(metrics_csv: Path, png: Path, headline: Metric, title: str = "") ->
     if not len(metrics):
         log.warning("%s has no rows: nothing to plot", metrics_csv)
         return
+    draw([panel_of_run(metrics, headline)], png, title=title)
+
+
+def panel_of_run(metrics: Metrics, headline: Metric) -> Panel:
+    """Return the panel of a run: fitness, and the headline of its evaluations."""
     tested = metrics.points(headline.name)
     labels = {"fitness_best": ("best fitness", ORANGE), "fitness_mean": ("mean fitness", BLUE)}
     lines = [_marked(*metrics.points(name), label=label, colour=colour) for name, (label, colour) in labels.items()]
@@ -174,7 +186,7 @@ def plot_run(metrics_csv: Path, png: Path, headline: Metric, title: str = "") ->
         lines.append(_marked(*tested, label=label, colour=GREEN, style="--", right=headline.unit != FITNESS))
     right = {"ylabel": headline.heading} | ({"ylim": (0, 1)} if headline.unit == FRACTION else {})
     shown = [line for line in lines if len(line.x)]
-    draw([Panel(shown, {"xlabel": "generation", "ylabel": "fitness"}, right)], png, title=title)
+    return Panel(shown, {"xlabel": "generation", "ylabel": "fitness"}, right)
 
 
 def _marked(x: Any, y: Any, **options: Any) -> Line:

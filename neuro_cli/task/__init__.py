@@ -2,4 +2,4 @@
 
 from neuro_cli.core.lazy import lazily
 
-__all__, __getattr__ = lazily(__name__, __file__)
+__all__, __getattr__, __dir__ = lazily(__name__, __file__)

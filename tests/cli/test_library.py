@@ -243,7 +243,7 @@ def test_flags_and_sweeps_are_refused(text):
 
 
 def test_ctrl_c_stops_with_a_checkpoint_from_which_the_run_goes_on():
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match=r"^stopped with a checkpoint; neuro_cli.resume\('stopped'\) continues$"):
         train(folder="stopped", generations=5, logger=Stopping(signal.SIGINT), **SMALL)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     stopped = Result.of("stopped")
@@ -251,6 +251,20 @@ def test_ctrl_c_stops_with_a_checkpoint_from_which_the_run_goes_on():
     assert stopped.summary["generations"] == 2
     resume("stopped", logger=Rows())
     assert sha("stopped") == sha("command")
+
+
+def test_a_result_shows_itself_in_a_notebook(monkeypatch):
+    result = train(folder="shown", generations=2, **SMALL)
+    (Path("shown") / "curves.png").write_bytes(b"picture")
+    page = result._repr_html_()
+    assert "<th>generations</th><td>2</td>" in page
+    assert 'src="data:image/png;base64,cGljdHVyZQ=="' in page
+    axes = result.plot().axes
+    assert [list(line.get_xdata()) for line in axes[0].lines] == [[1, 2], [1, 2]]
+    assert [list(line.get_xdata()) for line in axes[1].lines] == [[2]]  # test accuracy
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UserError, match=r"^frame: pandas is not installed: "):
+        result.frame()
 
 
 def test_another_signal_reaches_the_scripts_handler_after_the_checkpoint():

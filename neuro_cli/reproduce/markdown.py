@@ -6,7 +6,7 @@ from pathlib import Path
 
 from neuro_cli.bench.table import markdown
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.results import RowResult, hardware, shown, spread
+from neuro_cli.reproduce.results import RATIO, RowResult, hardware, ratio, shown, spread
 from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
 
 FEW = 3
@@ -22,12 +22,17 @@ def page(entry: Entry, results: Sequence[RowResult], pictures: Sequence[Path] = 
 
 def table(results: Sequence[RowResult]) -> str:
     """Return the table of published and measured values side by side, one line per row."""
-    head = ("row", "what", "published", "measured", "expected", "verdict")
-    lines = [
-        (result.row, result.quantity, shown(result.published), spread(result), result.expected, verdict_words(result))
-        for result in results
-    ]
-    return markdown(head, lines)
+    ratios = [ratio(result) for result in results]
+    columns = {
+        "row": [result.row for result in results],
+        "what": [result.quantity for result in results],
+        "published": [shown(result.published) for result in results],
+        "measured": [spread(result) for result in results],
+        **({RATIO: ratios} if any(ratios) else {}),
+        "expected": [result.expected for result in results],
+        "verdict": [verdict_words(result) for result in results],
+    }
+    return markdown(tuple(columns), [*zip(*columns.values(), strict=True)])
 
 
 def verdict_words(result: RowResult) -> str:
@@ -79,11 +84,12 @@ def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
                 result.quantity,
                 shown(result.published),
                 spread(result),
+                ratio(result),
                 verdict_words(result),
             )
             for result in chosen
         ]
-    rows = markdown(("entry", "row", "what", "published", "measured", "verdict"), lines)
+    rows = markdown(("entry", "row", "what", "published", "measured", RATIO, "verdict"), lines)
     return f"{rows}\n\n{_machines(list(pages.values()))}"
 
 

@@ -9,10 +9,10 @@ from neuro_cli.report.page_tables import Table, TableCell, cell, text_cell
 from neuro_cli.report.sections import PageSection
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, verdict_words
-from neuro_cli.reproduce.results import RowResult, shown, spread
+from neuro_cli.reproduce.results import RATIO, RowResult, ratio, shown, spread
 
 PAGE = "index.html"
-HEAD = ["row", "what", "published", "measured", "expected", "verdict"]
+HEAD = ["row", "what", "published", "measured", RATIO, "expected", "verdict"]
 
 
 def write_page(folder: Path, entries: Sequence[tuple[Entry, Sequence[RowResult]]]) -> None:
@@ -37,6 +37,7 @@ def _section(entry: Entry, results: Sequence[RowResult], folder: Path) -> PageSe
             text_cell(result.quantity),
             TableCell(shown(result.published), cell(result.published).key),
             TableCell(spread(result), cell(result.measured).key),
+            text_cell(ratio(result)),
             text_cell(result.expected),
             TableCell(verdict_words(result), result.verdict, state=result.verdict.replace(" ", "-")),
         ]

@@ -6,11 +6,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from neuro_cli.reproduce.results import RowResult, hardware, shown
-from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, NOT_REPRODUCED, REFERENCE, REPRODUCED
-from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, VERMILION
+from neuro_cli.reproduce.verdict import (
+    AS_EXPECTED,
+    FAILED,
+    NOT_AS_EXPECTED,
+    NOT_MEASURABLE,
+    NOT_REPRODUCED,
+    REFERENCE,
+    REPRODUCED,
+)
+from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
 
-COLOURS = {REPRODUCED: GREEN, NOT_REPRODUCED: VERMILION, REFERENCE: BLUE, NOT_MEASURABLE: GREY, FAILED: BLACK}
+COLOURS = {
+    REPRODUCED: GREEN, NOT_REPRODUCED: VERMILION, AS_EXPECTED: SKY, NOT_AS_EXPECTED: ORANGE, REFERENCE: BLUE,
+    NOT_MEASURABLE: GREY, FAILED: BLACK,
+}  # fmt: skip
 WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
 

@@ -22,12 +22,12 @@ from neuro_cli.reproduce.outputs import keep_pictures
 from neuro_cli.reproduce.page import write_page
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.requirements import missing
-from neuro_cli.reproduce.results import RowResult, results_of, shown, spread, write_results
+from neuro_cli.reproduce.results import RATIO, RowResult, ratio, results_of, shown, spread, write_results
 from neuro_cli.reproduce.run import EntryRun, RunOutcome, all_of
-from neuro_cli.reproduce.verdict import FAILED, NOT_REPRODUCED, REPRODUCED
+from neuro_cli.reproduce.verdict import AS_EXPECTED, FAILED, NOT_AS_EXPECTED, NOT_REPRODUCED, REPRODUCED
 from neuro_cli.run_folder.checkpoint import write_atomically
 
-STYLES = {REPRODUCED: "green", NOT_REPRODUCED: "red", FAILED: "red"}
+STYLES = {REPRODUCED: "green", AS_EXPECTED: "green", NOT_REPRODUCED: "red", NOT_AS_EXPECTED: "red", FAILED: "red"}
 
 
 def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
@@ -76,10 +76,12 @@ def _played(cell: EntryRun) -> RunOutcome:
 
 
 def _show(entry: Entry, results: Sequence[RowResult]) -> None:
-    table = Table("row", "published", "measured", "expected", "verdict", title=f"{entry.name}: {escape(entry.title)}")
+    table = Table("row", "published", "measured", RATIO, "expected", "verdict", title=f"{entry.name}: {escape(entry.title)}")
     for result in results:
         verdict = f"[{STYLES.get(result.verdict, 'default')}]{escape(verdict_words(result))}[/]"
-        table.add_row(escape(result.row), shown(result.published), spread(result), escape(result.expected), verdict)
+        table.add_row(
+            escape(result.row), shown(result.published), spread(result), ratio(result), escape(result.expected), verdict
+        )
     console: Console = wide_console()
     console.print(table)
     console.print(f"{entry.name}: {counts(results)}", highlight=False)

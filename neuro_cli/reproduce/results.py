@@ -38,6 +38,7 @@ class RowResult:
 
 
 NUMBERS = ("published", "measured", "least", "most")
+RATIO = "measured / published"  # a bound is met from one side alone, and this shows how far
 COLUMNS = tuple(field.name for field in fields(RowResult))
 
 
@@ -141,6 +142,12 @@ def spread(result: RowResult) -> str:
     if result.least == result.most:
         return shown(result.measured)
     return f"{shown(result.measured)} ({shown(result.least)} to {shown(result.most)})"
+
+
+def ratio(result: RowResult) -> str:
+    """Format the measured value over the published one; empty where one is missing, not finite or 0."""
+    known = [value for value in (result.measured, result.published) if value and math.isfinite(value)]
+    return f"{known[0] / known[1]:.2f}" if len(known) == 2 else ""
 
 
 def hardware(results: Sequence[RowResult]) -> str:

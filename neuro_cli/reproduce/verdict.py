@@ -1,6 +1,8 @@
 """Verdicts on measured values by the expectations of an entry.
 
 An expectation is a bound: at most or at least a multiple of the published value, of another row's, or of a number; or near it.
+Only a row that is compared with a published number can be reproduced. A goal, an order of two rows or a formula that holds is
+as expected.
 """
 
 import math
@@ -8,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
+AS_EXPECTED, NOT_AS_EXPECTED = "as expected", "not as expected"
 NOT_MEASURABLE, FAILED, REFERENCE = "not measurable here", "failed", "reference"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, NOT_MEASURABLE, FAILED, REFERENCE)
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, AS_EXPECTED, NOT_AS_EXPECTED, NOT_MEASURABLE, FAILED, REFERENCE)
 KINDS = {"at_most": "≤", "at_least": "≥", "near": "≈"}
 PUBLISHED = "published"
 
@@ -60,7 +63,7 @@ def judge(
     """Judge ``value`` by all expectations. ``references``: published value and rows by name, None for a missing one.
 
     One that fails outweighs others that cannot be judged, and one that cannot be judged outweighs those that hold; so a row is
-    reproduced when all expectations hold. Without expectations the value is a reference for other rows.
+    reproduced, or as expected, when all expectations hold. Without expectations the value is a reference for other rows.
 
     An infinite value or reference is a goal that was never reached, so no order of the two is known; ``tried`` (in ``unit``) was
     spent on it, and a bound that lies within that is broken.
@@ -85,8 +88,9 @@ def judge(
             target = expectation.times * reference
             broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
     never = [spent] if spent else []
+    published = any(expectation.of == PUBLISHED for expectation in expectations)
     if broken:
-        return Verdict(NOT_REPRODUCED, "; ".join(never + broken + skipped))
+        return Verdict(NOT_REPRODUCED if published else NOT_AS_EXPECTED, "; ".join(never + broken + skipped))
     if skipped:
         return Verdict(NOT_MEASURABLE, "; ".join(never + skipped + met))
-    return Verdict(REPRODUCED)
+    return Verdict(REPRODUCED if published else AS_EXPECTED)

@@ -16,7 +16,9 @@ from neuro_cli.reproduce.outputs import measured
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.results import RowResult, read_results, shown, spread, write_results
 from neuro_cli.reproduce.verdict import (
+    AS_EXPECTED,
     FAILED,
+    NOT_AS_EXPECTED,
     NOT_MEASURABLE,
     NOT_REPRODUCED,
     PUBLISHED,
@@ -58,23 +60,24 @@ def test_near_is_a_relative_deviation(reference, within, share):
         assert not Expectation("near", PUBLISHED, within=within).holds(value, reference)
 
 
-@given(st.lists(st.sampled_from(["holds", "breaks", "for a GPU", "unmeasured"]), max_size=6), st.booleans())
-def test_a_row_is_reproduced_when_all_that_is_expected_of_it_is_judged_and_holds(kinds, gpu):
+@given(st.lists(st.sampled_from(["holds", "breaks", "for a GPU", "unmeasured"]), max_size=6), st.booleans(), st.booleans())
+def test_a_row_is_reproduced_when_all_that_is_expected_of_it_is_judged_and_holds(kinds, gpu, published):
     made = {
-        "holds": Expectation("at_most", 2.0),
+        "holds": Expectation("at_most", PUBLISHED if published else 2.0),
         "breaks": Expectation("at_least", 2.0),
         "for a GPU": Expectation("at_most", 2.0, gpu=True),
         "unmeasured": Expectation("at_most", "other"),
     }
-    verdict = judge(1.0, [made[kind] for kind in kinds], {PUBLISHED: None, "other": None}, gpu)
+    verdict = judge(1.0, [made[kind] for kind in kinds], {PUBLISHED: 2.0, "other": None}, gpu)
     judged = [kind for kind in kinds if kind in ("holds", "breaks") or (kind == "for a GPU" and gpu)]
+    compared = published and "holds" in kinds
     if not kinds:
         assert verdict.word == REFERENCE
     elif "breaks" in judged:
-        assert verdict.word == NOT_REPRODUCED
+        assert verdict.word == (NOT_REPRODUCED if compared else NOT_AS_EXPECTED)
         assert "not ≥ 2" in verdict.reason
     elif len(judged) == len(kinds):
-        assert verdict.word == REPRODUCED
+        assert verdict.word == (REPRODUCED if compared else AS_EXPECTED)
         assert verdict.reason == ""
     else:
         assert verdict.word == NOT_MEASURABLE
@@ -106,7 +109,9 @@ def test_what_was_never_reached_is_slower_than_anything():
             NOT_MEASURABLE,
             "not reached in 15 minutes; ≤ “other” is not",
         ),
-        (0.6, None, Expectation("at_most", "other"), 0.7, REPRODUCED, ""),
+        (0.6, None, Expectation("at_most", "other"), 0.7, AS_EXPECTED, ""),
+        (0.6, None, Expectation("at_most", PUBLISHED), 0.7, REPRODUCED, ""),
+        (0.6, None, Expectation("at_least", 0.7), 0.7, NOT_AS_EXPECTED, "not ≥ 0.7"),
         (math.inf, 15.0, None, 1.0, REFERENCE, "not reached in 15 minutes"),
     ],
 )
@@ -196,10 +201,10 @@ def test_another_file_is_no_table(tmp_path, text):
 
 def test_markdown_shows_both_sides_and_the_verdict():
     lines = table(RESULTS).splitlines()
-    assert lines[2] == "| iid | times | 43 | 106.2 (80 to 150.5) | ≥ “signs” | reproduced |"
-    assert lines[3] == "| signs \\| both | times |  | 1e-13 | ≤ 1 | not reproduced: not ≤ 1 |"
-    assert lines[4] == "| ddpg | minutes |  | not reached (3 to not reached) |  | reference |"
-    assert lines[5] == "| gpu | times | 2 |  | ≤ published | not measurable here: there is no GPU |"
+    assert lines[2] == "| iid | times | 43 | 106.2 (80 to 150.5) | 2.47 | ≥ “signs” | reproduced |"
+    assert lines[3] == "| signs \\| both | times |  | 1e-13 |  | ≤ 1 | not reproduced: not ≤ 1 |"
+    assert lines[4] == "| ddpg | minutes |  | not reached (3 to not reached) |  |  | reference |"
+    assert lines[5] == "| gpu | times | 2 |  |  | ≤ published | not measurable here: there is no GPU |"
     assert counts(RESULTS) == "1 reproduced, 1 not reproduced, 1 not measurable here, 1 failed"
     assert summary({"results/t.md": RESULTS}).splitlines()[2] == (
         f"| [t](results/t.md) | quick | {counts(RESULTS)} | a processor, 2 cores, no GPU | today |"

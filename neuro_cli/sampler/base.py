@@ -94,6 +94,7 @@ class Perturbation(ABC):
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
+Transform = Callable[[Tensor], Tensor]
 Gather = Callable[[np.ndarray, list[int]], np.ndarray]  # an all-gather: the numbers of a rank, the counts of all ranks
 
 
@@ -132,6 +133,10 @@ class Estimator(ABC):
     def side(self, member: int) -> tuple[int, int]:
         """Return a member's direction, and its sign +1 or -1."""
         return (member // 2, 1 - 2 * (member % 2)) if self.antithetic else (member, 1)
+
+    def signed_directions(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return :meth:`side` of many members, both (n,) int64."""
+        return (members // 2, 1 - 2 * (members % 2)) if self.antithetic else (members, np.ones_like(members))
 
     @property
     def directions(self) -> int:
@@ -235,21 +240,35 @@ class Sampler(Estimator):
         self,
         base: Tensor,
         scale: Tensor,
-        transform: Callable[[Tensor], Tensor] | None,
+        transform: Transform | None,
         generation: int,
         direction: int,
         plus: Tensor | None,
         minus: Tensor | None,
     ) -> None:
-        """Write as :meth:`perturb` does, after a linear ``transform`` of the noise (M,), None for none."""
+        """Write as :meth:`perturb` does, after a linear ``transform`` of rows of noise (D, M), None for none."""
         if transform is None:
             self.perturb(base, scale, generation, direction, plus, minus)
             return
-        step = scale * transform(self.explicit(generation, direction))
+        step = scale * transform(self.explicit(generation, direction)[None])[0]
         if plus is not None:
             torch.add(base, step, out=plus)
         if minus is not None:
             torch.sub(base, step, out=minus)
+
+    def write_members(
+        self, bases: Tensor, parents: np.ndarray | None, scale: Tensor, transform: Transform | None, generation: int,
+        directions: np.ndarray, signs: np.ndarray, out: Tensor,
+    ) -> None:  # fmt: skip
+        """Write n members into ``out`` (n, M), each with the bits that :meth:`place` gives it.
+
+        Row r is ``bases[parents[r]] + signs[r] * scale * noise of directions[r]``; all ``signs`` are +1 or -1, and ``directions``
+        ascend. ``bases`` (T, M); ``parents`` (n,), None: the first base of every row.
+        """
+        for row, (direction, sign) in enumerate(zip(directions.tolist(), signs.tolist(), strict=True)):
+            base = bases[0 if parents is None else int(parents[row])]
+            sides = (out[row], None) if sign > 0 else (None, out[row])
+            self.place(base, scale, transform, generation, direction, *sides)
 
     @abstractmethod
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:

@@ -94,6 +94,7 @@ class Perturbation(ABC):
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
+PIECE = 2**20  # numbers of noise or members that are made at once
 Transform = Callable[[Tensor], Tensor]
 Gather = Callable[[np.ndarray, list[int]], np.ndarray]  # an all-gather: the numbers of a rank, the counts of all ranks
 
@@ -166,11 +167,12 @@ class Estimator(ABC):
         """Merge the weights of ``members`` by direction: weights (K, D), and the directions."""
         first, last = self.side(members[0])[0], self.side(members[-1])[0]
         merged = np.zeros((len(weights), last - first + 1))
+        odd = np.array([[1.0 if moment == 1 else 0.0] for moment in moments])  # a square has the same sign on both sides
         for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
             column = (start_member - members.start) % step
             place, count = (column + members.start) // step - first, len(range(column, len(members), step))
-            for row, moment in enumerate(moments):
-                merged[row, place : place + count] += weights[row, column::step] * (sign if moment == 1 else 1)
+            part = weights[:, column::step]
+            merged[:, place : place + count] += part if sign == 1 else part * (1.0 - 2.0 * odd)
         return merged, range(first, last + 1)
 
     @property
@@ -210,13 +212,14 @@ class Sampler(Estimator):
         """Return :meth:`combine` from the ``weights`` (K, D) of directions; row k has moment moments[k]."""
 
     def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
-        rows = np.empty((len(members), 2))
-        drawn, length, product = -1, 0.0, 0.0
-        for row, (direction, sign) in zip(rows, map(self.side, members), strict=True):
-            if direction != drawn:  # one draw serves both sides
-                noise, drawn = self.explicit(generation, direction).double(), direction
-                length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
-            row[:] = length, sign * product
+        directions, signs = self.signed_directions(np.arange(members.start, members.stop))
+        first, stop, length = int(directions[0]), int(directions[-1]) + 1, max(1, PIECE // len(probe))
+        parts = []
+        for low in range(first, stop, length):
+            noise = self.explicits(generation, range(low, min(low + length, stop))).double()
+            parts.append(torch.stack([noise.square().sum(1).sqrt(), noise.mul_(probe).sum(1)], dim=1))
+        rows: np.ndarray = torch.cat(parts).cpu().numpy()[directions - first]
+        rows[:, 1] *= signs
         return rows
 
     def period_of(self, direction: int) -> int:
@@ -229,6 +232,10 @@ class Sampler(Estimator):
     @abstractmethod
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the noise (M,) of one direction by the sampler's definition, in plain torch operations: the reference."""
+
+    def explicits(self, generation: int, directions: range) -> Tensor:
+        """Return :meth:`explicit` of each direction as the rows (D, M) of a tensor."""
+        return torch.stack([self.explicit(generation, direction) for direction in directions])
 
     @abstractmethod
     def perturb(

@@ -6,10 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.sampler.base import Transform
+from neuro_cli.sampler.base import PIECE, Transform
 from neuro_cli.sampler.dense import Dense
-
-PIECE = 2**20  # numbers of members that a thread writes at once
 
 
 class Iid(Dense):
@@ -17,6 +15,9 @@ class Iid(Dense):
 
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
         return self.noise.draw(generation, range(first, first + count), dtype=dtype)
+
+    def explicits(self, generation: int, directions: range) -> Tensor:
+        return self.draw(generation, directions.start, len(directions), torch.float32)
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None

@@ -47,7 +47,7 @@ class Modes:
                 dtype = self.autocast.get(kind)
                 if dtype is not None or torch.is_autocast_enabled(kind):
                     modes.enter_context(torch.autocast(kind, dtype, enabled=dtype is not None, cache_enabled=False))
-            if self.device != torch.get_default_device():
+            if self.device != torch.empty(0).device:  # torch.get_default_device() walks through all modes in Python
                 modes.enter_context(self.device)
             yield
 

@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -35,6 +35,14 @@ class Modes:
         autocast = {kind: torch.get_autocast_dtype(kind) for kind in AUTOCAST if torch.is_autocast_enabled(kind)}
         return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_device())
 
+    def are_present(self) -> bool:
+        """Return whether this thread has these modes, by cheaper calls than :meth:`present`, for modes without autocast."""
+        if self.autocast or any(map(torch.is_autocast_enabled, AUTOCAST)):
+            return False
+        same = (self.gradients, self.inference) == (torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+        # the device of a new tensor: torch.get_default_device() walks through all modes in Python
+        return same and self.device == torch.empty(0).device
+
     @contextmanager
     def entered(self) -> Iterator[None]:
         """Context with these modes on this thread. Autocast keeps no copies of weights, which the next member writes over."""
@@ -47,7 +55,7 @@ class Modes:
                 dtype = self.autocast.get(kind)
                 if dtype is not None or torch.is_autocast_enabled(kind):
                     modes.enter_context(torch.autocast(kind, dtype, enabled=dtype is not None, cache_enabled=False))
-            if self.device != torch.empty(0).device:  # torch.get_default_device() walks through all modes in Python
+            if self.device != torch.get_default_device():
                 modes.enter_context(self.device)
             yield
 
@@ -103,13 +111,19 @@ class Threads:
             self._pool.shutdown()
 
 
-@contextmanager
-def threads_kept() -> Iterator[None]:
+class threads_kept(AbstractContextManager[None]):  # noqa: N801 (used as a function)
     """Context of work of ours on a thread of the user's: one intra-operator thread, torch's modes at rest; after it as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with REST.entered():
-            yield
-    finally:
-        torch.set_num_threads(before)
+
+    def __enter__(self) -> None:
+        self._before = torch.get_num_threads()
+        if self._before != 1:
+            torch.set_num_threads(1)
+        self._modes = nullcontext() if REST.are_present() else REST.entered()
+        self._modes.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._modes.__exit__(*raised)
+        finally:
+            if self._before != 1:
+                torch.set_num_threads(self._before)

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement.classic_control import ClassicSimulator, agrees, rule_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.envpool_simulator import EnvPoolSimulator
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
+from neuro_cli.task.reinforcement.wrappers import unwrapped
 
 log = logging.getLogger(__name__)
 
@@ -94,18 +96,6 @@ class GymnasiumSimulator:
             environment.close()
 
 
-def unwrapped(environment: Any) -> tuple[Any, int]:
-    """Return ``environment`` without gymnasium's outermost wrappers that change no number, and their limit of steps, 0: none."""
-    from gymnasium.wrappers import OrderEnforcing, TimeLimit
-
-    limits = []
-    while type(environment) in (OrderEnforcing, TimeLimit):
-        if type(environment) is TimeLimit:
-            limits.append(environment._max_episode_steps)
-        environment = environment.env
-    return environment, min(limits, default=0)
-
-
 def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
     """Return a simulator of ``size`` slots. Raises ConfigError: ``direct`` does not serve what ``maker`` makes."""
     if choice == "envpool":
@@ -115,6 +105,12 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
         return GymnasiumSimulator(maker, size, anew)
     environment = maker.make()
+    rule = rule_of(environment)
+    if rule is not None:
+        if agrees(environment, rule):
+            log.info("%s: stepped together by numpy", maker.identifier)
+            return ClassicSimulator(environment, rule, size)
+        log.warning("%s: numpy's steps for many differ from gymnasium's: stepped one by one, slower", maker.identifier)
     reason = unserved(environment)
     if reason is None:
         log.info("%s: stepped together by mujoco.batch", maker.identifier)

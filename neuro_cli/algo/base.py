@@ -40,7 +40,7 @@ class Proposal:
 
     ``bases`` (T, M) float32; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,) float32, > 0.
     ``layers``: the scale (M,) as one number for each parameter tensor, where it is such, for samplers that perturb layers.
-    ``transform``: a linear function of the noise (M,) whose result is eps_i.
+    ``transform``: a linear function of rows of noise (D, M) whose result has the rows eps_i, each from its row alone.
     """
 
     bases: Tensor

@@ -115,7 +115,8 @@ class CRFMNES(PopulationAlgorithm):
 
         def stretched(noise: Tensor) -> Tensor:
             exact = noise.double()
-            return exact.add_(along, alpha=more * float((exact * along).sum())).to(noise.dtype)
+            products = (exact * along).sum(1, keepdim=True)
+            return exact.add_(along * (more * products)).to(noise.dtype)
 
         return Proposal(self._centre[None], None, (self._size * self._d).float(), transform=stretched)
 

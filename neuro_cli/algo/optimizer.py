@@ -107,7 +107,8 @@ class ScheduledOptimizer:
             group["lr"] = rate * factor
         with torch.no_grad():  # the class's own step: torch's wrapper imports the compiler and counts for profilers
             self._step(self._optimizer)
-        self._optimizer.zero_grad(set_to_none=True)
+        for parameter in self._parameters:  # torch's zero_grad() enters its profiler, for longer than a step of few numbers takes
+            parameter.grad = None
 
     def state(self, live: bool = False) -> State:
         """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``."""

@@ -81,7 +81,12 @@ class XNES(PopulationAlgorithm):
 
     def ask(self, generation: int) -> Proposal:
         form, scale = self._form, torch.tensor([self._size], dtype=torch.float32, device=self._centre.device)
-        return Proposal(self._centre[None], None, scale, transform=lambda noise: (form @ noise.double()).to(noise.dtype))
+
+        def turned(noise: Tensor) -> Tensor:
+            # row by row: a product of matrices may round a row by the others' number, which ranks decide
+            return torch.stack([form.mv(row) for row in noise.double()]).to(noise.dtype)
+
+        return Proposal(self._centre[None], None, scale, transform=turned)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._utilities = nes_utilities(fitness) / len(fitness)

@@ -101,7 +101,7 @@ class Noise:
         if not self._compiled(len(directions) * (stop - start)):
             return self._on_device(generation, directions, stream, start, stop, law=True, dtype=dtype)
         out = np.empty((len(directions), stop - start), np.float32)
-        kernels.draw(*self._key, generation, stream, np.asarray(directions, np.int64), start, out)
+        kernels.draw(*self._key, generation, stream, _numbers(directions), start, out)
         return torch.from_numpy(out).to(dtype)
 
     def draw_whole(self, generation: int, direction: int, stream: int) -> Tensor:
@@ -181,6 +181,17 @@ class Noise:
             empty if minus is None else minus.numpy(),
         )
 
+    def members(
+        self, bases: Tensor, parents: np.ndarray, scale: Tensor, generation: int, directions: np.ndarray, signs: np.ndarray,
+        out: Tensor,
+    ) -> bool:  # fmt: skip
+        """Write :func:`kernels.members` where compiled loops are to make the numbers; return whether that was done."""
+        if not self._compiled(out.numel()):
+            return False
+        which = (generation, NOISE_STREAM, directions, signs)
+        kernels.members(*self._key, *which, bases.numpy(), parents, scale.numpy(), out.numpy())
+        return True
+
     def combine(
         self,
         weights: np.ndarray,
@@ -201,7 +212,7 @@ class Noise:
             combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
             return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)
-        chosen, kinds = np.asarray(directions, np.int64), np.asarray(moments, np.int64)
+        chosen, kinds = _numbers(directions), np.asarray(moments, np.int64)
 
         def piece(bounds: tuple[int, int]) -> None:
             a, b = bounds
@@ -243,6 +254,13 @@ class Noise:
                 if weights[row, d] != 0.0:
                     total[row] += float(weights[row, d]) * (noise if moment == 1 else noise * noise - 1.0)
         return total.float()
+
+
+def _numbers(directions: Sequence[int]) -> np.ndarray:
+    """Return directions as (D,) int64; numpy reads a range number by number."""
+    if isinstance(directions, range):
+        return np.arange(directions.start, directions.stop, directions.step, np.int64)
+    return np.asarray(directions, np.int64)
 
 
 def _tile_pieces(start: int, stop: int, count: int) -> list[tuple[int, int]]:

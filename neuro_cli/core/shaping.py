@@ -14,20 +14,20 @@ from neuro_cli.core.errors import ConfigError
 
 def ranks(fitness: np.ndarray) -> np.ndarray:
     """Ranks 0 (worst) to P - 1 (best); equal fitnesses share their mean rank."""
-    order = np.argsort(fitness, kind="stable")
-    _, first, inverse, count = np.unique(fitness[order], return_index=True, return_inverse=True, return_counts=True)
-    out = np.empty(len(fitness))
-    out[order] = (first + (count - 1) / 2)[inverse]
-    return out
+    return by_rank(fitness, np.arange(len(fitness)))
 
 
 def by_rank(fitness: np.ndarray, utilities: np.ndarray) -> np.ndarray:
     """Utilities (P,) of the members from those of the ranks, worst first; equals share the mean of the ranks they cover."""
     order = np.argsort(fitness, kind="stable")
-    _, first, count = np.unique(fitness[order], return_index=True, return_counts=True)
+    ascending = fitness[order]
+    equal = ascending[1:] == ascending[:-1]
     shared = np.array(utilities, np.float64)
-    for start, stop in zip(first[count > 1], (first + count)[count > 1], strict=True):
-        shared[start:stop] = shared[start:stop].mean()
+    if equal.any():
+        borders = np.concatenate([[0], np.flatnonzero(~equal) + 1, [len(fitness)]])
+        several = np.flatnonzero(np.diff(borders) > 1)
+        for start, stop in zip(borders[several], borders[several + 1], strict=True):
+            shared[start:stop] = shared[start:stop].mean()
     out = np.empty(len(fitness))
     out[order] = shared
     return out

@@ -45,7 +45,7 @@ def finite_members(scores: np.ndarray, generation: int, non_finite: str, task: T
     Raises CandidateError for a member without (raise), and where no member has any.
     """
     finite: np.ndarray = np.isfinite(scores).all(axis=1)
-    if non_finite != WORST or not finite.any():
+    if not finite.all() and (non_finite != WORST or not finite.any()):
         refuse_nan(scores, generation, task)
     return finite
 
@@ -55,4 +55,4 @@ def ranked_last(fitness: np.ndarray, finite: np.ndarray, least: float) -> np.nda
 
     Shapings by rank put them last; shapings by value see a number that a finite member could have.
     """
-    return np.where(finite, fitness, np.nextafter(least, -np.inf))
+    return fitness if finite.all() else np.where(finite, fitness, np.nextafter(least, -np.inf))

@@ -11,7 +11,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.threads import threads_kept
 from neuro_cli.runner.bind import Population
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.scoring.jobs import jobs_of
+from neuro_cli.scoring.jobs import write_members
 
 
 class Candidates(Sequence[nn.Module]):
@@ -38,9 +38,11 @@ class Candidates(Sequence[nn.Module]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(len(self))[index]]
+        self._refuse_late()
         with threads_kept():
             candidate = self._population.distribution.job.scorer.settings.candidate()
-            self._write(self.members[index], candidate.flat)
+            member = self.members[index]
+            write_members(self._sampler, self._proposal, self._generation, range(member, member + 1), candidate.flat[None])
             module = candidate.ready()
             for parameter in module.parameters():  # a scripted module has no requires_grad_
                 parameter.requires_grad_(False)
@@ -50,17 +52,11 @@ class Candidates(Sequence[nn.Module]):
     def vectors(self) -> Tensor:
         """Parameters (n, M) float32 of all candidates, in the order of ``module.parameters()``."""
         rows = torch.empty(len(self), self._population.layout.size, device=self._population.device, dtype=torch.float32)
-        for row, member in zip(rows, self.members, strict=True):
-            self._write(member, row)
+        self._refuse_late()
+        with threads_kept():
+            write_members(self._sampler, self._proposal, self._generation, self.members, rows)
         return rows
 
-    def _write(self, member: int, flat: Tensor) -> None:
-        """Write the parameters of a member into ``flat`` (M,)."""
+    def _refuse_late(self) -> None:
         if self._generation != self._present():
             raise UserError("these candidates are of an earlier generation: ask() gives the next ones")
-        (job,) = jobs_of(self._sampler, range(member, member + 1), self._proposal)
-        with threads_kept():
-            if not job.frozen:
-                self._sampler.prepare(self._generation, range(job.direction, job.direction + 1))
-            sides = (None if side is None else flat for side in (job.plus, job.minus))
-            job.write(self._sampler, self._proposal, self._generation, *sides)

@@ -94,6 +94,8 @@ class Perturbation(ABC):
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
+PIECE = 2**20  # numbers of noise or members that are made at once
+Transform = Callable[[Tensor], Tensor]
 Gather = Callable[[np.ndarray, list[int]], np.ndarray]  # an all-gather: the numbers of a rank, the counts of all ranks
 
 
@@ -133,6 +135,10 @@ class Estimator(ABC):
         """Return a member's direction, and its sign +1 or -1."""
         return (member // 2, 1 - 2 * (member % 2)) if self.antithetic else (member, 1)
 
+    def signed_directions(self, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return :meth:`side` of many members, both (n,) int64."""
+        return (members // 2, 1 - 2 * (members % 2)) if self.antithetic else (members, np.ones_like(members))
+
     @property
     def directions(self) -> int:
         """Number of directions in the population."""
@@ -161,11 +167,12 @@ class Estimator(ABC):
         """Merge the weights of ``members`` by direction: weights (K, D), and the directions."""
         first, last = self.side(members[0])[0], self.side(members[-1])[0]
         merged = np.zeros((len(weights), last - first + 1))
+        odd = np.array([[1.0 if moment == 1 else 0.0] for moment in moments])  # a square has the same sign on both sides
         for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
             column = (start_member - members.start) % step
             place, count = (column + members.start) // step - first, len(range(column, len(members), step))
-            for row, moment in enumerate(moments):
-                merged[row, place : place + count] += weights[row, column::step] * (sign if moment == 1 else 1)
+            part = weights[:, column::step]
+            merged[:, place : place + count] += part if sign == 1 else part * (1.0 - 2.0 * odd)
         return merged, range(first, last + 1)
 
     @property
@@ -205,13 +212,14 @@ class Sampler(Estimator):
         """Return :meth:`combine` from the ``weights`` (K, D) of directions; row k has moment moments[k]."""
 
     def projections(self, generation: int, members: range, probe: Tensor) -> np.ndarray:
-        rows = np.empty((len(members), 2))
-        drawn, length, product = -1, 0.0, 0.0
-        for row, (direction, sign) in zip(rows, map(self.side, members), strict=True):
-            if direction != drawn:  # one draw serves both sides
-                noise, drawn = self.explicit(generation, direction).double(), direction
-                length, product = float(noise.square().sum().sqrt()), float((noise * probe).sum())
-            row[:] = length, sign * product
+        directions, signs = self.signed_directions(np.arange(members.start, members.stop))
+        first, stop, length = int(directions[0]), int(directions[-1]) + 1, max(1, PIECE // len(probe))
+        parts = []
+        for low in range(first, stop, length):
+            noise = self.explicits(generation, range(low, min(low + length, stop))).double()
+            parts.append(torch.stack([noise.square().sum(1).sqrt(), noise.mul_(probe).sum(1)], dim=1))
+        rows: np.ndarray = torch.cat(parts).cpu().numpy()[directions - first]
+        rows[:, 1] *= signs
         return rows
 
     def period_of(self, direction: int) -> int:
@@ -225,6 +233,10 @@ class Sampler(Estimator):
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the noise (M,) of one direction by the sampler's definition, in plain torch operations: the reference."""
 
+    def explicits(self, generation: int, directions: range) -> Tensor:
+        """Return :meth:`explicit` of each direction as the rows (D, M) of a tensor."""
+        return torch.stack([self.explicit(generation, direction) for direction in directions])
+
     @abstractmethod
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
@@ -235,21 +247,35 @@ class Sampler(Estimator):
         self,
         base: Tensor,
         scale: Tensor,
-        transform: Callable[[Tensor], Tensor] | None,
+        transform: Transform | None,
         generation: int,
         direction: int,
         plus: Tensor | None,
         minus: Tensor | None,
     ) -> None:
-        """Write as :meth:`perturb` does, after a linear ``transform`` of the noise (M,), None for none."""
+        """Write as :meth:`perturb` does, after a linear ``transform`` of rows of noise (D, M), None for none."""
         if transform is None:
             self.perturb(base, scale, generation, direction, plus, minus)
             return
-        step = scale * transform(self.explicit(generation, direction))
+        step = scale * transform(self.explicit(generation, direction)[None])[0]
         if plus is not None:
             torch.add(base, step, out=plus)
         if minus is not None:
             torch.sub(base, step, out=minus)
+
+    def write_members(
+        self, bases: Tensor, parents: np.ndarray | None, scale: Tensor, transform: Transform | None, generation: int,
+        directions: np.ndarray, signs: np.ndarray, out: Tensor,
+    ) -> None:  # fmt: skip
+        """Write n members into ``out`` (n, M), each with the bits that :meth:`place` gives it.
+
+        Row r is ``bases[parents[r]] + signs[r] * scale * noise of directions[r]``; all ``signs`` are +1 or -1, and ``directions``
+        ascend. ``bases`` (T, M); ``parents`` (n,), None: the first base of every row.
+        """
+        for row, (direction, sign) in enumerate(zip(directions.tolist(), signs.tolist(), strict=True)):
+            base = bases[0 if parents is None else int(parents[row])]
+            sides = (out[row], None) if sign > 0 else (None, out[row])
+            self.place(base, scale, transform, generation, direction, *sides)
 
     @abstractmethod
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:

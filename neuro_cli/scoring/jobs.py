@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 from neuro_cli.algo.base import Proposal
@@ -40,3 +41,15 @@ def jobs_of(sampler: Sampler, members: range, proposal: Proposal) -> list[Member
         MemberJob(parent, direction, sides.get(1), sides.get(-1), frozen is not None)
         for (direction, parent, frozen), sides in groups.items()
     ]
+
+
+def write_members(sampler: Sampler, proposal: Proposal, generation: int, members: range, out: Tensor) -> None:
+    """Write the parameters of ``members`` into ``out`` (n, M), with the bits that each member's job gives."""
+    who = np.arange(members.start, members.stop)
+    frozen = [member - members.start for member in proposal.frozen if member in members]
+    directions, signs = sampler.signed_directions(who)
+    parents = None if proposal.parent is None else proposal.parent[who]
+    sampler.prepare(generation, range(int(directions[0]), int(directions[-1]) + 1))
+    sampler.write_members(proposal.bases, parents, proposal.scale, proposal.transform, generation, directions, signs, out)
+    for row in frozen:
+        out[row] = proposal.bases[0 if parents is None else int(parents[row])]

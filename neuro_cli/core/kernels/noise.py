@@ -190,6 +190,38 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
 
 
 @_compiled
+def members(key0, key1, generation, stream, directions, signs, bases, parents, scale, out):
+    """Row r of ``out`` (n, M) = bases[parents[r]] + signs[r] * scale * noise of directions[r], with the bits of :func:`perturb`.
+
+    ``bases`` (T, M) and ``scale`` (M,) or (1,) float32; ``directions`` (n,), ``signs`` (n,) of +1 or -1 and ``parents`` (n,) int64.
+    Noise is made once for consecutive rows of one direction.
+    """
+    rows, columns = out.shape
+    assert directions.size == signs.size == parents.size == rows and bases.shape[1] == columns
+    assert scale.size == 1 or scale.size == columns
+    for r in range(rows):
+        assert 0 <= parents[r] < bases.shape[0]
+    tile_words = np.empty((4, LANE), np.uint32)
+    flat = tile_words.reshape(TILE)
+    step = np.empty(TILE, np.float32)
+    for low in range(0, columns, TILE):
+        count = min(columns - low, TILE)
+        for r in range(rows):
+            if r == 0 or directions[r] != directions[r - 1]:
+                _word_tile(low // TILE, directions[r], generation, stream, key0, key1, tile_words, count)
+                _normal_tile(flat, step, count)
+                for k in range(count):
+                    step[k] *= scale[0 if scale.size == 1 else low + k]
+            base, target = bases[parents[r], low : low + count], out[r, low : low + count]
+            if signs[r] > 0:
+                for k in range(count):
+                    target[k] = base[k] + step[k]
+            else:
+                for k in range(count):
+                    target[k] = base[k] - step[k]
+
+
+@_compiled
 def combine(key0, key1, generation, stream, directions, weights, moments, start, out):
     """``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
 

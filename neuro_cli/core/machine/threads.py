@@ -3,11 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -34,6 +34,14 @@ class Modes:
         """Modes of this thread."""
         autocast = {kind: torch.get_autocast_dtype(kind) for kind in AUTOCAST if torch.is_autocast_enabled(kind)}
         return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_device())
+
+    def are_present(self) -> bool:
+        """Return whether this thread has these modes, by cheaper calls than :meth:`present`, for modes without autocast."""
+        if self.autocast or any(map(torch.is_autocast_enabled, AUTOCAST)):
+            return False
+        same = (self.gradients, self.inference) == (torch.is_grad_enabled(), torch.is_inference_mode_enabled())
+        # the device of a new tensor: torch.get_default_device() walks through all modes in Python
+        return same and self.device == torch.empty(0).device
 
     @contextmanager
     def entered(self) -> Iterator[None]:
@@ -103,13 +111,19 @@ class Threads:
             self._pool.shutdown()
 
 
-@contextmanager
-def threads_kept() -> Iterator[None]:
+class threads_kept(AbstractContextManager[None]):  # noqa: N801 (used as a function)
     """Context of work of ours on a thread of the user's: one intra-operator thread, torch's modes at rest; after it as before."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with REST.entered():
-            yield
-    finally:
-        torch.set_num_threads(before)
+
+    def __enter__(self) -> None:
+        self._before = torch.get_num_threads()
+        if self._before != 1:
+            torch.set_num_threads(1)
+        self._modes = nullcontext() if REST.are_present() else REST.entered()
+        self._modes.__enter__()
+
+    def __exit__(self, *raised: Any) -> None:
+        try:
+            self._modes.__exit__(*raised)
+        finally:
+            if self._before != 1:
+                torch.set_num_threads(self._before)

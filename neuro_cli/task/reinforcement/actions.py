@@ -18,7 +18,7 @@ def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
     if spaces.actions:
         choices = np.empty(len(outputs), np.int64)
         good = kernels.choose(outputs, spaces.first, choices)
-        return choices.tolist(), bool(good)
+        return list(choices), bool(good)  # np.int64, as action_space.sample() gives; gymnasium checks an int for longer
     if spaces.low.dtype == np.float32:
         vectors = np.empty(outputs.shape, np.float32)
         good = kernels.bound(outputs, spaces.low, spaces.high, vectors)

@@ -13,9 +13,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement.classic_control import ClassicSimulator, agrees, rule_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.envpool_simulator import EnvPoolSimulator
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
+from neuro_cli.task.reinforcement.wrappers import unwrapped
 
 log = logging.getLogger(__name__)
 
@@ -44,31 +46,40 @@ class Simulator(Protocol):
 
 
 class GymnasiumSimulator:
-    """Environments of gymnasium, created at first use. ``anew``: create one for every episode."""
+    """Environments of gymnasium in ``size`` slots, created at first use. ``anew``: create one for every episode.
 
-    def __init__(self, maker: EnvironmentFactory, anew: bool) -> None:
+    Steps go past the wrappers of :func:`unwrapped`, whose limit of steps is counted here.
+    """
+
+    def __init__(self, maker: EnvironmentFactory, size: int, anew: bool) -> None:
         self._maker, self._anew = maker, anew
-        self._environments: dict[int, Any] = {}
-        self._totals: dict[int, Any] = {}
+        self._environments: list[Any] = [None] * size
+        self._steps: list[Any] = [None] * size  # methods
+        self._totals: list[Any] = [0.0] * size
+        self._left, self._limits = [0] * size, [0] * size  # steps of an episode
 
     def expect(self, seeds: np.ndarray) -> None: ...
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
-        if self._anew and slot in self._environments:
-            self._environments.pop(slot).close()
-        if slot not in self._environments:
+        if self._anew:
+            self._close(slot)
+        if self._environments[slot] is None:
             self._environments[slot] = self._maker.make()
-        self._totals[slot] = 0.0
+            inner, self._limits[slot] = unwrapped(self._environments[slot])
+            self._steps[slot] = inner.step
+        self._totals[slot], self._left[slot] = 0.0, self._limits[slot]
         return np.ravel(self._environments[slot].reset(seed=seed)[0])
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
-        over, totals, environments = [], self._totals, self._environments
-        for row, slot in enumerate(slots.tolist()):
-            observation, reward, terminated, truncated, _ = environments[slot].step(actions[row])
+        over, steps, totals, left = [], self._steps, self._totals, self._left
+        for row, (slot, action) in enumerate(zip(slots.tolist(), actions, strict=True)):
+            observation, reward, terminated, truncated, _ = steps[slot](action)
             # keep the rewards' type, as `total += reward` does; only a float16 sum is widened: it would stall at 2,048
-            totals[slot] += float(reward) if type(reward) is np.float16 else reward
-            raw[row] = np.asarray(observation).ravel()
-            if terminated or truncated or not isfinite(totals[slot]):
+            total = totals[slot] + (float(reward) if type(reward) is np.float16 else reward)
+            totals[slot] = total
+            raw[row] = observation if getattr(observation, "ndim", 0) == 1 else np.ravel(observation)
+            left[slot] -= 1
+            if terminated or truncated or not left[slot] or not isfinite(total):
                 over.append(row)
         return over
 
@@ -76,8 +87,13 @@ class GymnasiumSimulator:
         return float(self._totals[slot])
 
     def close(self) -> None:
-        while self._environments:
-            self._environments.popitem()[1].close()
+        for slot in range(len(self._environments)):
+            self._close(slot)
+
+    def _close(self, slot: int) -> None:
+        environment, self._environments[slot] = self._environments[slot], None
+        if environment is not None:
+            environment.close()
 
 
 def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
@@ -87,8 +103,14 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
     if anew or choice == "gymnasium":
         if choice == "direct":
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
-        return GymnasiumSimulator(maker, anew)
+        return GymnasiumSimulator(maker, size, anew)
     environment = maker.make()
+    rule = rule_of(environment)
+    if rule is not None:
+        if agrees(environment, rule):
+            log.info("%s: stepped together by numpy", maker.identifier)
+            return ClassicSimulator(environment, rule, size)
+        log.warning("%s: numpy's steps for many differ from gymnasium's: stepped one by one, slower", maker.identifier)
     reason = unserved(environment)
     if reason is None:
         log.info("%s: stepped together by mujoco.batch", maker.identifier)
@@ -97,4 +119,4 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
     if choice == "direct":
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
     log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
-    return GymnasiumSimulator(maker, anew)
+    return GymnasiumSimulator(maker, size, anew)

@@ -42,8 +42,8 @@ NAVIGATION = {
     ],
     "Explanation": [
         "docs/explanation/one_generation", "docs/explanation/choosing", "docs/explanation/glossary",
-        "docs/explanation/algorithms", "docs/explanation/noise_reuse", "docs/explanation/activation_noise",
-        "docs/explanation/darwinn",
+        "docs/explanation/algorithms", "docs/explanation/noise_reuse", "docs/explanation/variance",
+        "docs/explanation/activation_noise", "docs/explanation/darwinn",
         "docs/explanation/distributed_evolution", "docs/explanation/ensembles", "docs/explanation/decisions",
     ],
     "Reference": [

@@ -61,7 +61,10 @@ def torch_place(environment: Mapping[str, str] = os.environ) -> TorchPlace:
     size, rank = ("SLURM_STEP_NUM_TASKS", "SLURM_PROCID") if _srun_meets(environment) else ("WORLD_SIZE", "RANK")
     ranks = _number(environment, size, 1)
     return TorchPlace(
-        _number(environment, rank, 0, ranks - 1), ranks, _text(environment, "MASTER_ADDR"), _number(environment, "MASTER_PORT", 1, 65535)
+        _number(environment, rank, 0, ranks - 1),
+        ranks,
+        _text(environment, "MASTER_ADDR"),
+        _number(environment, "MASTER_PORT", 1, 65535),
     )
 
 
@@ -84,10 +87,13 @@ def meeting_seconds() -> float:
 
 
 def met(place: TorchPlace) -> Any:
-    """Return the store at which all ranks of ``place`` have met. Raises UserError for a port in use and for ranks that do not come."""
+    """Return the store at which all ranks of ``place`` have met. Raises UserError for a port in use and for absent ranks."""
     seconds = meeting_seconds()
-    store, deadline = _store(place, seconds), time.monotonic() + seconds
-    names = [f"neuro/rank/{rank}" for rank in range(place.size)]
+    from torch.distributed import PrefixStore
+
+    # torchrun may give ranks that it starts again the store of those that have ended, with their keys
+    store, deadline = PrefixStore(f"neuro/{restarts()}", _store(place, seconds)), time.monotonic() + seconds
+    names = [f"rank/{rank}" for rank in range(place.size)]
     store.set(names[place.rank], "here")
     while not store.check(names):
         if time.monotonic() > deadline:
@@ -102,16 +108,25 @@ def _store(place: TorchPlace, seconds: float) -> Any:
 
     timeout = timedelta(seconds=seconds)
     hosts = place.rank == 0 and os.environ.get(AGENT_STORE) != "True"
-    if not hosts:
+    if hosts:
+        _resolved(place)  # torch would print traces of C++
+    else:
         _await_port(place, seconds)
     try:
         if os.environ.get(AGENT_STORE) == "True":
             return next(iter(rendezvous("env://", place.rank, place.size, timeout=timeout)))[0]
         # torch binds its store to all interfaces; a socket of ours keeps one machine's store to that machine
         own = _listening(place) if hosts and _is_loopback(place.address) else None
-        options = {} if own is None else {"master_listen_fd": own.detach()}
+        options: dict[str, Any] = {} if own is None else {"master_listen_fd": own.detach()}
         return TCPStore(
-            place.address, place.port, place.size, hosts, timeout=timeout, wait_for_workers=False, multi_tenant=own is None, **options
+            place.address,
+            place.port,
+            place.size,
+            hosts,
+            timeout=timeout,
+            wait_for_workers=False,
+            multi_tenant=own is None,
+            **options,
         )
     except DistError as error:
         if "EADDRINUSE" in str(error):
@@ -120,7 +135,7 @@ def _store(place: TorchPlace, seconds: float) -> Any:
 
 
 def _listening(place: TorchPlace) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(place.address, place.port, type=socket.SOCK_STREAM)[0]
+    family, kind, protocol, _, address = _resolved(place)
     listening = socket.socket(family, kind, protocol)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -129,6 +144,15 @@ def _listening(place: TorchPlace) -> socket.socket:
         raise _in_use(place) from error
     listening.listen(place.size + 16)
     return listening
+
+
+def _resolved(place: TorchPlace) -> Any:
+    try:
+        return socket.getaddrinfo(place.address, place.port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        raise ConfigError(
+            "MASTER_ADDR", place.address, f"must be the name or address of rank 0's machine ({error.strerror})"
+        ) from error
 
 
 def _in_use(place: TorchPlace) -> UserError:
@@ -170,7 +194,11 @@ def _disagrees(environment: Mapping[str, str]) -> bool:
     """Return whether torchrun's ranks run below an MPI launcher that counts others."""
     rank = next((environment[name] for name in RANK_VARIABLES if name in environment), None)
     several = environment.get("WORLD_SIZE", "1") != "1"
-    return TORCHRUN in environment and several and (rank != environment.get("RANK") or _mpi_size(environment) != environment["WORLD_SIZE"])
+    return (
+        TORCHRUN in environment
+        and several
+        and (rank != environment.get("RANK") or _mpi_size(environment) != environment["WORLD_SIZE"])
+    )
 
 
 def _mpi_size(environment: Mapping[str, str]) -> str | None:
@@ -180,7 +208,9 @@ def _mpi_size(environment: Mapping[str, str]) -> str | None:
 def _text(environment: Mapping[str, str], name: str) -> str:
     value = environment.get(name, "")
     if not value:
-        raise ConfigError(name, value or "not set", "a launcher of torch.distributed sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT")
+        raise ConfigError(
+            name, value or "not set", "a launcher of torch.distributed sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT"
+        )
     return value
 
 

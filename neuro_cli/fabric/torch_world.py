@@ -17,13 +17,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from neuro_cli.core.errors import FAILED
+from neuro_cli.core.errors import FAILED, UserError
 from neuro_cli.fabric.base import Exchange, World, shares
 from neuro_cli.fabric.mpi import LAST_WORDS
 from neuro_cli.fabric.torch_place import AGENT_STORE, TorchPlace, meeting_seconds, met, torch_place
 
 FOREVER = timedelta(days=30)  # a rank waits for the others as long as they live; gloo asks for a bound
-ENDED = "neuro/ended"  # key of the store: a rank has said why it ends the world
+ENDED = "ended"  # key of the store: a rank has said why it ends the world
 WHOLE = 64 * 1024  # bytes up to which a sum gathers all values; above, each rank adds a share
 Transfer = tuple[int, Any]  # the other rank, and torch's handle
 
@@ -35,7 +35,9 @@ class RankLostError(RuntimeError):
 class TorchExchange(Exchange):
     """Transfers under way. It keeps ``block`` alive, and adds the rows of ``gathered`` in rank order for a sum of ``rows``."""
 
-    def __init__(self, world: "TorchWorld", transfers: list[Transfer], block: np.ndarray, gathered: np.ndarray, rows: int = 0) -> None:
+    def __init__(
+        self, world: "TorchWorld", transfers: list[Transfer], block: np.ndarray, gathered: np.ndarray, rows: int = 0
+    ) -> None:
         self._world, self._transfers, self._block, self._gathered, self._rows = world, transfers, block, gathered, rows
 
     def test(self) -> bool:
@@ -57,6 +59,7 @@ class TorchWorld(World):
 
     def __init__(self, place: TorchPlace) -> None:
         super().__init__()
+        os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "FATAL")  # else pages of C++ frames precede each line of ours
         import torch
         import torch.distributed as dist
 
@@ -68,12 +71,17 @@ class TorchWorld(World):
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         timeout = timedelta(seconds=meeting_seconds())
         self._store: Any = None
+        self._group: Any = None
         if dist.is_initialized():
             self._group = dist.new_group(backend="gloo", timeout=timeout)
         else:
             self._store = met(place)
-            dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=timeout)
-            self._group = None
+            try:
+                dist.init_process_group("gloo", store=self._store, rank=self.rank, world_size=self.size, timeout=timeout)
+            except RuntimeError as error:
+                raise UserError(
+                    f"the ranks at MASTER_ADDR={place.address} cannot connect: {str(error).splitlines()[0]}"
+                ) from error
         self._find_neighbours()
 
     def _find_neighbours(self) -> None:

@@ -19,7 +19,7 @@ from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.show import show
 from neuro_cli.cli.sweep.sweep import Command, check_sweep, sweep
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.mpi import launched
+from neuro_cli.fabric.start import launched
 from neuro_cli.launch import lock
 from neuro_cli.runner.config import check_early
 

@@ -24,7 +24,7 @@ from neuro_cli.cli.values import Request, request_of
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
 from neuro_cli.core.machine.threads import REST
 from neuro_cli.fabric.base import SingleProcess, World
-from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.fabric.start import launched, launched_world
 from neuro_cli.factory.made import placed, plain
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.launch.requeue import checkpoint_left
@@ -78,7 +78,7 @@ def evaluate(run: str | Path, *overrides: str, **values: Any) -> dict[str, float
 def _session(verb: str, run: str, overrides: Sequence[str], values: dict[str, Any], prepare: Prepare) -> Result:
     """Train on all ranks what rank 0 prepares; a rank that fails alone ends the world, as with the commands."""
     with process_put_back(), REST.entered(), ExitStack() as cleanup:
-        world: World = mpi_world() if launched() else SingleProcess()
+        world: World = launched_world() if launched() else SingleProcess()
         result = unanimous(world, lambda: _agreed(verb, run, overrides, values, prepare, world, cleanup))
     pass_on_signals(result.run)
     return result

@@ -19,7 +19,7 @@ from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.foreign import foreign_start
-from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.fabric.start import launched, launched_world
 from neuro_cli.launch import lock, slurm
 from neuro_cli.runner import stop
 
@@ -105,7 +105,7 @@ def main() -> None:
         signal.signal(signal.SIGUSR2, stop.hear)  # SLURM may send it while a run is still loading
     try:
         refuse_settings()  # before torch, numba and MPI are loaded
-        world = mpi_world() if launched() else None
+        world = launched_world() if launched() else None
     except UserError as error:
         sys.exit(report(error))
     if world is not None and world.rank > 0:

@@ -16,7 +16,7 @@ from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
 from neuro_cli.cli.train import start
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.fabric.mpi import launched
+from neuro_cli.fabric.start import launched
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.runner.config import RESUME_GROUPS, RESUME_KEYS
 

@@ -12,8 +12,9 @@ from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.verbosity import say
-from neuro_cli.fabric.mpi import launched
+from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm
+from neuro_cli.launch.restarts import restarts
 from neuro_cli.runner import stop
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _train(config: dict[str, Any], run: Path) -> int:
 
     options = Options(config)
     save(options.plain, run)
-    left = Left.NOTHING if slurm.restarts() else left_in(run)  # an earlier command may have begun this sweep
+    left = Left.NOTHING if restarts() else left_in(run)  # an earlier command may have begun this sweep
     if left is Left.FINISHED:
         return 0
     if left is Left.FAILED:

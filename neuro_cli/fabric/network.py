@@ -11,7 +11,8 @@ from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.cost import Cost, CostModel
 from neuro_cli.fabric.emulation import HOSTS, PORT
 from neuro_cli.fabric.foreign import foreign_start
-from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.fabric.mpi import mpi_world
+from neuro_cli.fabric.start import launched, launched_world
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,9 @@ class Network:
         foreign = foreign_start()
         if foreign is not None:
             raise foreign.refusal()
-        return mpi_world() if needs_mpi or launched() else SingleProcess()
+        if launched():
+            return launched_world()
+        return mpi_world() if needs_mpi else SingleProcess()
 
     def describe(self, world: World) -> None:
         """Set the network's facts in ``world``. Every rank calls this."""

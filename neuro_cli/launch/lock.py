@@ -19,7 +19,7 @@ from pathlib import Path
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link
-from neuro_cli.launch import slurm
+from neuro_cli.launch.restarts import restarts
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ def take(run: Path) -> None:
         return
     _refuse_links(run)
     kind = fcntl.LOCK_SH if launched_by_us() else fcntl.LOCK_EX
-    deadline = time.monotonic() + (WAIT if slurm.restarts() else 0.0)
+    deadline = time.monotonic() + (WAIT if restarts() else 0.0)
     while True:
         handle = _open(run)
         if _locked(run, handle, kind):

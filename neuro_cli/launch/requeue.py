@@ -8,6 +8,7 @@ from pathlib import Path
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm
+from neuro_cli.launch.restarts import restarts, started_again
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.options import Options
@@ -25,11 +26,11 @@ def checkpoint_left(run: Path, options: Options, continues: bool = False) -> Che
     from neuro_cli.runner.ensemble.recover import recover
     from neuro_cli.runner.load import read_checkpoint
 
-    times = slurm.restarts()
+    times = restarts()
     if not (times or continues) or not ((run / "metrics.csv").exists() or (run / "checkpoints").exists()):
         return None
     level = logging.WARNING if times else logging.INFO
-    again = f"SLURM started this job again ({times})" if times else "the sweep continues with this job"
+    again = started_again() if times else "the sweep continues with this job"
     log_to(run, 0)
     recover(run, options)
     if CheckpointStore(run, keep=1).generations():

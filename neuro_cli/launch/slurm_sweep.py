@@ -18,7 +18,7 @@ from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
-from neuro_cli.fabric.mpi import launched
+from neuro_cli.fabric.start import launched
 from neuro_cli.run_folder.sweep_record import read_record
 
 log = logging.getLogger(__name__)

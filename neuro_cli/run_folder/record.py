@@ -12,7 +12,7 @@ from neuro_cli.core.errors import UserError, only_warned
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import World
-from neuro_cli.fabric.mpi import launched
+from neuro_cli.fabric.start import launched
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row
 from neuro_cli.logger.several import with_csv

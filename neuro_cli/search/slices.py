@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.fabric.base import SingleProcess, World, shares
-from neuro_cli.fabric.mpi import launched, mpi_world
+from neuro_cli.fabric.start import launched, launched_world
 from neuro_cli.task.classification import Classification
 
 
 def world_of_task() -> World:
     """Return the world of the ranks that do this task together; a single process in a worker without ``worker.ranks``."""
-    return mpi_world() if launched() else SingleProcess()
+    return launched_world() if launched() else SingleProcess()
 
 
 class SlicedBatch:

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.mpi import SHORT_NAP, mpi_world
+from neuro_cli.fabric.mpi import SHORT_NAP
+from neuro_cli.fabric.start import launched_world
 from neuro_cli.runner.consensus import AgreedError, collectively
 
-world = mpi_world()
+world = launched_world()
 rank, size = world.rank, world.size
 assert (world.local_rank, world.local_size) == (rank, size)  # all on this machine, in the order of the ranks
 

@@ -31,7 +31,8 @@ from neuro_cli.cli.overrides.words import (
     without_plus,
 )
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.launch import lock, slurm, slurm_sweep
+from neuro_cli.launch import lock, slurm_sweep
+from neuro_cli.launch.restarts import restarts
 from neuro_cli.run_folder.names import refuse_unbegun
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
@@ -148,7 +149,7 @@ def _tasks(full: DictConfig, overrides: list[Override]) -> list[str]:
 
 def _refuse_existing(config: DictConfig, multirun: bool, continues: Callable[[Path], bool]) -> None:
     """Refuse an output folder that already holds a run, before Hydra writes into it."""
-    if slurm.restarts():
+    if restarts():
         return  # the folder has the run of this job's earlier start, which continues
     HydraConfig.instance().set_config(config)
     try:

@@ -13,6 +13,7 @@ from .core.errors import ConfigError as ConfigError
 from .core.errors import UserError as UserError
 from .core.version import __version__ as __version__
 from .library.evolution import Evolution as Evolution
+from .library.forward_gradient import ForwardGradient as ForwardGradient
 from .library.perturbed_layers import perturbed as perturbed
 from .library.result import Result as Result
 from .pool.client import BrokerClient as BrokerClient

@@ -14,6 +14,7 @@ from neuro_cli.core.layout import Place
 class Call:
     """One call of a pass with its ``result``, whose ``version`` tells a later write to it.
 
+    ``foreign``: it gets, or is, a new tensor that depends on the examples by what torch does not show.
     ``layer``, ``node``: its number among the layers and among the backward graph's nodes, None for none. ``decomposed``: the
     calls that it consists of follow, and it is none itself.
     """
@@ -24,6 +25,7 @@ class Call:
     layer: int | None = None
     node: int | None = None
     decomposed: bool = False
+    foreign: bool = False
 
 
 @dataclass

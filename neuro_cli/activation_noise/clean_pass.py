@@ -22,11 +22,12 @@ from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
+from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
-from neuro_cli.scoring.passes.bodies import body
+from neuro_cli.scoring.passes.bodies import body, overwrites
 from neuro_cli.scoring.passes.marks import DATA, LAYER, USE, marked, of_parameters, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 
@@ -39,7 +40,9 @@ LINEAR = frozenset((
     torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
 ))  # fmt: skip
 DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
-WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset((Tensor.numpy, Tensor.__array__))  # refuse a tensor that has a graph
+WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
+    (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
+)  # refuse a tensor that has a graph
 IN_STEPS = {
     getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
@@ -109,12 +112,15 @@ class PassRecord:
 class RecordingMode(TorchFunctionMode):
     """Context that writes the calls of a pass to ``record``. ``parameters``: those that evolve with their places, by identity.
 
-    ``copy``: later calls may overwrite arguments and outputs, so that copies are recorded. ``backward``: with a backward graph.
+    ``foreign``: search for values that leave torch. ``copy``: later calls may overwrite arguments and outputs, so that copies are
+    recorded. ``backward``: with a backward graph.
     """
 
-    def __init__(self, parameters: dict[int, tuple[Tensor, Place]], copy: bool, backward: bool = False) -> None:
+    def __init__(
+        self, parameters: dict[int, tuple[Tensor, Place]], foreign: ForeignValues, copy: bool, backward: bool = False
+    ) -> None:
         super().__init__()
-        self.record = PassRecord()
+        self.record, self._foreign = PassRecord(), foreign
         self._parameters, self._copy, self._backward = parameters, copy, backward
 
     def __torch_function__(
@@ -125,11 +131,13 @@ class RecordingMode(TorchFunctionMode):
         if not any(True for _ in tensors(given)):
             result = func(*args, **kwargs)
             if any(True for _ in tensors([result])):  # a setting of torch gives none, and each pass sets it for itself
-                self.record.calls.append(Call(func, result, result._version if isinstance(result, Tensor) else 0))
+                version = result._version if isinstance(result, Tensor) else 0
+                self.record.calls.append(Call(func, result, version, foreign=self._foreign.see_result(func, result)))
             return result
+        foreign = self._foreign.find(given)
         of_data, of_weights = marked(given), any(of_parameters(tensor) for tensor in tensors(given))
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
-        call = Call(func)
+        call = Call(func, foreign=foreign)
         self.record.calls.append(call)
         if of_data and of_weights:
             inner = decomposed(func)
@@ -141,11 +149,15 @@ class RecordingMode(TorchFunctionMode):
         use = record_use(self.record.steps, func, args, kwargs)
         versions = {id(tensor): tensor._version for tensor in tensors(given) if hasattr(tensor, LAYER)}
         result = self._run(func, args, kwargs, of_data, of_weights)
+        if args and isinstance(args[0], Tensor) and overwrites(func):
+            self._foreign.see_write(args[0], of_data)
         if isinstance(result, Tensor) and versions.get(id(result), result._version) != result._version:
             delattr(result, LAYER)  # an in-place call: these are no longer the step's outputs
         call.result, call.version = result, result._version if isinstance(result, Tensor) else 0
         if not of_data:
+            call.foreign |= self._foreign.see_result(func, result)
             return result
+        self._foreign.see_read(func)
         for tensor in tensors([result]):
             setattr(tensor, USE, use)
         return with_mark(result)
@@ -216,7 +228,9 @@ class RecordingMode(TorchFunctionMode):
         outputs = step.raw.detach()
         self._note_coupled(step.func, args, kwargs)
         if of_weights:
-            step.node, x = layer_node(step.func, args, kwargs, outputs, tuple(place.name for place in step.places))
+            # a module that the loss uses has parameters without a place: no two of its calls share a model
+            names = tuple(place.name for place in step.places) or (f"call {len(self.record.nodes)}",)
+            step.node, x = layer_node(step.func, args, kwargs, outputs, names)
         else:  # a number scales or shifts a layer's outputs
             with torch.enable_grad():
                 step.node, x = BackwardNode(outputs), step.func(*args, **kwargs)

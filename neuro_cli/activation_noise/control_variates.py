@@ -37,45 +37,48 @@ MEMORY = 0.5  # weight of the squares of the generations before
 STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
 
 
+class Learnt:
+    """What an estimator has learnt for its predictions, whatever the form of a batch: models, and how well they predict."""
+
+    def __init__(self) -> None:
+        self.models = ResponseModels()
+        self.squares: Tensor | None = None  # unexplained part of rewards' changes and their total, both fading
+        self.reported = False
+
+    def state(self) -> dict[str, Tensor]:
+        """Return tensors for a checkpoint."""
+        return self.models.state() | ({} if self.squares is None else {"control.squares": self.squares.clone()})
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Restore a :meth:`state`."""
+        models = dict(tensors)
+        self.squares = models.pop("control.squares", None)
+        self.models.restore(models)
+
+
 class ControlVariates:
     """Predictions that learn in the run. ``always``: fitnesses always correct them, else only until they suffice.
 
     ``fitted``: members that models were fitted to in a generation whose predictions sufficed, else None.
     """
 
-    def __init__(self, passes: Passes, addresses: Addresses, always: bool) -> None:
-        self._passes, self._addresses, self._always = passes, addresses, always
+    def __init__(self, passes: Passes, addresses: Addresses, always: bool, learnt: Learnt) -> None:
+        self._passes, self._addresses, self._always, self._learnt = passes, addresses, always, learnt
         rows = addresses.sides * addresses.examples  # examples in the passes of a draw
         most = pass_rows(max(1, addresses.widths[-1]), passes.settings.device, MEASURED * rows)
         self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
-        self._models: ResponseModels | None = None
-        self._restored: dict[str, Tensor] = {}
-        self._squares: Tensor | None = None  # unexplained part of rewards' changes and their total, both fading
-        self._reported = False
+        self._said = False
         self.fitted: int | None = None
-
-    def state(self) -> dict[str, Tensor]:
-        """Return the models and how well they predict."""
-        if self._models is None:
-            return self._restored  # no generation since a resume
-        return self._models.state() | ({} if self._squares is None else {"control.squares": self._squares.clone()})
-
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore a :meth:`state`."""
-        self._restored = {name: tensor.clone() for name, tensor in tensors.items()}
-        self._models, self._squares = None, self._restored.get("control.squares")
 
     def predict(self, clean: CleanPass, sigma: float) -> None:
         """Set what is predicted of the layers of a clean pass."""
-        first, record = self._models is None, clean.record
-        if self._models is None:
-            self._models = ResponseModels(record.nodes, self._passes.threads, self._passes.settings.device)
-            self._models.restore(self._restored)
+        record = clean.record
         # a step function responds to no change smaller than the noise
         last = self._measured_derivative(clean, max(STEP, sigma)) if record.scores is None else None
-        self._models.attach(record.nodes)
+        self._learnt.models.attach(record.nodes, self._passes.settings.device)
         clean.predictor = RewardPredictor(record, clean.layers, last, self._is_joint(clean) and self._is_checked(clean))
-        if first:
+        if not self._said:
+            self._said = True
             log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
 
@@ -84,20 +87,20 @@ class ControlVariates:
 
         The draws of these fits are never used for a fitness, so that a correction stays unbiased.
         """
-        assert self._models is not None
-        most, first = FIRST_FITS if self._squares is None else FITS, self._addresses.draws
+        learnt, threads = self._learnt, self._passes.threads
+        most, first = FIRST_FITS if learnt.squares is None else FITS, self._addresses.draws
         observed, fits = self._observe(clean, first), 1
         for draw in range(first + 1, first + 1 + most):
-            if self._squares is None or self._suffices:  # nothing is measured here, or no more is needed
+            if learnt.squares is None or self._suffices:  # nothing is measured here, or no more is needed
                 break
-            self._models.learn(clean.record.nodes, observed)
+            learnt.models.learn(clean.record.nodes, observed, threads)
             clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
             observed, fits = self._observe(clean, draw), fits + 1
-        self._models.learn(clean.record.nodes, observed)
+        learnt.models.learn(clean.record.nodes, observed, threads)
         suffices = self._suffices
         self.fitted = fits * len(observed) * self._addresses.rewards if suffices else None
-        if suffices and not self._reported:
-            self._reported = True
+        if suffices and not learnt.reported:
+            learnt.reported = True
             log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
                      clean.generation, 100 * (1 - UNEXPLAINED))  # fmt: skip
         return suffices
@@ -118,9 +121,9 @@ class ControlVariates:
     @property
     def _suffices(self) -> bool:
         """Return whether predictions explain enough to do without corrections."""
-        if self._always or self._squares is None:
+        if self._always or self._learnt.squares is None:
             return False
-        unexplained, total = self._squares.tolist()
+        unexplained, total = self._learnt.squares.tolist()
         return total > 0 and unexplained <= UNEXPLAINED * total
 
     def _is_joint(self, clean: CleanPass) -> bool:
@@ -155,7 +158,8 @@ class ControlVariates:
         parts = torch.stack([(change - expected).square().sum(), change.square().sum()]).cpu()
         rounding = ROUNDING * torch.finfo(self._passes.settings.precision).eps
         if parts[1] >= change.numel() * rounding**2:
-            self._squares = parts if self._squares is None else self._squares * MEMORY + parts
+            squares = self._learnt.squares
+            self._learnt.squares = parts if squares is None else squares * MEMORY + parts
 
     def _measured_derivative(self, clean: CleanPass, size: float) -> Tensor:
         """Measure the derivatives (B T, n) of rewards by the last layer's outputs, by a pass for each output of a reward."""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.activation_noise.addresses import Addresses
+from neuro_cli.activation_noise.control_variates import Learnt
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.reward_wire import gathered_int8
 from neuro_cli.activation_noise.scorer import ActivationScorer
@@ -24,6 +25,7 @@ from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.sampler.base import Estimator, Gather, Learner
 from neuro_cli.scoring.base import PassSettings
+from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.traces import traces
 
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
@@ -62,6 +64,7 @@ class Activation(Estimator):
             raise ConfigError("sampler.control_variates", control_variates, "must be auto, true or false")
         self._asked = control_variates
         self._said: str | None = None  # last reported reason against control variates
+        self.learnt = Learnt()  # copies of this object for batches of other forms share it
 
     def check(self, population: int) -> None:
         """Accept any ``population``: the network determines the number of members, see :meth:`scorer`."""
@@ -75,11 +78,14 @@ class Activation(Estimator):
         if trace is not None:
             allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {trace}"
             raise ConfigError("sampler", "activation", allowed)
-        plan = plan_network(settings, centre, self.space)
+        try:
+            plan = plan_network(settings, centre, self.space)
+        except Unsupported as error:
+            raise ConfigError("sampler", "activation", f"{type(settings.module).__name__}: {error}") from error
         self._uncontrolled, self._addresses = plan.uncontrolled, self.addresses(settings.batch_size, plan.rewards, plan.widths)
         self.population = self._addresses.members
         relative, always = self.scale == "relative", self.correction == "always"
-        self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, always)
+        self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, always, self.learnt)
         return self._scorer
 
     def addresses(self, examples: int, rewards: int, widths: tuple[int, ...]) -> Addresses:

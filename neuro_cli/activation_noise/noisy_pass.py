@@ -15,7 +15,9 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
+from neuro_cli.activation_noise.foreign import NEW, READS
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
+from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.marks import marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 
@@ -38,7 +40,7 @@ class NoisyMode(TorchFunctionMode):
         self._calls, self._nodes, self._deltas, self._complete, self._observed = (
             clean.calls, clean.nodes, deltas, complete, observed,
         )  # fmt: skip
-        self._next = 0
+        self._next, self._read = 0, False
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -47,25 +49,38 @@ class NoisyMode(TorchFunctionMode):
         given = [*args, *kwargs.values()]
         if not any(True for _ in tensors(given)):
             result = func(*args, **kwargs)
+            if not any(True for _ in tensors([result])):
+                return result
+            call = self._following(func)
             # a random tensor is the same in all passes
-            return self._following(func).result if any(True for _ in tensors([result])) else result
+            if call.foreign or (self._complete and func in NEW):  # a later call may overwrite it
+                return self._marked(result)
+            return call.result
         call = self._following(func)
         if call.decomposed:
             inner = decomposed(func)
             assert inner is not None
             with self:
                 return inner(*args, **kwargs)
-        reached = marked(given, NOISE)
+        reached = marked(given, NOISE) or (call.foreign and self._read)
+        self._read |= reached and func in READS
         position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position
         x = None if position is None else self._kept(list(tensors(given))[position])
-        # a call without noise among its arguments gives what it gave in the clean pass
-        result = REPLACEMENTS.get(func, func)(*args, **kwargs) if reached or self._complete else call.result
+        # a call without noise among its arguments gives what it gave in the clean pass, but what it gives may be filled later
+        again = reached or self._complete or call.foreign
+        result = REPLACEMENTS.get(func, func)(*args, **kwargs) if again else call.result
         if self._observed is not None and call.node is not None and x is not None:
             self._observed[call.node] = x, self._kept(result)
+        if reached and args and isinstance(args[0], Tensor) and overwrites(func):
+            with_mark(args[0], NOISE)
         delta = None if call.layer is None else self._deltas.get(call.layer)
         if delta is not None:
             result, reached = result + delta, True
         return with_mark(result, NOISE) if reached else result
+
+    def _marked(self, result: Any) -> Any:
+        """Return a new tensor that may depend on numbers which Python or a C library has read."""
+        return with_mark(result, NOISE) if self._read else result
 
     def _kept(self, tensor: Tensor) -> Tensor:
         """Return ``tensor``, as a copy in a complete pass, whose later calls may overwrite it."""

@@ -21,6 +21,11 @@ from neuro_cli.task.base import Batch
 FEW = 80_000  # noise values in a pass of all layers: below it two threads wait for the interpreter lock more than they gain
 
 
+def unevolved(module: nn.Module) -> list[Tensor]:
+    """Return the buffers and frozen parameters."""
+    return [*module.buffers(), *(parameter for parameter in module.parameters() if not parameter.requires_grad)]
+
+
 class CleanPass:
     """The clean pass of a generation: its record, its layers, and the scores (B, T, C) float64 of its examples.
 
@@ -45,6 +50,15 @@ class Passes:
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         for _ in range(self.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
+
+    def refresh(self, source: nn.Module) -> None:
+        """Copy the buffers and frozen parameters of ``source``, which a script may have changed."""
+        modules = [self._modules.get() for _ in range(self.threads.count)]
+        for module in (self._centre.module, *modules):
+            for own, given in zip(unevolved(module), unevolved(source), strict=True):
+                own.copy_(given)
+        for module in modules:
+            self._modules.put(module)
 
     @contextmanager
     def _rewards_of(self, clean: CleanPass) -> Iterator[Callable[[], Tensor]]:

@@ -18,21 +18,25 @@ from neuro_cli.core.machine.threads import Threads
 
 
 class ResponseModels:
-    """Models of the backward graph's nodes, one for all calls with the same parameters."""
+    """Models of the backward graphs' nodes, one for all calls with the same parameters and form, each zero at its first call."""
 
-    def __init__(self, nodes: Sequence[BackwardNode], threads: Threads, device: torch.device) -> None:
-        self._threads = threads
+    def __init__(self) -> None:
         self._models: dict[tuple[Any, ...], Response] = {}
-        for node in nodes:
-            if node.make_model is not None and node.key not in self._models:
-                self._models[node.key] = node.make_model(device)
+        self._restored: dict[str, Tensor] = {}
 
-    def attach(self, nodes: Sequence[BackwardNode]) -> None:
+    def attach(self, nodes: Sequence[BackwardNode], device: torch.device) -> None:
         """Give the nodes of a pass their models."""
         for node in nodes:
+            if node.make_model is not None and node.key not in self._models:
+                model = self._models[node.key] = node.make_model(device)
+                # checkpoints of earlier versions number the models
+                number = f"control.{len(self._models) - 1}"
+                saved = self._restored.get(_name(node.key), self._restored.get(number))
+                if saved is not None:
+                    model.matrix.copy_(saved)
             node.response = self._models.get(node.key)
 
-    def learn(self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges]) -> None:
+    def learn(self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], threads: Threads) -> None:
         """Learn from the changes in a pass or in a mirrored pair of them."""
         numbers: dict[tuple[Any, ...], list[int]] = {}
         for number in sorted(passes[0]):
@@ -42,18 +46,20 @@ class ResponseModels:
         def run(key: tuple[Any, ...]) -> None:
             self._models[key].learn([nodes[number].changes([seen[number] for seen in passes]) for number in numbers[key]])
 
-        self._threads.map(run, list(numbers))
+        threads.map(run, list(numbers))
 
     def state(self) -> dict[str, Tensor]:
-        """Return the models by number, for a checkpoint."""
-        return {f"control.{number}": model.matrix.clone() for number, model in enumerate(self._models.values())}
+        """Return the models by name, for a checkpoint; before the first generation since a resume those that it restored."""
+        return self._restored | {_name(key): model.matrix.clone() for key, model in self._models.items()}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        """Restore a :meth:`state`; a model that it lacks stays as it is."""
-        for number, model in enumerate(self._models.values()):
-            saved = tensors.get(f"control.{number}")
-            if saved is not None:
-                model.matrix.copy_(saved)
+        """Restore a :meth:`state`; a model that it lacks begins at zero."""
+        self._models, self._restored = {}, {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _name(key: tuple[Any, ...]) -> str:
+    """Return the name of a model in a checkpoint."""
+    return "control." + "/".join(map(str, key))
 
 
 class RewardPredictor:

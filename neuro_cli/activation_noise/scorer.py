@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.activation_noise.addresses import Addresses
-from neuro_cli.activation_noise.control_variates import STEP, ControlVariates
+from neuro_cli.activation_noise.control_variates import STEP, ControlVariates, Learnt
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.passes import CleanPass, Passes
 from neuro_cli.activation_noise.trial import NetworkPlan
@@ -39,12 +39,13 @@ class ActivationScorer(Scorer):
     controlled = False
 
     def __init__(
-        self, settings: PassSettings, centre: Tensor, plan: NetworkPlan, addresses: Addresses, relative: bool, always: bool
-    ) -> None:
+        self, settings: PassSettings, centre: Tensor, plan: NetworkPlan, addresses: Addresses, relative: bool, always: bool,
+        learnt: Learnt,
+    ) -> None:  # fmt: skip
         """``relative``: noise has the scale of each layer's outputs; ``always``: fitnesses always correct predictions."""
         super().__init__(settings)
         self._addresses, self._passes = addresses, Passes(settings, plan, relative)
-        self._control = ControlVariates(self._passes, addresses, always)
+        self._learnt, self._control = learnt, ControlVariates(self._passes, addresses, always, learnt)
         rows = addresses.sides * settings.batch_size  # examples in the passes of a draw
         most = pass_rows(plan.largest, settings.device, addresses.draws * addresses.groups * rows) // rows
         self._block = min(addresses.draws, max(1, most))  # draws side by side
@@ -69,10 +70,10 @@ class ActivationScorer(Scorer):
         return sums.astype(np.float32)
 
     def state(self) -> dict[str, Tensor]:
-        return self._control.state()
+        return self._learnt.state()
 
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        self._control.restore(tensors)
+        self._learnt.restore(tensors)
         self._pass = None
 
     def layers_of(self, generation: int) -> Sequence[NoisyLayer]:
@@ -88,11 +89,25 @@ class ActivationScorer(Scorer):
         means: np.ndarray = self._pass.scores.mean((0, 1)).cpu().numpy()
         return means
 
-    def _clean(self, generation: int, centre: Tensor, sigma: float) -> CleanPass:
-        """Run the clean pass, and drop the one before first: its graph is as large."""
+    @property
+    def smooth(self) -> bool:
+        """Return whether rewards have a slope everywhere, as far as torch shows."""
+        return self._passes.plan.smooth
+
+    def refresh(self, source: nn.Module) -> None:
+        """Copy the buffers and frozen parameters of ``source``, which a script may have changed."""
+        self._passes.refresh(source)
+
+    def release(self) -> None:
+        """Drop the pass of the last generation, whose outputs take as much memory as those of back-propagation."""
         if self._pass is not None:
             self._pass.record.release()
-        self._pass, self._start = None, centre
+        self._pass = None
+
+    def _clean(self, generation: int, centre: Tensor, sigma: float) -> CleanPass:
+        """Run the clean pass, and drop the one before first: its graph is as large."""
+        self.release()
+        self._start = centre
         clean = self._passes.clean(generation, centre, self.controlled)
         if self.controlled:
             self._control.predict(clean, sigma)

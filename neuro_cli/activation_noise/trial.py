@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of
 from neuro_cli.activation_noise.noisy_pass import noisy_scores
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
@@ -15,7 +17,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.marks import tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike
 from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
@@ -37,7 +39,7 @@ class NetworkPlan:
     """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most.
 
     ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``uncontrolled``: reason why
-    control variates are impossible, None where they are possible.
+    control variates are impossible, None where they are possible. ``smooth``: rewards have a slope everywhere, as torch shows.
     """
 
     layers: list[LayerPlan]
@@ -48,6 +50,7 @@ class NetworkPlan:
     complete: bool = False
     reason: str = ""
     uncontrolled: str | None = None
+    smooth: bool = False
 
     @property
     def spaces(self) -> str:
@@ -69,7 +72,8 @@ def record_pass(
         id(parameters[place.name]): (parameters[place.name], place) for place in settings.layout.places
     }
     with_mark([batch.inputs, batch.targets])
-    with torch.no_grad(), RecordingMode(places, copy, backward) as mode:
+    foreign = ForeignValues(module, len(next(tensors([batch.inputs]))))
+    with torch.no_grad(), RecordingMode(places, foreign, copy, backward) as mode:
         scores = settings.task.rewards(module, batch)
     mode.record.join_layers()
     if backward and scores.requires_grad:
@@ -149,7 +153,8 @@ class _Trial:
         """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order."""
         if all(layer.axes.fold == 1 for layer in plan.layers):
             return
-        reverse, _ = self._record(Batch(self._batch.inputs.flip(0), self._batch.targets.flip(0)))
+        inputs, targets = tree_map_only(Tensor, lambda rows: rows.flip(0), (self._batch.inputs, self._batch.targets))
+        reverse, _ = self._record(replace(self._batch, inputs=inputs, targets=targets))
         for number, (step, other) in enumerate(zip(record.layers, reverse.layers, strict=True)):
             axes = plan.layers[number].axes
             if axes.fold > 1 and _strided(axes, step.raw.detach(), other.raw.detach()):
@@ -204,13 +209,14 @@ class _Trial:
         try:
             record, _ = self._record(self._batch, plan.complete, True)
             layers, last = noisy_layers(record, plan), None
+            plan.smooth = record.smooth and record.scores is not None and not any(call.foreign for call in record.calls)
             if record.scores is None:
                 outputs = layers[-1].outputs_a_reward
                 if outputs is None or outputs > MEASURED:
                     return f"needs a fitness with a slope, or a last layer of at most {MEASURED} outputs for each reward"
                 rows = layers[-1].examples * plan.rewards
                 last = torch.zeros(rows, outputs, device=settings.device, dtype=torch.float32)
-            ResponseModels(record.nodes, settings.threads, settings.device).attach(record.nodes)
+            ResponseModels().attach(record.nodes, settings.device)
             RewardPredictor(record, layers, last, True)
         except (Unsupported, *UNSUPPORTED) as error:
             return f"torch cannot go back through the network: {brief(error)}"

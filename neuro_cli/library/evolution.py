@@ -8,10 +8,9 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
-from safetensors.torch import load as tensors_of
-from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.copies import copied, own_memory, state_of
@@ -22,15 +21,17 @@ from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
+from neuro_cli.library.by_form import ByForm, scorer_of
 from neuro_cli.library.candidates import Candidates
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.named import option
-from neuro_cli.library.scorer import FitnessScorer, agreed
+from neuro_cli.library.ranks import share_initial
+from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import PRECISIONS, threads_of
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.sampler.base import Sampler
+from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 
 FORMAT = 1
@@ -59,15 +60,16 @@ class Evolution:
     ``precision`` of the forward passes: float32 | bfloat16. ``threads``: members scored at the same time on a rank, by threads
     that call the fitness function concurrently; None: the machine's cores over its ranks. ``shared_pass``: answer the closures
     of many members by one forward pass where the module allows it; None: on a GPU. ``world``: the ranks, None: the launcher's.
-    Raises ConfigError.
+    ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient, the network determines the population, and
+    :meth:`step` needs inputs and targets. Raises ConfigError.
     """
 
     def __init__(
         self,
         module: nn.Module | Tensor,
         *,
-        algo: str | PopulationAlgorithm = "openai_es",
-        sampler: str | Sampler = "antithetic",
+        algo: str | PopulationAlgorithm | None = None,
+        sampler: str | Estimator = "antithetic",
         distribution: str | Distribution = "auto",
         fabric: str | Network = "native",
         population: int = 128,
@@ -97,8 +99,11 @@ class Evolution:
         one_of("layout", layout, LAYOUTS)
         one_of("precision", precision, tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
+        self._sampler: Estimator = option("sampler", sampler, Estimator, generations)
+        by_passes = isinstance(self._sampler, Activation)
+        if algo is None:
+            algo = "forward_gradient" if by_passes else "openai_es"
         self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, generations, values)
-        self._sampler: Sampler = option("sampler", sampler, Sampler, generations)
         self._sampler.check(population)
         method: Distribution = option("distribution", distribution, Distribution, generations)
         network: Network = option("fabric", fabric, Network, generations)
@@ -121,31 +126,17 @@ class Evolution:
         self._task = FitnessTask(self._numbers.precision)
         self._population: Population | None = None
         self._asked: Proposal | None = None
+        self._forms: ByForm | None = None
+        self._loaded: dict[str, Any] | None = None  # state that the first step with noise on activations takes
+        if by_passes:
+            parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
+            self._forms = ByForm(self._form, *parts)
         self.generation = 0  # completed
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
         self._modes = [part.training for part in module.modules()]  # kept now: a script may evaluate the module between steps
         own_memory(state_of(module))
-        self._share_initial()
-
-    def _share_initial(self) -> None:
-        """Give every rank the parameters of rank 0's module: each rank's own random ones would differ."""
-        if self.world.size == 1:
-            return
-        state = {name: value for name, value in self._module.state_dict().items() if isinstance(value, Tensor)}
-        mine = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
-        first = tensors_of(self.world.broadcast(bytes_of(mine) if self.world.rank == 0 else b""))
-        with collectively(self.world):
-            same_shapes = {name: value.shape for name, value in first.items()} == {
-                name: value.shape for name, value in mine.items()
-            }
-            if not same_shapes:
-                raise ConfigError(
-                    "module", type(self._module).__name__, "must have the same tensors on every rank: rank 0's differ"
-                )
-        with writing(state_of(self._module)):
-            for name, value in state.items():
-                value.copy_(first[name])
+        share_initial(module, self.world)
 
     @property
     def rank(self) -> int:
@@ -173,6 +164,8 @@ class Evolution:
         """
         self._asked = None
         modes = Modes.present()
+        if self._forms is not None:
+            return self._step_by_passes(self._forms, fitness, inputs, targets, modes)
         with threads_kept():
             with collectively(self.world):
                 self._task.take(fitness, inputs, targets, modes)
@@ -183,8 +176,41 @@ class Evolution:
             self._fit_batch(distribution)
             return self._done(distribution.step(self.generation))
 
+    def _step_by_passes(
+        self, forms: ByForm, fitness: Fitness, inputs: Tensor | None, targets: Tensor | None, modes: Modes
+    ) -> StepReport:
+        """Run a generation with noise on activations: each example's value rewards its own noise."""
+        with threads_kept():
+            with collectively(self.world):
+                if inputs is None:
+                    allowed = "needs step(fitness, inputs, targets): each example's value rewards its own noise"
+                    raise ConfigError("sampler", "activation", allowed)
+                if modes.autocast:
+                    raise ConfigError("autocast", "on", "not with sampler=activation; precision='bfloat16' runs its passes so")
+                self._task.take(fitness, inputs, targets, Modes(device=modes.device))
+            refuse_unlike(self._task, self.world)
+            with agreed(self.world):
+                if self._population is None:
+                    self._task.misfit(self._form())
+                assert targets is not None
+                form = (inputs.shape, inputs.dtype, targets.shape, targets.dtype)
+                self._population = forms.at(form)
+            if self._loaded is not None:
+                self._population.restore(copy.deepcopy(State(self._loaded["tensors"], self._loaded["scalars"])))
+                self._loaded = None
+            scorer, method = scorer_of(self._population), self._population.distribution
+            try:
+                with agreed(self.world):
+                    own = method.own_scores(self.generation, self._algo.ask(self.generation))
+                return self._done(method.tell(self.generation, own))
+            finally:
+                scorer.release()
+
     def ask(self) -> Candidates:
         """Return this rank's share of the next generation's members, for :meth:`tell`."""
+        if self._forms is not None:
+            raise ConfigError("sampler", "activation", "its members are passes, not networks: use step(fitness, inputs, targets)")
+        assert isinstance(self._sampler, Sampler)
         with threads_kept():
             if self._population is None:
                 self._task.memory_format = torch.contiguous_format  # what every module takes
@@ -266,6 +292,8 @@ class Evolution:
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
         state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
+        if self._loaded is not None:
+            return {**state, **copy.deepcopy(self._loaded)}
         if self._population is None:
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
         with threads_kept():
@@ -283,7 +311,9 @@ class Evolution:
             for key, value in self._settings.items():
                 if state["settings"].get(key) != value:
                     raise ConfigError(key, value, f"the saved state has {state['settings'].get(key)}")
-        self._asked, self._population = None, None
+        self._asked, self._population, self._loaded = None, None, None
+        if self._forms is not None:
+            self._forms.clear(begun=False)
         self.generation = int(state["generation"])
         if "module" in state:
             with writing(state_of(self._module)):
@@ -291,6 +321,10 @@ class Evolution:
             return
         last = state["scalars"]["channels_last"]
         self._task.memory_format = torch.channels_last if last else torch.contiguous_format
+        if self._forms is not None:  # passes are bound to the form of the next batch
+            self._loaded = {"tensors": copy.deepcopy(state["tensors"]), "scalars": copy.deepcopy(state["scalars"])}
+            ParameterLayout(self._module, last).load(self._module, state["tensors"]["parameters"])
+            return
         with threads_kept():
             self._begin()
             assert self._population is not None
@@ -313,7 +347,7 @@ class Evolution:
         return f"Evolution({type(self._module).__name__}, generation={self.generation}, {facts})"
 
 
-def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Sampler, parameters: int) -> dict[str, Any]:
+def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, parameters: int) -> dict[str, Any]:
     """Return the settings that a saved state belongs to; another Evolution must have the same to resume from it."""
     plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
     chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))

@@ -37,6 +37,19 @@ def agreed(world: World) -> Iterator[None]:
             raise UserError(f"fitness: {type(error).__name__}: {' '.join(str(error).split())}") from error
 
 
+def refuse_unlike(task: FitnessTask, world: World) -> None:
+    """Raise UserError on every rank if the ranks were given different examples. Every rank calls this."""
+    if world.size == 1:
+        return
+    digests = world.all_gather(np.array([task.digest()], np.int64), [1] * world.size)
+    unlike = np.flatnonzero(digests != digests[0])
+    if len(unlike) and digests.all():
+        raise UserError(
+            f"fitness: ranks 0 and {unlike[0]} scored their members on different examples: a loader that shuffles needs "
+            "generator=torch.Generator().manual_seed(...), the same on every rank"
+        )
+
+
 class FitnessScorer(PopulationScorer):
     """Scores by the present fitness of a :class:`FitnessTask`; an error on one rank is raised on all."""
 
@@ -60,8 +73,7 @@ class FitnessScorer(PopulationScorer):
                 form = "batch" if task.takes_batch else "closure"
                 make = scorer_of if task.takes_batch else MemberScorer
                 scores = self._scorer(form, task.batch_size, make).scores(proposal, generation, members, part)
-        if self._world.size > 1:
-            self._refuse_unlike()
+        refuse_unlike(task, self._world)
         return scores
 
     def _in_one_pass(self, task: FitnessTask, proposal: Proposal, generation: int, members: range) -> np.ndarray | None:
@@ -93,16 +105,3 @@ class FitnessScorer(PopulationScorer):
             self._scorers[key] = make(replace(self.settings, batch_size=length), self._centre)
         self.settings = self._scorers[key].settings
         return self._scorers[key]
-
-    def _refuse_unlike(self) -> None:
-        """Raise UserError on every rank if the ranks scored their members on different examples."""
-        task = self.task
-        assert isinstance(task, FitnessTask)
-        world = self._world
-        digests = world.all_gather(np.array([task.digest()], np.int64), [1] * world.size)
-        unlike = np.flatnonzero(digests != digests[0])
-        if len(unlike) and digests.all():
-            raise UserError(
-                f"fitness: ranks 0 and {unlike[0]} scored their members on different examples: a loader that shuffles needs "
-                "generator=torch.Generator().manual_seed(...), the same on every rank"
-            )

@@ -98,10 +98,11 @@ def bind(
     threads: Threads,
     numbers: Numbers,
     make_scorer: ScorerMaker = scorer_of,
+    start: bool = True,
 ) -> Population:
     """Bind the parts to each other; the centre takes the parameters of ``model``.
 
-    ``task`` must be loaded, and ``model`` on its device.
+    ``task`` must be loaded, and ``model`` on its device. ``start``: the algorithm has not begun.
 
     Raises UserError where they do not fit.
     """
@@ -125,7 +126,8 @@ def bind(
     say_training_state(settings, initial)
     scorer = make(initial)
     population = scorer.population
-    algo.start(initial, layout, population, numbers.seed)
+    if start:
+        algo.start(initial, layout, population, numbers.seed)
     distribution.bind(
         PopulationContext(
             world=world,

@@ -23,6 +23,7 @@ from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.fabric.base import World
+from neuro_cli.runner.bind import Population
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
@@ -329,14 +330,19 @@ def test_every_method_adds_a_prediction_once(options):
             np.testing.assert_allclose(part, whole, rtol=0, atol=1e-4)  # the ranks' sums are added in another order
 
 
-def test_a_state_has_the_names_of_saved_runs():
-    parts = bound(mlp, Made((5,), 3, 8), control_variates=True, correction="auto")
+def test_the_numbered_state_of_an_older_run_is_read():
+    def made() -> Population:
+        return bound(mlp, Made((5,), 3, 8), control_variates=True, correction="auto")
+
+    parts, other = made(), made()
     estimate(parts)
-    assert sorted(parts.distribution.job.scorer.state()) == [
-        "control.0",
-        "control.1",
-        "control.squares",
-    ]  # the first layer has no input to model
+    state = parts.distribution.job.scorer.state()
+    named = [name for name in state if name != "control.squares"]
+    assert len(named) == 2  # the first layer has no input to model
+    numbers = {f"control.{number}": state[name] for number, name in enumerate(named)}
+    other.distribution.job.scorer.restore(numbers | {"control.squares": state["control.squares"]})
+    assert torch.equal(estimate(other, 3), estimate(parts, 3))
+    assert not torch.equal(estimate(made(), 3), estimate(parts, 3))
 
 
 def test_a_run_resumes_with_the_same_bits(tmp_path):

@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import output_mask
 from neuro_cli.activation_noise.replacements import attention
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response, least_squares
@@ -26,7 +27,7 @@ def recorded(module: nn.Module, x: Tensor, backward: bool = False) -> PassRecord
     layout, parameters = ParameterLayout(module), dict(module.named_parameters())
     places = {id(parameters[place.name]): (parameters[place.name], place) for place in layout.places}
     with_mark([x])
-    with torch.no_grad(), RecordingMode(places, not backward, backward) as mode:
+    with torch.no_grad(), RecordingMode(places, ForeignValues(module, len(x)), not backward, backward) as mode:
         module(x)
     mode.record.join_layers()
     return mode.record

@@ -5,11 +5,9 @@ import json
 import pytest
 from support.configs import composed
 from support.inside import neuro_inside
-from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.library.evolution import Evolution
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 
@@ -83,8 +81,3 @@ def test_evolve_says_why_not(tmp_path):
 def test_an_algorithm_that_is_named_is_taken():
     assert composed("sampler=activation")["algo"]["shaping"] == "raw"
     assert composed("sampler=activation", "algo=ars")["algo"]["_target_"].endswith(".ARS")
-
-
-def test_the_library_s_loop_needs_members_that_are_networks():
-    with pytest.raises(ConfigError, match=r"must make a neuro_cli\.sampler\.base\.Sampler, not Activation"):
-        Evolution(nn.Linear(2, 2), sampler="activation", population=8)

@@ -1,0 +1,256 @@
+"""Gradients of the user's own loop by forward passes alone, in place of ``loss.backward()``: noise on activations.
+
+The estimate is that of ``sampler=activation``, see :mod:`neuro_cli.activation_noise.estimator`.
+
+Legend: P members, M parameters, B examples, T tokens of an example.
+"""
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.activation_noise.estimator import CREDITS, Activation
+from neuro_cli.activation_noise.passes import unevolved
+from neuro_cli.activation_noise.scorer import ActivationScorer
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.copies import copied
+from neuro_cli.core.errors import CandidateError, ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.distribution.base import Distribution
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.network import Network
+from neuro_cli.library.by_form import ByForm, scorer_of
+from neuro_cli.library.loss_task import LossTask
+from neuro_cli.library.named import option
+from neuro_cli.library.ranks import share_initial
+from neuro_cli.library.scorer import agreed, refuse_unlike
+from neuro_cli.runner.bind import Numbers, Population
+from neuro_cli.runner.build import PRECISIONS, threads_of
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.scoring.isolation import Watched
+
+FORMAT = 1
+SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # of a loss that torch can follow, and of one with steps or calls that it cannot
+WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
+
+
+class Slope(PopulationAlgorithm):
+    """The mean slope of the fitness at a centre that someone else moves; ``sigma``: size of the noise."""
+
+    proportional = True
+
+    def __init__(self) -> None:
+        self.sigma = SMOOTH_SIGMA
+        self._centre, self.value = torch.empty(0), torch.empty(0)
+
+    def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
+        self._centre = centre
+
+    def place(self, centre: Tensor) -> None:
+        """Set the centre (M,)."""
+        self._centre = centre
+
+    @property
+    def centre(self) -> Tensor:
+        return self._centre
+
+    def ask(self, generation: int) -> Proposal:
+        return Proposal.around(self._centre, self.sigma)
+
+    def combination(self, generation: int, fitness: np.ndarray) -> Combination:
+        divisor = len(fitness) * self.sigma
+        return Combination(fitness[None] / divisor, (1,), 1 / divisor)
+
+    def tell(self, generation: int, sums: Tensor) -> None:
+        self.value = sums[0]
+
+    def state(self) -> State:
+        return State()
+
+    def restore(self, state: State) -> None:
+        """Do nothing: the centre is the user's."""
+
+
+class ForwardGradient:
+    """Estimator of the gradient of a loss by the parameters of ``model``, by forward passes with noise on activations.
+
+    ``draws``, ``space``, ``scale``, ``schedule``, ``antithetic``, ``control_variates``, ``correction`` and ``wire`` are those of
+    ``sampler=activation``. ``credit``: own | following | all, which losses of tokens the noise of a token is credited with; None:
+    an example's loss is the mean of its tokens', without bias. ``sigma``: size of the noise in units of a layer's outputs; None:
+    0.001, or 0.1 where the loss has steps or calls that torch cannot follow. ``seed``: the noise's, in [0, 2**64).
+    ``forward(model, inputs)`` returns outputs, for a loss of several calls; None: one call. ``precision`` of the passes:
+    float32 | bfloat16. ``threads``: passes at the same time on a rank; None: the machine's cores over its ranks.
+    ``distribution``, ``fabric`` and ``world`` as in :class:`neuro_cli.Evolution`. Raises ConfigError.
+    """
+
+    def __init__(
+        self, model: nn.Module, *, draws: int = 2, seed: int = 1, sigma: float | None = None, space: str = "auto",
+        scale: str = "relative", schedule: str = "one", antithetic: bool = False, control_variates: bool | str = "auto",
+        correction: str = "auto", credit: str | None = None, wire: str = "float32",
+        forward: Callable[[nn.Module, Any], Any] | None = None, precision: str = "float32", threads: int | None = None,
+        distribution: str | Distribution = "auto", fabric: str | Network = "native", world: World | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(model, nn.Module):
+            raise ConfigError("model", type(model).__name__, "must be a torch.nn.Module")
+        if isinstance(model, WRAPPERS):
+            raise ConfigError("model", type(model).__name__, "give the module inside of it; several processes share the passes")
+        self._model: nn.Module = getattr(model, "_orig_mod", model)  # torch.compile's
+        if threads is not None:
+            integer("threads", threads, 1)
+        self._sigma = None if sigma is None else number("sigma", sigma, above=0.0)
+        one_of("precision", precision, tuple(PRECISIONS))
+        if credit is not None:
+            one_of("credit", credit, CREDITS)
+        sampler = Activation(draws, space, scale, schedule, antithetic, wire, control_variates, credit or "own", correction)
+        self._layout, self._reference = ParameterLayout(self._model), self._model
+        method: Distribution = option("distribution", distribution, Distribution, None)
+        network: Network = option("fabric", fabric, Network, None)
+        self.world = network.connect(method.needs_mpi) if world is None else world
+        network.describe(self.world)
+        device = next(self._model.parameters()).device
+        if device.type == "cpu":
+            keep_freed_memory()
+        with threads_kept():
+            self._threads = Threads(threads_of(threads, self.world, device))
+        numbers = Numbers(integer("seed", seed, 0, 2**64 - 1), 1, False, PRECISIONS[precision])
+        self._slope, self._task = Slope(), LossTask(numbers.precision, forward, credit is not None)
+        self._populations = ByForm(
+            lambda: copied(self._model), self._task, self._slope, sampler, method, self.world, self._threads, numbers
+        )
+        options = {name: getattr(sampler, name) for name in ("draws", "space", "scale", "schedule", "antithetic", "correction")}
+        asked = {"seed": seed, "sigma": self._sigma, "control_variates": control_variates, "credit": credit, "wire": wire}
+        self._settings = {"parameters": self._layout.size, "precision": precision, **options, **asked}
+        self._watched: Watched | None = None
+        self._versions: list[tuple[int, int]] = []
+        self.generation = 0  # completed estimates
+        share_initial(self._model, self.world)
+
+    @property
+    def rank(self) -> int:
+        """Number of this process among the ranks: rank 0 is the one to print and save."""
+        return self.world.rank
+
+    def backward(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any = None) -> Tensor:
+        """Add the estimate of the mean loss's gradient to ``.grad`` of the parameters, and return that loss, a number.
+
+        ``loss_fn(outputs, targets)``, or ``loss_fn(outputs)`` without targets, returns a loss for each of B examples, (B,), or of
+        their tokens, (B, T). ``inputs`` and ``targets``: tensors with B rows, or lists, tuples or mappings of them. Nothing else
+        changes: not the model, its buffers and modes, the batch, or the random generators. Every rank gives the same batch.
+        Raises what model and loss raise (on several ranks a UserError, on all), UserError for another shape, CandidateError for a
+        loss that is not finite. After an error the gradients are as before.
+        """
+        with threads_kept():
+            with collectively(self.world):
+                self._task.take_batch(loss_fn, inputs, targets)
+            refuse_unlike(self._task, self.world)
+            population = self._population()
+            scorer, method, generation = scorer_of(population), population.distribution, self.generation
+            self._slope.sigma = self._sigma or (SMOOTH_SIGMA if scorer.smooth else STEP_SIGMA)
+            self._slope.place(population.layout.flatten(self._model))
+            try:
+                with agreed(self.world):
+                    own = method.own_scores(generation, self._slope.ask(generation))
+                    self._refuse_nan(scorer, generation)
+                report = method.tell(generation, own)
+                reached = {place.name for layer in scorer.layers_of(generation) for place in layer.places}
+            finally:
+                scorer.release()
+            self._add(population.layout, -self._slope.value, reached)
+            self.generation += 1
+            assert report.loss is not None
+            return torch.tensor(report.loss, device=population.device, dtype=torch.float32)
+
+    def _refuse_nan(self, scorer: ActivationScorer, generation: int) -> None:
+        mean = -float(scorer.reference(generation)[0])
+        if not math.isfinite(mean):
+            raise CandidateError(f"loss_fn: the mean loss in step {generation + 1} is {mean}: lower the learning rate")
+
+    def _population(self) -> Population:
+        """Return the population for the present batch, with the model as it is now."""
+        self._follow()
+        with agreed(self.world):
+            if self._watched is None:
+                self._layout, self._reference = ParameterLayout(self._model), copied(self._model)
+                self._task.misfit(self._reference)
+                self._layout.release_storage(self._reference)
+                self._watched = Watched(self._reference, self._model)
+            return self._populations.at(self._task.form)
+
+    def _follow(self) -> None:
+        """Follow what a script has changed in the model but for its parameters: buffers are copied, the rest is bound again."""
+        if self._watched is None:
+            return
+        frozen = [name for name, parameter in self._model.named_parameters() if not parameter.requires_grad]
+        if frozen != [name for name, parameter in self._reference.named_parameters() if not parameter.requires_grad]:
+            self._forget()
+            return
+        tensors = unevolved(self._model)
+        versions = [(id(tensor), tensor._version) for tensor in tensors if not tensor.is_inference()]
+        if versions != self._versions:
+            self._versions = versions
+            for own, given in zip(unevolved(self._reference), tensors, strict=True):
+                if own.shape == given.shape:
+                    own.copy_(given)
+            self._populations.refresh(self._model)
+        if self._watched.difference() is not None:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._watched = None
+        self._populations.clear()
+
+    def _add(self, layout: ParameterLayout, gradient: Tensor, reached: set[str]) -> None:
+        """Add ``gradient`` (M,) to the parameters' own, as back-propagation does; one that no layer uses keeps none."""
+        parameters = dict(self._model.named_parameters())
+        for place in layout.places:
+            parameter = parameters[place.name]
+            if place.name not in reached:
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.empty_like(parameter).copy_(place.view(gradient))
+            else:
+                parameter.grad.add_(place.view(gradient))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits."""
+        learnt = self._populations.sampler.learnt.state()
+        tensors = {name: tensor.detach().cpu().clone() for name, tensor in learnt.items()}
+        return {"format": FORMAT, "generation": self.generation, "settings": copy.copy(self._settings), "tensors": tensors}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read; parameters are the model's own.
+
+        Every rank calls this. Raises ConfigError for the state of another model or other options.
+        """
+        with collectively(self.world):
+            if state.get("format") != FORMAT:
+                raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
+            for key, value in self._settings.items():
+                if state["settings"].get(key) != value:
+                    raise ConfigError(key, value, f"the saved state has {state['settings'].get(key)}")
+        device = next(self._model.parameters()).device
+        self._populations.sampler.learnt.restore({name: tensor.to(device) for name, tensor in state["tensors"].items()})
+        self._populations.clear()
+        self.generation = int(state["generation"])
+
+    def close(self) -> None:
+        """End the threads; the model stays as it is."""
+        self._threads.close()
+
+    def __enter__(self) -> "ForwardGradient":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
+        return f"ForwardGradient({type(self._model).__name__}, generation={self.generation}, {facts})"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels import gpu
@@ -26,6 +27,34 @@ class DensePerturbation(Perturbation):
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)
 
     def layer(
+        self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
+    ) -> Tensor | None:
+        if x.device.type == "cpu":
+            served = operator.geometry is None and not operator.transposed and x.dtype == weight.dtype == self._noise.dtype
+            return self._linear(place, shift, x, weight, bias) if served else None
+        return self._on_device(place, shift, x, weight, bias, operator)
+
+    def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        """Return outputs (n, .., O) of a linear layer on a CPU: the centre's product, and one batched product with the noise.
+
+        Both sides of a direction share the batched product: a matrix of noise is read once for all their rows.
+        """
+        rows, matrix = self.rows, weight.flatten(1)
+        sides, directions = len(rows.scales), rows.directions
+        noise = self._noise[:, place.start : place.stop].view(directions, *matrix.shape).mT
+        centre = F.linear(x, matrix, bias)
+        read = 1 if len(x) < rows.count else sides  # the sides have their inputs in common, or each its own
+        points = x.reshape(read, directions, -1, x.shape[-1]).transpose(0, 1).reshape(directions, -1, x.shape[-1])
+        step = torch.bmm(points, noise) if shift is None else torch.baddbmm(self.vectors(shift)[:, None], points, noise)
+        steps = step.view(directions, read, -1, step.shape[-1])
+        out = centre if read == sides else centre.new_empty(rows.count, *centre.shape[1:])
+        for side, scale in enumerate(rows.scales):
+            target = out.view(sides, directions, -1, out.shape[-1])[side]
+            own = centre.view(read, *target.shape)[side % read]
+            torch.add(own, steps[:, side % read], alpha=scale, out=target)
+        return out
+
+    def _on_device(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
         kernels, geometry, rows = gpu.layer_kernels(x), operator.geometry, self.rows
@@ -69,7 +98,7 @@ class DensePerturbation(Perturbation):
         return self.values(place)[torch.arange(len(index), device=index.device)[:, None], index]
 
     def values(self, place: Place) -> Tensor:
-        if self._noise.device.type != "cpu":  # views: a stack would launch a copy for each of thousands of directions
+        if self._noise.device.type != "cpu" or not _taps_first(place):  # views: a stack copies thousands of directions one by one
             return _shaped(self._noise[:, place.start : place.stop], place)
         return torch.stack([place.view(row) for row in self._noise])
 

@@ -84,6 +84,20 @@ class ScoringSettings(PassSettings):
         """Examples that one member is scored on."""
         return self.batch_size // self.sampler.directions if self.per_example else self.batch_size
 
+    @property
+    def shares_noise(self) -> bool:
+        """Return whether members were meant to share passes: on a GPU, or with a sampler that reuses noise for it."""
+        return self.device.type != "cpu" or self.sampler.reuses_noise
+
+    def say_slower(self, reason: str) -> None:
+        """Log why members are scored one by one, once: a warning where they were meant to share passes."""
+        message = f"members are scored one by one, slower: {reason}"
+        if self.shares_noise:
+            self.warn(message)
+        elif message not in self.said:
+            self.said.add(message)
+            log.info("%s", message)
+
 
 class Scorer(ABC):
     """Scores members. A subclass takes ``settings`` and the initial centre (M,), which it tries but does not keep."""

@@ -193,7 +193,7 @@ class BatchedScorer(PopulationScorer):
         self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None, reason: str | None
     ) -> np.ndarray:
         if part is None:
-            self.settings.warn(f"members are scored one by one, slower: {reason}")
+            self.settings.say_slower(str(reason))
         self._single = self._single or MemberScorer(self.settings, proposal.bases[0])
         return self._single.scores(proposal, generation, members, part)
 

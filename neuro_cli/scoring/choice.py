@@ -15,31 +15,28 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.chunk_size import may_share_passes
 from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.scoring.members import MemberScorer
 
 log = logging.getLogger(__name__)
 
-# beyond this many examples a member, its own forward pass costs less than the second layer that reused noise needs
-FEW_EXAMPLES = 8
-
 
 def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
     """Return the faster of two: many members in one forward pass where the module can be scored so, else one by one.
 
-    Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples. A function of the
-    settings, never of a clock: all ranks must choose alike.
+    Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples, and for members of few
+    products (:mod:`neuro_cli.scoring.chunk_size`). A function of the settings, never of a clock: all ranks must choose alike.
     """
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")
     _refuse_lone_values(settings, centre)
-    few = settings.sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
-    if settings.device.type == "cpu" and not few:
+    if not may_share_passes(settings):
         return MemberScorer(settings, centre)
     try:
         batched = BatchedScorer(settings, centre)
     except Exception as error:  # any kind: torch's, or the module's own
-        settings.warn(f"members are scored one by one, slower: {brief(error)}")
+        settings.say_slower(str(brief(error)))
         return MemberScorer(settings, centre)
     if batched.slower:
         log.info("one forward pass for many members would be slower here: a member has many products for each of its weights")

@@ -21,6 +21,7 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
+from neuro_cli.scoring.chunk_size import is_slower
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import kept
 from neuro_cli.scoring.passes.mapped import MappedForward
@@ -47,9 +48,6 @@ class Way:
     def __str__(self) -> str:
         return self.forward.__name__ + " on both sides" * self.repeats_sides
 
-
-# products of a member, and for each of its weights, beyond which single members are faster
-MANY, PER_WEIGHT = 2**24, 128
 
 # fastest first
 WAYS = (Way(PerturbedForward), Way(PerturbedForward, repeats_sides=True), Way(MappedForward))
@@ -157,7 +155,7 @@ def chosen_way(
         way, forward = trial.first(WAYS[WAYS.index(after) + 1 if after else 0 :])
     except Unsupported as error:
         raise Unsupported(f"{type(settings.module).__name__}: {error}") from None
-    return ChosenWay(way, forward.largest, isinstance(forward, MappedForward) and is_slower(settings, forward.products))
+    return ChosenWay(way, forward.largest, is_slower(settings, forward.products, isinstance(forward, MappedForward)))
 
 
 def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
@@ -192,17 +190,6 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
         return given(module, Batch(*with_mark([inputs, targets])))
 
     return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
-
-
-def is_slower(settings: ScoringSettings, products: int) -> bool:
-    """Estimate if single members on a CPU are faster than the mapped pass, with so many products of a number and a weight a row.
-
-    Noise doubles the products; drawing a member's weights costs as much as some products with each. Measured: a transformer of
-    1.8 million weights and 50 words takes 0.86 of the time of single members on 2 examples each and 1.36 on 4, a GRU of 160,000
-    weights and 28 steps 0.97 on 4 and 1.45 on 8; small networks gain on 8, as calls cost more than products there.
-    """
-    mine = products * settings.examples
-    return settings.device.type == "cpu" and mine > MANY and mine > PER_WEIGHT * settings.layout.size
 
 
 def repeated(x: Tensor, times: int) -> Tensor:

@@ -264,3 +264,25 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
         for row in range(rows):
             for k in range(max(start, low), min(stop, low + TILE)):
                 out[row, k - start] = np.float32(total[row, k - low - a])
+
+
+@_compiled
+def add_drawn(noise, weights, moments, total):
+    """Add to ``total`` (K, n) float64 what :func:`combine` sums, of ``noise`` (D, n) float32, in the same order."""
+    assert noise.shape == (weights.shape[1], total.shape[1])
+    assert weights.shape[0] == moments.size == total.shape[0]
+    for low in range(0, noise.shape[1], TILE):
+        high = min(low + TILE, noise.shape[1])
+        for d in range(noise.shape[0]):
+            line = noise[d, low:high]
+            for row in range(weights.shape[0]):
+                weight, sums = weights[row, d], total[row, low:high]
+                if weight == 0.0:
+                    continue
+                if moments[row] == 1:
+                    for k in range(line.size):
+                        sums[k] += weight * np.float64(line[k])
+                else:
+                    for k in range(line.size):
+                        square = np.float64(line[k])
+                        sums[k] += weight * (square * square - 1.0)

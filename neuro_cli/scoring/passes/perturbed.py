@@ -21,6 +21,7 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.forward import ManyForward
+from neuro_cli.scoring.passes.elementwise import tanh
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
@@ -40,6 +41,7 @@ class PerturbedForward(ManyForward):
         self._places = {id(parameters[place.name]): place for place in layout.places}
         self._noise = perturbation
         self.largest = 0  # values of one row in the largest output of a layer
+        self.products = 0  # of a number and a weight, for one row
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._careful:
@@ -137,11 +139,16 @@ class PerturbedForward(ManyForward):
         place = self._place(weight)
         result = None if place is None else self._noise.layer(place, self._place(bias), x, weight, bias, operator)
         if result is not None:
-            self.largest = max(self.largest, result.numel() // len(result), x.numel() // len(x))
+            self._count(operator, result, x, weight)
         return result
 
+    def _count(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor) -> None:
+        """Note the size of a layer: its outputs ``y`` and inputs ``x``."""
+        self.largest = max(self.largest, y.numel() // len(y), x.numel() // len(x))
+        self.products += y.numel() // len(y) * (weight.numel() // y.shape[operator.channel])
+
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        self.largest = max(self.largest, y[0].numel(), x[0].numel())
+        self._count(operator, y, x, weight)
         if len(x) == self._rows.count:
             return self._perturbed(operator, y, x, weight, bias)
         # one side's input, so the noise is worked out once, and each side adds its multiple. From here on sides differ
@@ -234,8 +241,14 @@ def _has_tensor(made: Any) -> bool:
     return isinstance(made, Tensor) or any(isinstance(part, Tensor) for part in made)
 
 
+def _tanh(_: PerturbedForward, *args: Any, **kwargs: Any) -> Tensor:
+    return tanh(*args, **kwargs)
+
+
 # functions by which modules of torch.nn call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
+    torch.tanh: _tanh,
+    Tensor.tanh: _tanh,
     F.linear: PerturbedForward.linear,
     F.conv2d: PerturbedForward.conv2d,
     F.max_pool2d: PerturbedForward.max_pool2d,

@@ -241,32 +241,38 @@ def _zeros(count):
 
 
 @_compiled
-def _put(tile, out, image, y, x, low):
-    """Put the pixels and channels of a tile (m, n, LANES) that lie in ``out`` (B, H', W', O) there."""
+def _put(tile, count, out, image, y, x, low):
+    """Put the pixels of a tile (m, n, LANES) that lie in ``out`` (B, H', W', O) there, ``count`` channels from ``low`` on."""
     for i in range(min(tile.shape[0], out.shape[1] - y)):
         for j in range(min(tile.shape[1], out.shape[2] - x)):
-            for c in range(min(tile.shape[2], out.shape[3] - low)):
+            for c in range(count):
                 out[image, y + i, x + j, low + c] = tile[i, j, c]
 
 
 @_compiled
-def convolved(images, filters, bias, padding, lines, columns, out):
-    """Put the convolution of ``images`` (B, H, W, C) into ``out`` (B, H', W', O) of adjacent channels; all float32.
+def convolved(images, filters, bias, padding, lines, columns, group, out):
+    """Put a group of a convolution of ``images`` (B, H, W, groups C) into ``out`` (B, H', W', groups O); contiguous float32.
 
-    ``filters`` (points, pairs, C, PAIR), by :func:`filter_lines` in both dimensions, and ``bias`` (pairs PAIR,); ``padding``:
-    zeros before the first line and column.
+    ``filters`` (points, pairs, C, PAIR), by :func:`filter_lines` in both dimensions, and ``bias`` (pairs PAIR,) of the outputs
+    from O ``group`` on; ``padding``: zeros before the first line and column.
     """
-    count, height, width, channels = images.shape
-    outputs, tall, wide = out.shape[3], SIDES[len(lines)], SIDES[len(columns)]
+    count, height, width, channels = images.shape[0], images.shape[1], images.shape[2], filters.shape[2]
+    outputs = out.shape[3] // (images.shape[3] // channels)
+    read, written = group * channels, group * outputs
+    tall, wide = SIDES[len(lines)], SIDES[len(columns)]
     high, broad = tall + len(lines) - 1, wide + len(columns) - 1
     places, pairs = high * broad, (outputs + PAIR - 1) // PAIR
     assert filters.shape == (places, pairs, channels, PAIR) and bias.size == pairs * PAIR and out.shape[0] == count
-    assert filters.itemsize == bias.itemsize == out.itemsize == 4 and out.strides[3] == 4
-    assert filters.flags.c_contiguous and bias.flags.c_contiguous and channels > 0
+    assert channels > 0 and 0 <= read <= images.shape[3] - channels and 0 <= written <= out.shape[3] - outputs
+    assert filters.itemsize == bias.itemsize == out.itemsize == 4 and out.flags.c_contiguous
+    assert filters.flags.c_contiguous and bias.flags.c_contiguous
     down, across = (out.shape[1] + tall - 1) // tall, (out.shape[2] + wide - 1) // wide  # tiles
     groups = (channels + LANES - 1) // LANES
     # by address, for which a tile's pixels are in ``padded``
-    rows, cells = max(tall * down + len(lines) - 1, padding[0] + height), max(wide * across + len(columns) - 1, padding[1] + width)
+    rows, cells = (
+        max(tall * down + len(lines) - 1, padding[0] + height),
+        max(wide * across + len(columns) - 1, padding[1] + width),
+    )
     padded = _zeros(rows * cells * groups * LANES).reshape(rows, cells, groups * LANES)
     blocks = max(1, CACHED // (_BYTES * places * TILES * (groups * LANES + pairs * PAIR)))
     # an odd number of lines for each point: a multiple of many would put all points into a few sets of the cache
@@ -282,7 +288,9 @@ def convolved(images, filters, bias, padding, lines, columns, out):
         for place in range(here):
             image, tile = divmod(first + place, down * across)
             if tile == 0 or place == 0:
-                padded[padding[0] : padding[0] + height, padding[1] : padding[1] + width, :channels] = images[image]
+                padded[padding[0] : padding[0] + height, padding[1] : padding[1] + width, :channels] = images[
+                    image, :, :, read : read + channels
+                ]
             source = padded.ctypes.data + tall * (tile // across) * row + wide * (tile % across) * pixel
             target = spread.ctypes.data + place // TILES * block_bytes + place % TILES * LANES * _BYTES
             for group in range(groups):
@@ -302,17 +310,17 @@ def convolved(images, filters, bias, padding, lines, columns, out):
             y, x = tall * (tile // across), wide * (tile % across)
             inside = y + tall <= out.shape[1] and x + wide <= out.shape[2]
             source = sums.ctypes.data + place // TILES * sum_bytes + place % TILES * PAIR * _BYTES
-            begin = out.ctypes.data + image * out.strides[0] + y * out.strides[1] + x * out.strides[2]
+            begin = out.ctypes.data + image * out.strides[0] + y * out.strides[1] + x * out.strides[2] + written * _BYTES
             for low in range(0, outputs, LANES):
-                read = source + low // PAIR * blocks * sum_bytes + low % PAIR * _BYTES
+                sum_at = source + low // PAIR * blocks * sum_bytes + low % PAIR * _BYTES
                 if inside and low + LANES <= outputs:
                     _gather(
-                        lines, columns, read, sum_step, bias.ctypes.data + low * _BYTES, begin + low * _BYTES,
+                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, begin + low * _BYTES,
                         out.strides[1], out.strides[2],
                     )  # fmt: skip
                 else:
                     _gather(
-                        lines, columns, read, sum_step, bias.ctypes.data + low * _BYTES, corner.ctypes.data,
+                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, corner.ctypes.data,
                         corner.strides[0], corner.strides[1],
                     )  # fmt: skip
-                    _put(corner, out, image, y, x, low)
+                    _put(corner, min(LANES, outputs - low), out, image, y, x, written + low)

@@ -7,6 +7,7 @@ Legend: n members, C score columns, M parameters, B examples.
 
 import logging
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -50,10 +51,12 @@ class PassSettings:
             self.said.add(message)
             log.warning("%s", message)
 
-    def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
-        """Return a copy of the module for parameters of its own, or for those of ``shared``."""
+    def candidate(
+        self, blocked: bool = False, shared: Candidate | None = None, change: Callable[[nn.Module], None] | None = None
+    ) -> Candidate:
+        """Return a copy of the module for parameters of its own, or for those of ``shared``; ``change`` changes its layers."""
         warn = self.warn if blocked else None
-        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
+        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, change)
 
     def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
         """Return a copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""

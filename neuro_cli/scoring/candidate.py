@@ -15,8 +15,8 @@ from neuro_cli.core.layout import ParameterLayout
 class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
-    ``blocked``: on activations in blocked layout, with a function that warns. ``shared``: another candidate, with a vector that
-    this one views too.
+    ``blocked``: on activations in blocked layout, with a function that warns. ``change``: changes the copy's layers. ``shared``:
+    another candidate, with a vector that this one views too.
     """
 
     def __init__(
@@ -27,10 +27,13 @@ class Candidate:
         device: torch.device,
         blocked: Callable[[str], None] | None = None,
         shared: "Candidate | None" = None,
+        change: Callable[[nn.Module], None] | None = None,
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision = precision
         inner = scoring_mode(copied(module).to(precision))
+        if change is not None:
+            change(inner)
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device, dtype=torch.float32)
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded

@@ -21,6 +21,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.convolutions import put_convolutions, saves_products
 from neuro_cli.scoring.isolation import DrawWatch, InputCopies, Watched
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.passes.hidden import unfused
@@ -48,7 +49,10 @@ class MemberScorer(PopulationScorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
         super().__init__(settings)
         cpu = settings.device.type == "cpu"
-        self._blocked = cpu and settings.precision == torch.float32 and takes_blocked(settings, centre)
+        single = cpu and settings.precision == torch.float32
+        fewer = single and saves_products(settings, centre)
+        self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
+        self._blocked = single and not fewer and takes_blocked(settings, centre)
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
@@ -56,11 +60,12 @@ class MemberScorer(PopulationScorer):
         self._watched: dict[int, Watched] = {}  # keyed by the modules' identities
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
+        form += ", convolutions with fewer products" if fewer else ""
         precision = str(settings.precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)
 
     def _candidate(self, shared: Candidate | None = None) -> Candidate:
-        return self.settings.candidate(self._blocked, shared)
+        return self.settings.candidate(self._blocked, shared, self._change)
 
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:

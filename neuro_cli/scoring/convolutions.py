@@ -1,0 +1,186 @@
+"""Convolutions of single members with fewer products on a CPU (:mod:`neuro_cli.core.kernels.winograd`).
+
+In a copy of a module, layers of type ``nn.Conv1d`` and ``nn.Conv2d`` become :class:`Lines` and :class:`Images` with the same
+parameters under the same names. Such a layer counts the work of both ways, by shapes alone, and takes the compiled loops where
+that is clearly less. Outcomes differ from torch's by rounding.
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._C import _functorch
+from torch.nn.modules.conv import _ConvNd
+
+from neuro_cli.core.kernels.compiled import winograd_kernels as kernels
+from neuro_cli.core.rows import Geometry, out_sizes
+from neuro_cli.scoring.base import ScoringSettings
+from neuro_cli.scoring.candidate import UNSUPPORTED, brief
+from neuro_cli.scoring.passes.operators import geometry_of, lifted
+from neuro_cli.scoring.passes.outputs import alike
+from neuro_cli.scoring.tolerance import tolerance
+
+log = logging.getLogger(__name__)
+
+TAPS = 7  # most that the compiled loops take
+SPREAD, FILTER = 6, 1000  # products that take as long as to spread or gather one number, and a filter
+WORTH = 0.7  # most work of that of torch's way
+GAIN = 0.15  # least share of a network's products that is saved
+ENOUGH = 2e9  # products of a generation: fewer are done before the compiled loops are loaded, which takes a second or two
+TRIED = 16  # examples of the trial
+
+
+class _Convolution(_ConvNd):
+    """Convolution that takes the compiled loops where these have less work. ``examples``: of one member."""
+
+    examples: int
+
+    def geometry(self) -> Geometry:
+        """Return stride, padding, dilation and groups, of lines as of images of height 1."""
+        return geometry_of(self.weight, self.stride, self.padding, self.dilation, self.groups)
+
+    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if self._taken(input, weight) and pays(input.shape[2:], weight, self.geometry(), self.examples):
+            return convolved(input, weight, bias, self.geometry())
+        plain: Tensor = super()._conv_forward(input, weight, bias)  # type: ignore[misc]
+        return plain
+
+    def _taken(self, input: Tensor, weight: Tensor) -> bool:
+        """Return whether the loops may have the tensors: plain ones that no function of torch follows."""
+        plain = all(x.dtype == torch.float32 and x.layout == torch.strided and x.is_cpu for x in (input, weight))
+        followed = torch.is_grad_enabled() or any(_functorch.is_functorch_wrapped_tensor(x) for x in (input, weight))
+        return plain and input.dim() == weight.dim() and not followed and not torch.compiler.is_compiling()
+
+
+class Lines(_Convolution, nn.Conv1d):
+    """Convolution of lines (B, C, L)."""
+
+
+class Images(_Convolution, nn.Conv2d):
+    """Convolution of images (B, C, H, W)."""
+
+
+KINDS: dict[type[nn.Module], type[_Convolution]] = {nn.Conv1d: Lines, nn.Conv2d: Images}
+
+
+def _fits(part: nn.Module) -> bool:
+    """Return whether the compiled loops take a layer on images large enough."""
+    if not isinstance(part, _ConvNd) or type(part) not in KINDS or part.padding_mode != "zeros":
+        return False
+    uneven = part.padding == "same" and any(taps % 2 == 0 for taps in part.kernel_size)
+    ones = {*part.stride, *part.dilation} == {1}
+    return ones and not uneven and 1 < max(part.kernel_size) <= TAPS
+
+
+def put_convolutions(module: nn.Module, examples: int) -> None:
+    """Change layers of ``module`` that the compiled loops may take, of a member with so many ``examples``."""
+    for part in module.modules():
+        if _fits(part):
+            part.__class__ = KINDS[type(part)]
+            part.examples = examples
+
+
+def products(size: torch.Size, weight: Tensor, geometry: Geometry) -> int:
+    """Return the products of one image or line of ``size`` by torch's way."""
+    height, width = _out(size, weight, geometry)
+    return height * width * weight.numel()
+
+
+def _out(size: torch.Size, weight: Tensor, geometry: Geometry) -> tuple[int, int]:
+    height, width = out_sizes((1, *size)[-2:], lifted(weight).shape[2:], geometry)
+    return height, width
+
+
+def work(size: torch.Size, weight: Tensor, geometry: Geometry, examples: int) -> float:
+    """Return the work of the compiled loops on one image or line of ``size``, in products."""
+    outputs, inputs, *taps = lifted(weight).shape
+    points, tiles = 1, 1
+    for pixels, count in zip(_out(size, weight, geometry), taps, strict=True):
+        points *= kernels.points(count)
+        tiles *= -(-pixels // kernels.SIDES[count])
+    outputs //= geometry.groups
+    vectors = sum(-(-channels // kernels.LANES) * kernels.LANES for channels in (inputs, outputs))
+    sums = inputs * -(-outputs // kernels.PAIR) * kernels.PAIR
+    return geometry.groups * (points * tiles * (sums + SPREAD * vectors) + FILTER * inputs * outputs / examples)
+
+
+def pays(size: torch.Size, weight: Tensor, geometry: Geometry, examples: int) -> bool:
+    """Return whether the compiled loops have clearly less work than torch."""
+    return work(size, weight, geometry, examples) < WORTH * products(size, weight, geometry)
+
+
+def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+    """Return the convolution of lines or images by the compiled loops, in the input's order of memory."""
+    images, outputs = lifted(input), len(weight) // geometry.groups
+    pixels = images.permute(0, 2, 3, 1)
+    last = pixels.is_contiguous()
+    taps = lifted(weight).shape[2:]
+    made = torch.empty(len(images), *_out(input.shape[2:], weight, geometry), len(weight))
+    lines, columns = ((0,) * count for count in taps)
+    for group in range(geometry.groups):
+        part = slice(group * outputs, (group + 1) * outputs)
+        shift = torch.zeros(-(-outputs // kernels.PAIR) * kernels.PAIR)
+        if bias is not None:
+            shift[:outputs] = bias[part]
+        kernels.convolved(
+            pixels.contiguous().numpy(), filters(lifted(weight)[part]).numpy(), shift.numpy(), geometry.padding, lines, columns,
+            group, made.numpy(),
+        )  # fmt: skip
+    result = made.permute(0, 3, 1, 2)
+    result = result if last else result.contiguous()
+    return result.squeeze(2) if input.dim() == 3 else result
+
+
+def filters(weight: Tensor) -> Tensor:
+    """Return the points of filters (O, C, h, w), as (points, pairs, C, PAIR)."""
+    outputs, channels, *taps = weight.shape
+    plane = torch.kron(*(torch.from_numpy(kernels.filter_lines(count)) for count in taps))
+    pairs = -(-outputs // kernels.PAIR)
+    room = weight.new_zeros(*taps, pairs * kernels.PAIR, channels)
+    room[:, :, :outputs] = weight.permute(2, 3, 0, 1)
+    ordered = room.view(-1, pairs, kernels.PAIR, channels).transpose(2, 3)
+    return torch.mm(plane, ordered.reshape(len(ordered), -1)).view(len(plane), pairs, channels, kernels.PAIR)
+
+
+def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:
+    """Return whether compiled convolutions are to score the members, tried on a few examples.
+
+    A property of model, batch, population and kind of processor, not of a clock: all ranks choose alike.
+    """
+    plain, inputs = settings.module_at(centre), settings.few(TRIED).inputs
+    if not any(map(_fits, plain.modules())):
+        return False
+    seen: list[tuple[bool, torch.Size, Tensor, Geometry]] = []
+
+    def see(part: Any, given: tuple[Tensor, ...], _: Tensor) -> None:
+        geometry = geometry_of(part.weight, part.stride, part.padding, part.dilation, part.groups)
+        seen.append((_fits(part), given[0].shape[2:], part.weight.detach(), geometry))
+
+    for part in plain.modules():
+        if type(part) in KINDS:
+            part.register_forward_hook(see)
+    try:
+        with torch.no_grad():
+            wanted = plain(inputs)
+            if not _enough(settings, seen):
+                return False
+            candidate = settings.candidate(change=partial(put_convolutions, examples=settings.examples))
+            candidate.flat.copy_(centre)
+            made = candidate.ready()(inputs)
+    except UNSUPPORTED as error:
+        log.info("convolutions with fewer products are not for this model: %s", brief(error))
+        return False
+    return alike(made, wanted, tolerance(torch.float32))
+
+
+def _enough(settings: ScoringSettings, seen: Sequence[tuple[bool, torch.Size, Tensor, Geometry]]) -> bool:
+    """Return whether the convolutions ``seen`` have so many products that the loops are worth loading, and fewer by these."""
+    every = sum(products(*layer) for _, *layer in seen)
+    if every * settings.examples * settings.sampler.directions < ENOUGH or not kernels.AVAILABLE:
+        return False
+    examples = settings.examples
+    fewer = (products(*layer) - work(*layer, examples) for fits, *layer in seen if fits and pays(*layer, examples))
+    return sum(fewer) > GAIN * every

@@ -142,7 +142,7 @@ class CentreOptimizer:
 
     ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
     the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
-    "Acceleration of stochastic approximation by averaging", 1992. Raises ConfigError.
+    "Acceleration of stochastic approximation by averaging", 1992. Steps write to ``centre`` itself. Raises ConfigError.
     """
 
     def __init__(
@@ -154,8 +154,8 @@ class CentreOptimizer:
         factors: Sequence[float] | None = None,
         average: float = 0.0,
     ) -> None:
-        self.centre = centre.clone()
         self._share = number("algo.average", average, low=0.0, below=1.0)
+        self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
         self.average = centre.clone() if self._share else None
         self._layout = layout
         self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]

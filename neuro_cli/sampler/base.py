@@ -225,6 +225,13 @@ class Sampler(Estimator):
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
         """Return the noise (M,) of one direction by the sampler's definition, in plain torch operations: the reference."""
 
+    def explicit_part(
+        self, generation: int, direction: int, name: str, first: int, last: int, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return values [first, last) of :meth:`explicit`, complete rows of the parameter ``name``; a new tensor."""
+        start = next(place.start for place in self.layout.places if place.name == name)
+        return self.explicit(generation, direction, dtype)[start + first : start + last].clone()
+
     @abstractmethod
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None

@@ -50,10 +50,10 @@ class PassSettings:
             self.said.add(message)
             log.warning("%s", message)
 
-    def candidate(self, blocked: bool = False, shared: Candidate | None = None) -> Candidate:
-        """Return a copy of the module for parameters of its own, or for those of ``shared``."""
+    def candidate(self, blocked: bool = False, shared: Candidate | None = None, flat: Tensor | None = None) -> Candidate:
+        """Return a copy of the module for parameters of its own, or for those of ``shared``, or for the vector ``flat``."""
         warn = self.warn if blocked else None
-        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared)
+        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, flat)
 
     def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
         """Return a copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""

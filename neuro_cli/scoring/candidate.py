@@ -15,6 +15,7 @@ from neuro_cli.core.layout import ParameterLayout
 class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
+    With ``flat`` those of that vector itself, which passes must not write to; else a new one.
     ``blocked``: on activations in blocked layout, with a function that warns. ``shared``: another candidate, with a vector that
     this one views too.
     """
@@ -27,11 +28,13 @@ class Candidate:
         device: torch.device,
         blocked: Callable[[str], None] | None = None,
         shared: "Candidate | None" = None,
+        flat: Tensor | None = None,
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision = precision
         inner = scoring_mode(copied(module).to(precision))
-        self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device, dtype=torch.float32)
+        mine = torch.empty(layout.size, device=device, dtype=torch.float32) if flat is None else flat
+        self.flat: Tensor = shared.flat if shared else mine
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
         layout.attach(inner, self._rounded)

@@ -38,6 +38,16 @@ class Replicated(Distribution):
         super().bind(job)
         self._slices = slices(job.columns, job.world.local_size if self.share_node else 1, EXACT.block)
 
+    def move(self, generation: int, combination: Combination) -> None:
+        spans = self.algo.spans if len(self._slices) == 1 else None
+        if spans is None:
+            super().move(generation, combination)
+            return
+        for start, stop in spans:
+            sums = self.partial_sums(generation, combination, range(self.job.population), start, stop)
+            with self.job.clock.phase("update"):
+                self.algo.tell_span(generation, sums, start)
+
     def combine(self, generation: int, combination: Combination) -> Tensor:
         job, rows = self.job, len(combination.weights)
         if len(self._slices) == 1:

@@ -16,6 +16,7 @@ from torch.nn.parameter import is_lazy
 
 from neuro_cli.core.copies import own_memory, unshared
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.memory import give_back_memory
 
 LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 
@@ -108,6 +109,7 @@ class ParameterLayout:
             view = place.view(flat)
             view.copy_(parameter.detach())
             parameter.data = view
+        give_back_memory()  # theirs, which the C library may keep
 
     def attach(self, module: nn.Module, flat: Tensor) -> None:
         """Make the module's parameters views of ``flat`` (any float type): writing to it changes the module."""

@@ -182,10 +182,17 @@ class Sampler(Estimator):
     """Base of all samplers: noise of parameters.
 
     ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``graphs``: recorded sums on a GPU.
+    ``room``: memory that the next sums may be written to, by a caller who is done with those before.
     """
 
     reuses_noise = False
     graphs: Graphs | None = None
+    room: Tensor | None = None
+
+    @property
+    def serves_many_rows(self) -> bool:
+        """Return whether noise costs a pass over many directions little on a CPU, however many examples a member has."""
+        return False
 
     def check(self, population: int) -> None:
         if self.antithetic and population % 2:

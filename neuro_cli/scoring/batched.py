@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.kernels.graphs import Graphs
+from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
@@ -66,6 +67,8 @@ class BatchedScorer(PopulationScorer):
         self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
+        if self._large:
+            give_back_memory()  # pieces of trials lie between others, and none fits the next pass
         # keyed by directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[int, Way | Unsupported] = {}
         self._choice = threading.Lock()

@@ -27,13 +27,14 @@ FEW_EXAMPLES = 8
 def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
     """Return the faster of two: many members in one forward pass where the module can be scored so, else one by one.
 
-    Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples. A function of the
-    settings, never of a clock: all ranks must choose alike.
+    Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples, or any number where noise
+    needs no second product. A function of the settings, never of a clock: all ranks must choose alike.
     """
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")
     _refuse_lone_values(settings, centre)
-    few = settings.sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
+    sampler = settings.sampler
+    few = sampler.reuses_noise and (settings.examples <= FEW_EXAMPLES or sampler.serves_many_rows)
     if settings.device.type == "cpu" and not few:
         return MemberScorer(settings, centre)
     try:

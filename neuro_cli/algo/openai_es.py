@@ -102,6 +102,13 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
             self._adapt.learn(sums[0] * len(self._adapt.utilities) * self._sigma(generation))
         self._optimizer.ascend(generation, self._layers.derivative(sums[0]), self.weight_decay, factor)
 
+    @property
+    def spans(self) -> list[tuple[int, int]] | None:
+        return None if self._adapt.is_used or self._layers.rates or self._layers.factored else self._optimizer.spans
+
+    def tell_span(self, generation: int, sums: Tensor, start: int) -> None:
+        self._optimizer.ascend_span(generation, sums[0], start, self.weight_decay)
+
     def state(self) -> State:
         own, adapted = super().state(), self._adapt.state()
         return State(own.tensors | adapted.tensors, own.scalars | adapted.scalars)

@@ -7,6 +7,7 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import torch
@@ -15,15 +16,19 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.layout import LARGE, ParameterLayout, Place
 from neuro_cli.core.schedule import Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
+# steps by classes of optimizers that move each number by itself, so that pieces of a parameter may be stepped one by one
+BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
+ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
+
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:
     """Choose the class's fused step, which needs no temporaries, if it has one and the config asks for no other."""
-    kind = factory.func if isinstance(factory, partial) else factory
+    kind = _kind(factory)
     chosen = factory.keywords if isinstance(factory, partial) else {}
     if (
         kind not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
@@ -31,6 +36,10 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
     ):
         return factory
     return partial(factory, fused=True)
+
+
+def _kind(factory: OptimizerFactory) -> Any:
+    return factory.func if isinstance(factory, partial) else factory
 
 
 def with_rate(factory: OptimizerFactory, rate: float) -> OptimizerFactory:
@@ -59,6 +68,7 @@ class ScheduledOptimizer:
     """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
 
     ``factors`` on the learning rate of each parameter, None: all are 1. Parameters with one factor are one optimizer group.
+    ``parts``: how many parameters in turn are pieces of one, rows after rows, and one in a state; None: each is one.
     """
 
     def __init__(
@@ -68,11 +78,18 @@ class ScheduledOptimizer:
         parameters: list[nn.Parameter],
         key: str = "algo.optimizer",
         factors: Sequence[float] | None = None,
+        parts: Sequence[int] | None = None,
     ) -> None:
         groups: dict[float, list[nn.Parameter]] = {}
-        for parameter, factor in zip(parameters, factors or [1.0] * len(parameters), strict=True):
-            groups.setdefault(factor, []).append(parameter)
+        wholes: dict[float, list[int]] = {}
+        given, parts = iter(parameters), parts or [1] * len(parameters)
+        for count, factor in zip(parts, factors or [1.0] * len(parts), strict=True):
+            groups.setdefault(factor, []).extend(islice(given, count))
+            wholes.setdefault(factor, []).append(count)
         self._schedule, self._parameters = schedule, [parameter for group in groups.values() for parameter in group]
+        # places among them of the pieces of each parameter
+        bounds = [0, *accumulate(count for group in wholes.values() for count in group)]
+        self._wholes = [range(low, high) for low, high in pairwise(bounds)]
         _leave_compiler_out()
         if isinstance(factory, partial) and "lr" in factory.keywords:
             number(f"{key}.lr", factory.keywords["lr"], low=0.0)
@@ -113,9 +130,12 @@ class ScheduledOptimizer:
     def state(self, live: bool = False) -> State:
         """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``."""
         state = State()
-        for index, values in self._optimizer.state_dict()["state"].items():
-            for name, value in values.items():
-                if isinstance(value, Tensor):
+        held = self._optimizer.state_dict()["state"]
+        for index, places in enumerate(self._wholes):
+            for name, value in held.get(places[0], {}).items():
+                if isinstance(value, Tensor) and len(places) > 1 and value.shape == self._parameters[places[0]].shape:
+                    state.tensors[f"optimizer.{index}.{name}"] = torch.cat([held[place][name] for place in places])
+                elif isinstance(value, Tensor):
                     state.tensors[f"optimizer.{index}.{name}"] = value if live else value.clone()
                 else:
                     state.scalars[f"optimizer.{index}.{name}"] = copy.deepcopy(value)
@@ -127,7 +147,11 @@ class ScheduledOptimizer:
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
                 _, index, name = key.split(".", 2)
-                slots.setdefault(int(index), {})[name] = self._laid_out(value, int(index))
+                places = self._wholes[int(index)]
+                rows = [len(self._parameters[place]) for place in places] if len(places) > 1 else []
+                split = isinstance(value, Tensor) and value.dim() and rows and len(value) == sum(rows)
+                for place, part in zip(places, value.split(rows) if split else [value] * len(places), strict=True):
+                    slots.setdefault(place, {})[name] = self._laid_out(part, place)
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
 
     def _laid_out(self, value: Any, index: int) -> Any:
@@ -138,12 +162,32 @@ class ScheduledOptimizer:
         return copy.deepcopy(value)  # a step count is a tensor that every step changes
 
 
+def _length(size: int) -> int:
+    """Return the least numbers of a span, and of a piece: a share of the centre, since memory for their sums is needed."""
+    return max(2**20, min(2**24, size // 16))
+
+
+def _pieces(layout: ParameterLayout, split: bool) -> list[list[Place]]:
+    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums."""
+    pieces = list[list[Place]]()
+    for place in layout.places:
+        size, length = place.stop - place.start, _length(layout.size)
+        if not split or size <= length or len(place.shape) == 4:
+            pieces.append([place])
+            continue
+        width = size // place.shape[0]
+        step = max(1, length // (width * ROWS)) * ROWS * width
+        bounds = [*range(place.start, place.stop, step), place.stop]
+        pieces.append([Place(place.name, low, high, ((high - low) // width, *place.shape[1:])) for low, high in pairwise(bounds)])
+    return pieces
+
+
 class CentreOptimizer:
     """The centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
 
     ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
     the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
-    "Acceleration of stochastic approximation by averaging", 1992. Raises ConfigError.
+    "Acceleration of stochastic approximation by averaging", 1992. Steps write to ``centre`` itself. Raises ConfigError.
     """
 
     def __init__(
@@ -155,12 +199,15 @@ class CentreOptimizer:
         factors: Sequence[float] | None = None,
         average: float = 0.0,
     ) -> None:
-        self.centre = centre.clone()
         self._share = number("algo.average", average, low=0.0, below=1.0)
+        self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
         self.average = centre.clone() if self._share else None
-        self._layout = layout
-        self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
-        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
+        pieces = _pieces(layout, layout.size >= LARGE and _kind(factory) in BY_VALUE)
+        self._pieces = [piece for of_one in pieces for piece in of_one]
+        self._parameters = [nn.Parameter(piece.view(self.centre)) for piece in self._pieces]
+        counts = [len(of_one) for of_one in pieces]
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
+        self._large = len(self._pieces) > len(pieces)
 
     def rate_at(self, generation: int) -> float:
         """Return the learning rate of a generation."""
@@ -171,14 +218,33 @@ class CentreOptimizer:
 
         ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
         """
+        self.ascend_span(generation, gradient, 0, decay, more)
+
+    @property
+    def spans(self) -> list[tuple[int, int]] | None:
+        """Columns [start, stop) that can be stepped one after the other: pieces of a large centre; None where steps need all."""
+        if not self._large:
+            return None
+        found, start = list[tuple[int, int]](), 0
+        for piece in self._pieces:
+            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
+                found.append((start, piece.stop))
+                start = piece.stop
+        return found
+
+    def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
+        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
+        stop = start + len(gradient)
         gradient.neg_()
         if decay:
-            gradient.add_(self.centre, alpha=decay)
-        for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
-            parameter.grad = view
+            gradient.add_(self.centre[start:stop], alpha=decay)
+        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+            if start <= piece.start and piece.stop <= stop:
+                parameter.grad = piece.view_of(gradient[piece.start - start : piece.stop - start])
         self._optimizer.step(generation, more)
         if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            self.average.sub_(self.centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(self.centre)
+            average, centre = self.average[start:stop], self.centre[start:stop]
+            average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
 
     def state(self) -> State:
         state = self._optimizer.state()

@@ -5,16 +5,23 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
 
 
-def copied(module: nn.Module) -> nn.Module:
-    """Copy a module with all that it holds. Raises UserError for what Python cannot copy, such as locks and open files."""
-    # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
+def copied(module: nn.Module, but: Iterable[nn.Parameter] = ()) -> nn.Module:
+    """Copy a module with all that it holds. Raises UserError for what Python cannot copy, such as locks and open files.
+
+    ``but``: parameters whose numbers the copy shares.
+    """
     memo: dict[int, Any] = {}
+    for parameter in but:
+        memo[id(parameter)] = nn.Parameter(parameter.detach(), parameter.requires_grad)
+        memo[id(parameter)].__dict__.update(vars(parameter))
+    # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
     for part in module.modules():
         for value in tree_leaves(
             [*vars(part).values(), *part._buffers.values()]
@@ -33,6 +40,15 @@ def copied(module: nn.Module) -> nn.Module:
         if not parameter.is_leaf:  # a copy of a scripted module has the graph of its copying
             parameter.detach_().requires_grad_(given.requires_grad)
     return result
+
+
+def unshared(tensor: Tensor) -> bool:
+    """Return whether nothing else has a view of a tensor's memory: no other tensor, array or process."""
+    room = tensor.untyped_storage()
+    count = getattr(torch._C, "_storage_Use_Count", None)
+    plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_inference() and not tensor.is_shared()
+    # two: the tensor, and the name of its memory here; an array's memory cannot be resized
+    return plain and room.resizable() and count is not None and count(room._cdata) == 2
 
 
 def state_of(module: nn.Module) -> Iterator[Tensor]:

@@ -14,8 +14,11 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
-from neuro_cli.core.copies import own_memory
+from neuro_cli.core.copies import own_memory, unshared
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.memory import give_back_memory
+
+LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,34 @@ class ParameterLayout:
             place.view(flat).copy_(parameters[place.name].detach())
         return flat
 
+    def joined(self, module: nn.Module) -> Tensor | None:
+        """The flat vector (M,) that the module's parameters are views of, None where they are no such views."""
+        parameters = dict(module.named_parameters())
+        first = parameters[self.places[0].name].detach()
+        start, room = first.storage_offset(), first.untyped_storage()
+        if first.dtype != torch.float32 or room.nbytes() < 4 * (start + self.size):
+            return None
+        flat = torch.empty(0, dtype=torch.float32, device=first.device).set_(room, start, (self.size,))
+        for place in self.places:
+            view, parameter = place.view(flat), parameters[place.name]
+            if parameter.data_ptr() != view.data_ptr() or parameter.stride() != view.stride():
+                return None
+        return flat
+
+    def join(self, module: nn.Module) -> None:
+        """Move a large module's parameters into one vector, one by one, where nothing else has a view of their memory."""
+        parameters = dict(module.named_parameters())
+        evolved = [parameters[place.name] for place in self.places]
+        free = all(unshared(parameter) and (len(parameter.shape) != 4) for parameter in evolved)
+        if self.size < LARGE or not free or self.joined(module) is not None:
+            return
+        flat = torch.empty(self.size, dtype=torch.float32)
+        for place, parameter in zip(self.places, evolved, strict=True):
+            view = place.view(flat)
+            view.copy_(parameter.detach())
+            parameter.data = view
+        give_back_memory()  # theirs, which the C library may keep
+
     def attach(self, module: nn.Module, flat: Tensor) -> None:
         """Make the module's parameters views of ``flat`` (any float type): writing to it changes the module."""
         parameters = dict(module.named_parameters())
@@ -99,7 +130,8 @@ class ParameterLayout:
         own_memory(evolved)
         with writing(evolved):
             for place, parameter in zip(self.places, evolved, strict=True):
-                parameter.copy_(place.view(flat))
+                if parameter.data_ptr() != place.view(flat).data_ptr():  # else the vector is the module's own memory
+                    parameter.copy_(place.view(flat))
 
 
 def writing(tensors: Iterable[Tensor]) -> AbstractContextManager[None]:

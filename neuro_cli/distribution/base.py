@@ -124,10 +124,14 @@ class Distribution(Method):
         fitness = ranked_last(scores[:, 0], finite, scored[:, 0].min())
         with self.job.clock.phase("update"):
             combination = self.combination(generation, fitness)
+        self.move(generation, combination)
+        return self.report(generation, scored[:, 0].max(), scored.mean(axis=0), len(scored))
+
+    def move(self, generation: int, combination: Combination) -> None:
+        """Sum up by the weights and move the centre."""
         sums = self.combine(generation, combination)
         with self.job.clock.phase("update"):
-            algo.tell(generation, sums)
-        return self.report(generation, scored[:, 0].max(), scored.mean(axis=0), len(scored))
+            self.algo.tell(generation, sums)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         """Return the algorithm's weights for the fitnesses (P,), after it got the projections of the noise it asks for."""

@@ -14,6 +14,7 @@ from neuro_cli.algo.base import Combination
 from neuro_cli.core.checks import boolean
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.distribution.codec import Cast, slices, unpack
+from neuro_cli.sampler.base import Sampler
 
 EXACT = Cast(torch.float32)
 
@@ -37,6 +38,22 @@ class Replicated(Distribution):
     def bind(self, job: PopulationContext) -> None:
         super().bind(job)
         self._slices = slices(job.columns, job.world.local_size if self.share_node else 1, EXACT.block)
+
+    def move(self, generation: int, combination: Combination) -> None:
+        spans = self.algo.spans if len(self._slices) == 1 else None
+        if spans is None:
+            super().move(generation, combination)
+            return
+        sampler = self.job.sampler
+        if isinstance(sampler, Sampler):  # one memory for all: holes between the states of an optimizer would fit none
+            longest = max(stop - start for start, stop in spans)
+            sampler.room = torch.empty(longest * len(combination.weights), dtype=torch.float32, device=self.algo.centre.device)
+        for start, stop in spans:
+            sums = self.partial_sums(generation, combination, range(self.job.population), start, stop)
+            with self.job.clock.phase("update"):
+                self.algo.tell_span(generation, sums, start)
+        if isinstance(sampler, Sampler):
+            sampler.room = None
 
     def combine(self, generation: int, combination: Combination) -> Tensor:
         job, rows = self.job, len(combination.weights)

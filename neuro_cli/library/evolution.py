@@ -258,7 +258,9 @@ class Evolution:
 
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
-        form = copied(self._module)
+        layout = ParameterLayout(self._module)
+        layout.join(self._module)
+        form = copied(self._module, but=self._module.parameters() if layout.joined(self._module) is not None else ())
         for part, training in zip(form.modules(), self._modes, strict=True):
             part.training = training
         float32 = self._numbers.precision == torch.float32

@@ -56,7 +56,7 @@ class FitnessScorer(PopulationScorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor, world: World, shared_pass: bool) -> None:
         """Create the scorer. ``shared_pass``: try to answer the closures of many members by one forward pass."""
         super().__init__(settings)
-        self._centre, self._world = centre.clone(), world
+        self._world = world
         self._shared_pass = shared_pass
         self._candidate: Candidate | None = None  # holds the centre's parameters, for closures that share a pass
         # one for each kind of fitness and length of the batch
@@ -72,7 +72,8 @@ class FitnessScorer(PopulationScorer):
             with agreed(self._world):
                 form = "batch" if task.takes_batch else "closure"
                 make = scorer_of if task.takes_batch else MemberScorer
-                scores = self._scorer(form, task.batch_size, make).scores(proposal, generation, members, part)
+                scorer = self._scorer(form, task.batch_size, make, proposal)
+                scores = scorer.scores(proposal, generation, members, part)
         refuse_unlike(task, self._world)
         return scores
 
@@ -83,7 +84,8 @@ class FitnessScorer(PopulationScorer):
             try:
                 task.capture(self._centre_module(proposal))
                 make = partial(BatchedScorer, call=task.outputs)
-                scores = self._scorer("shared pass", task.batch_size, make).scores(proposal, generation, members)
+                scorer = self._scorer("shared pass", task.batch_size, make, proposal)
+                scores = scorer.scores(proposal, generation, members)
             except Exception as error:  # whatever it is: single members then raise what the fitness itself raises
                 reason = brief(error)
         if not self._world.any(bool(reason)):
@@ -98,10 +100,12 @@ class FitnessScorer(PopulationScorer):
         self._candidate.flat.copy_(proposal.bases[0])
         return self._candidate.ready()
 
-    def _scorer(self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], PopulationScorer]) -> PopulationScorer:
+    def _scorer(
+        self, form: str, length: int, make: Callable[[ScoringSettings, Tensor], PopulationScorer], proposal: Proposal
+    ) -> PopulationScorer:
         """Return the scorer for a kind of fitness and a length of the batch."""
         key = (form, 1 if form == "closure" else length)
         if key not in self._scorers:
-            self._scorers[key] = make(replace(self.settings, batch_size=length), self._centre)
+            self._scorers[key] = make(replace(self.settings, batch_size=length), proposal.bases[0])
         self.settings = self._scorers[key].settings
         return self._scorers[key]

@@ -108,7 +108,9 @@ def bind(
     """
     layout = ParameterLayout(model, task.memory_format is torch.channels_last)
     clock = Clock()
-    initial = layout.flatten(model)
+    initial = layout.joined(model)
+    if initial is None:
+        initial = layout.flatten(model)
     device, population = initial.device, numbers.population
     sampler.bind(Noise(numbers.seed, layout.size, device, threads), population, layout)
     settings = PassSettings(

@@ -189,10 +189,17 @@ class Sampler(Estimator):
     """Base of all samplers: noise of parameters.
 
     ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``graphs``: recorded sums on a GPU.
+    ``room``: memory that the next sums may be written to, by a caller who is done with those before.
     """
 
     reuses_noise = False
     graphs: Graphs | None = None
+    room: Tensor | None = None
+
+    @property
+    def serves_many_rows(self) -> bool:
+        """Return whether noise costs a pass over many directions little on a CPU, however many examples a member has."""
+        return False
 
     def check(self, population: int) -> None:
         if self.antithetic and population % 2:
@@ -236,6 +243,13 @@ class Sampler(Estimator):
     def explicits(self, generation: int, directions: range) -> Tensor:
         """Return :meth:`explicit` of each direction as the rows (D, M) of a tensor."""
         return torch.stack([self.explicit(generation, direction) for direction in directions])
+
+    def explicit_part(
+        self, generation: int, direction: int, name: str, first: int, last: int, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Return values [first, last) of :meth:`explicit`, complete rows of the parameter ``name``; a new tensor."""
+        start = next(place.start for place in self.layout.places if place.name == name)
+        return self.explicit(generation, direction, dtype)[start + first : start + last].clone()
 
     @abstractmethod
     def perturb(

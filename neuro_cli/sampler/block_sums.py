@@ -80,7 +80,7 @@ class BlockSums(Sampler):
     ) -> Tensor:
         if self.noise.device.type != "cpu":
             return self._sums_on_device(weights, moments, generation, directions, start, stop)
-        out, filled = torch.empty(len(weights), stop - start, device=self.noise.device, dtype=torch.float32), False
+        out, filled = self._empty(len(weights), stop - start), False
         spans = list(row_spans(self.blocks.values(), start, stop))
         for period, first, last, chosen in self._chosen(weights, directions):
             self.prepare(generation, range(first, last))
@@ -97,6 +97,17 @@ class BlockSums(Sampler):
                 self.noise.threads.map(partial(each.write, excess), each.pieces())
             filled = True
         return out if filled else out.zero_()
+
+    def _empty(self, rows: int, columns: int) -> Tensor:
+        """Return memory (rows, columns) for sums."""
+        if self.room is not None and rows * columns <= len(self.room):
+            return self.room[: rows * columns].view(rows, columns)
+        return torch.empty(rows, columns, device=self.noise.device, dtype=torch.float32)
+
+    @property
+    def linear_share(self) -> float:
+        """Share of the parameters that are weights of linear layers."""
+        return sum(block.rows * block.width for block in self.blocks.values() if len(block.place.shape) == 2) / self.layout.size
 
     def _sums_on_device(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int

@@ -41,6 +41,10 @@ class LowRank(Structured):
         super().__init__(antithetic)
         self.rank = integer("sampler.rank", rank, 1)
 
+    @property
+    def serves_many_rows(self) -> bool:
+        return self.rank <= FEW_RANKS and self.linear_share >= MOSTLY
+
     def factor_columns(self, block: Block) -> int:
         return block.rows if block.vector else self.rank * (block.rows + block.width)
 
@@ -138,6 +142,7 @@ class LowRank(Structured):
 
 
 LARGE_SUM = 2**18
+FEW_RANKS, MOSTLY = 4, 0.9  # ranks, and share of linear layers, that cost a pass little
 # a convolution with the members' own weights computes its outer products again for each block of outputs
 SMALL_RANK, SMALL_CHANNELS, MANY_POINTS = 4, 64, 32
 

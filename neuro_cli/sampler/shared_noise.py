@@ -30,6 +30,14 @@ class SharedNoise:
         """Return the noise (M,) float32."""
         return self._entry(address)[0]
 
+    def part(self, address: Address, start: int, stop: int) -> Tensor:
+        """Return columns [start, stop) of :meth:`flat`, drawn alone where the whole is not in use."""
+        with self._lock:
+            entry = self._kept.get(address)
+        if entry is not None:
+            return entry[0][start:stop]
+        return self._noise.draw(address.generation, [address.period], start, stop, SHARED_STREAM)[0]
+
     def weight(self, address: Address, name: Any, make: Callable[[Tensor], Tensor]) -> Tensor:
         """Return ``make`` of the noise (M,), computed once for each ``name``."""
         flat, results = self._entry(address)
@@ -70,7 +78,14 @@ class NoiseReusing(Structured):
     def noise_period(self) -> int | None:
         return self._directions_per_noise
 
+    @property
+    def in_parts(self) -> bool:
+        """Return whether shared noise is drawn where it is used, some rows at a time: all of it would be another centre."""
+        return False
+
     def prepare(self, generation: int, directions: range) -> None:
+        if self.in_parts:
+            return
         period = self.period_of(directions[0])
         # with several periods each thread draws the noise it needs: the cache might not have room for all periods at once
         if period == self.period_of(directions[-1]):

@@ -6,6 +6,7 @@ N(0, 1) and weights are uncorrelated; given E, their sizes are E's for all direc
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels, convolution_kernels, sign_kernels
-from neuro_cli.core.layout import Place
+from neuro_cli.core.layout import LARGE, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
@@ -22,6 +23,9 @@ from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing
 from neuro_cli.sampler.structured import StructuredPerturbation, Writer
+
+ROWS = 256  # of E in use at a time, where all of it would be as large as the centre; a multiple of a word's signs
+MOSTLY = 0.9  # share of linear layers
 
 
 def _words(count: int) -> int:
@@ -56,6 +60,14 @@ class SignFlip(NoiseReusing):
         super().__init__(directions_per_noise, antithetic)
         self.sides = one_of("sampler.sides", sides, ("both", "outputs", "inputs"))
 
+    @property
+    def in_parts(self) -> bool:
+        return self.noise.device.type == "cpu" and self.layout.size >= LARGE and self.linear_share >= MOSTLY
+
+    @property
+    def serves_many_rows(self) -> bool:
+        return self.in_parts
+
     def flips(self, block: Block) -> tuple[bool, bool]:
         """Return whether the outputs and whether the inputs of a block have signs. One side always has: members must differ."""
         # the sign of a single input would only repeat the outputs' signs
@@ -85,8 +97,12 @@ class SignFlip(NoiseReusing):
     def block_noise(
         self, block: Block, factors: Tensor, address: Address, dtype: torch.dtype, lines: Tensor | None = None
     ) -> Tensor:
-        noise = block.cube(self.shared.flat(address)[block.columns]).to(dtype)
-        noise = noise[None] if lines is None else noise[lines]
+        if lines is not None and len(lines) == 1 and self.in_parts:
+            low, high = int(lines.min()), int(lines.max()) + 1
+            noise = block.cube(self.rows(block, address, low, high)).to(dtype)[lines - low]
+        else:
+            noise = block.cube(self.shared.flat(address)[block.columns]).to(dtype)
+            noise = noise[None] if lines is None else noise[lines]
         outputs, inputs = self.words_of(block, factors)
         if outputs is not None:
             signs = random_signs(outputs, block.rows, dtype)
@@ -94,6 +110,11 @@ class SignFlip(NoiseReusing):
         if inputs is not None:
             noise = noise * random_signs(inputs, block.inner, dtype)[:, None, :, None]
         return noise
+
+    def rows(self, block: Block, address: Address, low: int, high: int) -> Tensor:
+        """Return E's values in rows [low, high) of a block, in the order of the flat vector."""
+        start = block.place.start
+        return self.shared.part(address, start + low * block.width, start + high * block.width)
 
     def perturb_block(
         self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
@@ -171,7 +192,7 @@ class SignFlip(NoiseReusing):
 
     def _parts(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
         """Return the noise (rows, inner, spatial) of some rows, squared for moment 2, and its multiplier."""
-        noise = target.block.cube(self.shared.flat(target.address)[target.block.columns])[low:high]
+        noise = target.block.cube(self.rows(target.block, target.address, low, high))
         lines = partial[low - target.low : high - target.low] if len(partial) > 1 else partial
         return noise if target.moment == 1 else noise * noise, lines[:, :, None]
 
@@ -200,10 +221,27 @@ class FlippedPerturbation(StructuredPerturbation):
         return result
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        if self.sampler.in_parts:
+            return self._linear_in_parts(block, shift, layer)
         (written, read), shifted, noise = self.sampler.columns_of(block), -1, None
         if shift is not None:
             shifted, noise = self.sampler.columns_of(self.block(shift))[0], self._matrix(shift, torch.float32)
         return layer.flipped(self._matrix(block.place, self.dtype), noise, self.factors, (read, written, shifted))
+
+    def _linear_in_parts(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        """Return the outputs of :meth:`linear`, ROWS of them after others, so that E's rows are drawn near their use."""
+        sampler, address, (written, read) = self.sampler, self.address, self.sampler.columns_of(block)
+        bias = None if shift is None else self.block(shift)
+        result = layer.x.new_empty(layer.rows.count, *layer.x.shape[1:-1], block.rows)
+        for low in range(0, block.rows, ROWS):
+            high, word = min(low + ROWS, block.rows), low // 32
+            noise = sampler.rows(block, address, low, high).view(high - low, -1)
+            shifted = -1 if bias is None else sampler.columns_of(bias)[0] + word
+            moved = None if bias is None else sampler.rows(bias, address, low, high)
+            part = replace(layer, weight=layer.weight[low:high], bias=None if layer.bias is None else layer.bias[low:high])
+            columns = read, written if written < 0 else written + word, shifted
+            result[..., low:high] = part.flipped(noise.to(self.dtype), moved, self.factors, columns)
+        return result
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)
@@ -214,10 +252,19 @@ class FlippedPerturbation(StructuredPerturbation):
             result = operator(flipped, self._shared(place))
             return self.rows.add(y, result if inputs is None else self._flipped(result, inputs, block, channel))
         flipped = x if inputs is None else self._flipped(x, inputs, block, channel)
-        result = operator(flipped, self._shared(place))
+        if operator.geometry is None and self.sampler.in_parts:
+            result = y.new_empty(y.shape)
+            for low in range(0, block.rows, ROWS):
+                noise = self.sampler.rows(block, self.address, low, min(low + ROWS, block.rows)).view(-1, block.width)
+                result[..., low : low + ROWS] = flipped @ noise.to(self.dtype).T
+        else:
+            result = operator(flipped, self._shared(place))
         return self.rows.add(y, result) if outputs is None else self.rows.add_flipped(y, result, outputs, channel)
 
     def _shared(self, place: Place) -> Tensor:
+        if self.sampler.in_parts:
+            block = self.block(place)
+            return place.view_of(self.sampler.rows(block, self.address, 0, block.rows)).to(self.dtype)
         make = lambda flat: place.view(flat).to(self.dtype)  # noqa: E731
         return self.sampler.shared.weight(self.address, (place.name, self.dtype), make)
 

@@ -74,6 +74,13 @@ class Structured(BlockSums):
         factors, address = self.factors(generation, [direction]), self.address_of(generation, direction)
         return torch.cat([b.flat(self.block_noise(b, factors, address, dtype)[0]) for b in self.blocks.values()])
 
+    def explicit_part(
+        self, generation: int, direction: int, name: str, first: int, last: int, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        factors, address, block = self.factors(generation, [direction]), self.address_of(generation, direction), self.blocks[name]
+        lines = torch.arange(first // block.width, last // block.width, device=self.noise.device)[None]
+        return block.flat(self.block_noise(block, factors, address, dtype, lines)[0]).clone()
+
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
     ) -> None:

@@ -52,11 +52,18 @@ class PassSettings:
             log.warning("%s", message)
 
     def candidate(
-        self, blocked: bool = False, shared: Candidate | None = None, change: Callable[[nn.Module], None] | None = None
+        self,
+        blocked: bool = False,
+        shared: Candidate | None = None,
+        change: Callable[[nn.Module], None] | None = None,
+        flat: Tensor | None = None,
     ) -> Candidate:
-        """Return a copy of the module for parameters of its own, or for those of ``shared``; ``change`` changes its layers."""
+        """Return a copy of the module for parameters of its own, or for those of ``shared``, or for the vector ``flat``.
+
+        ``change`` changes the copy's layers.
+        """
         warn = self.warn if blocked else None
-        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, change)
+        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, change, flat)
 
     def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
         """Return a copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""

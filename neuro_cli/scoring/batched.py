@@ -10,6 +10,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.kernels.graphs import Graphs
+from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
@@ -26,6 +28,7 @@ from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.chunk_size import chunk_rows, dense_directions
 from neuro_cli.scoring.isolation import DrawWatch, Watched
 from neuro_cli.scoring.members import MemberScorer
+from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import has_caches
 from neuro_cli.scoring.passes.mapped import MappedForward
@@ -50,7 +53,9 @@ class BatchedScorer(PopulationScorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> None:
         super().__init__(settings)
         self._sides = 2 if settings.sampler.antithetic else 1
-        self._centre = settings.candidate()
+        # a copy of a large centre counts, and passes are kept from writing to it
+        self._large = is_large(settings.module, centre)
+        self._centre = settings.candidate(flat=centre if self._large else None)
         self._single: MemberScorer | None = None
         self._draws, self._looked = DrawWatch(), False
         self._leaves = ""  # what passes were seen to change in spite of their trial
@@ -62,6 +67,8 @@ class BatchedScorer(PopulationScorer):
         self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
+        if self._large:
+            give_back_memory()  # pieces of trials lie between others, and none fits the next pass
         # keyed by directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[int, Way | Unsupported] = {}
         self._choice = threading.Lock()
@@ -137,7 +144,12 @@ class BatchedScorer(PopulationScorer):
         out = np.empty((len(members), len(self.task.score_names)))
         first, last = (sampler.side(member)[0] for member in (members[0], members[-1]))
         with settings.clock.phase("sample"):
-            self._centre.flat.copy_(proposal.bases[0])
+            base = proposal.bases[0]
+            if not self._large:
+                self._centre.flat.copy_(base)
+            elif base.data_ptr() != self._centre.flat.data_ptr():
+                self._centre = settings.candidate(flat=base)
+                self._renew_modules()
             self._centre.ready()
             sampler.prepare(generation, range(first, last + 1))
         shared = None if settings.per_example else self.task.batch(generation, 0, self.examples)
@@ -265,7 +277,8 @@ class BatchedScorer(PopulationScorer):
         careful = self._careful or self._draws.thorough or way.forward is MappedForward
         with_mark([batch.inputs, batch.targets])
         try:
-            with torch.no_grad(), way.forward(module, self.settings.layout, perturbation, careful):
+            guard = Unwritten(self._centre.flat) if self._large else nullcontext()
+            with torch.no_grad(), guard, way.forward(module, self.settings.layout, perturbation, careful):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)

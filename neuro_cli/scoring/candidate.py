@@ -15,6 +15,7 @@ from neuro_cli.core.layout import ParameterLayout
 class Candidate:
     """Copy of the module with views of ``flat`` (M,) as parameters, rounded to the evaluation's precision.
 
+    With ``flat`` those of that vector itself, which passes must not write to; else a new one.
     ``blocked``: on activations in blocked layout, with a function that warns. ``change``: changes the copy's layers. ``shared``:
     another candidate, with a vector that this one views too.
     """
@@ -28,13 +29,15 @@ class Candidate:
         blocked: Callable[[str], None] | None = None,
         shared: "Candidate | None" = None,
         change: Callable[[nn.Module], None] | None = None,
+        flat: Tensor | None = None,
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision = precision
         inner = scoring_mode(copied(module).to(precision))
         if change is not None:
             change(inner)
-        self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device, dtype=torch.float32)
+        mine = torch.empty(layout.size, device=device, dtype=torch.float32) if flat is None else flat
+        self.flat: Tensor = shared.flat if shared else mine
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
         layout.attach(inner, self._rounded)

@@ -25,8 +25,9 @@ log = logging.getLogger(__name__)
 def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
     """Return the faster of two: many members in one forward pass where the module can be scored so, else one by one.
 
-    Many at once: on a GPU, and on a CPU for samplers that reuse noise when a member has few examples, and for members of few
-    products (:mod:`neuro_cli.scoring.chunk_size`). A function of the settings, never of a clock: all ranks must choose alike.
+    Many at once: on a GPU, and on a CPU for samplers that reuse noise, when a member has few examples or its noise needs no
+    second product, and for members of few products (:mod:`neuro_cli.scoring.chunk_size`). A function of the settings, never of a
+    clock: all ranks must choose alike.
     """
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")

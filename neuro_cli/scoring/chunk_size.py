@@ -44,7 +44,8 @@ MANY, PER_WEIGHT = 2**24, 128
 
 
 def _few(settings: ScoringSettings) -> bool:
-    return settings.sampler.reuses_noise and settings.examples <= FEW_EXAMPLES
+    sampler = settings.sampler
+    return sampler.reuses_noise and (settings.examples <= FEW_EXAMPLES or sampler.serves_many_rows)
 
 
 def may_share_passes(settings: ScoringSettings) -> bool:

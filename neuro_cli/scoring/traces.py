@@ -1,13 +1,15 @@
 """What passes of a module leave behind: state, writes to their input, draws from random generators."""
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from neuro_cli.core.seeds import GENERATORS
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.isolation import Generators, difference
+from neuro_cli.scoring.passes.dense import Unwritten, is_large
 
 EXAMPLES = 4
 OTHER = 1.5  # times the centre: another member, whose cache of weights is another one
@@ -31,13 +33,19 @@ class Traces(NamedTuple):
 def traces(settings: PassSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
     batch, fresh, writes = settings.few(EXAMPLES), settings.candidate().module, False
-    used = [settings.module_at(centre * factor) for factor in (1.0, OTHER)]
+    large, used = is_large(settings.module, centre), list[nn.Module]()
     with GENERATORS:
         before = Generators()
-        for module, passes in zip(used, (1, 2), strict=True):
+        for factor, passes in ((1.0, 1), (OTHER, 2)):
+            if large and used and difference(fresh, used[0]) is None:  # another member would be a copy, for nothing
+                used.append(used[0])
+                break
+            alias = large and not used
+            module = settings.candidate(flat=centre).ready() if alias else settings.module_at(centre * factor)
+            used.append(module)
             for _ in range(passes):
                 given = batch.clone()
-                with torch.no_grad():
+                with torch.no_grad(), Unwritten(centre) if alias else nullcontext():
                     settings.task.score(module, given)
                 writes |= any(tensor._version for tensor in given)
         draws = before.moved()

@@ -8,6 +8,7 @@ Legend: S sides, D directions, e examples.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,12 +17,13 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.copies import copied
-from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
 from neuro_cli.scoring.chunk_size import is_slower
+from neuro_cli.scoring.passes.dense import DenseMember, Unwritten, Values, is_large
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import kept
 from neuro_cli.scoring.passes.mapped import MappedForward
@@ -87,6 +89,7 @@ class Trial:
     def __init__(self, members: Members, dtype: torch.dtype) -> None:
         self._members, self._dtype = members, dtype
         module, rows = self._fresh(), members.rows
+        self._large = is_large(module, members.centre)
         sides, directions = range(len(rows.scales)), range(rows.directions)
         with torch.no_grad(), unfused():
             outputs = [self._single(module, side, direction) for side in sides for direction in directions]
@@ -97,10 +100,25 @@ class Trial:
 
     def _single(self, module: nn.Module, side: int, direction: int) -> Any:
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
+        if self._large:
+            members.layout.attach(module, members.centre)
+            with Unwritten(members.centre), kept(module, statistics=True), DenseMember(module, members.layout, self._values(side, direction)):
+                return members.single(module, self._dtype, side, direction)
         step = members.rows.scales[side] * members.sampler.explicit(members.generation, direction, exact)
         self._put(module, members.centre.to(exact) + step)
         with kept(module, statistics=True):
             return members.single(module, self._dtype, side, direction)
+
+    def _values(self, side: int, direction: int) -> Values:
+        """Values of a member, of some of a parameter at a time: what :meth:`_single` makes of all at once."""
+        members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
+
+        def values(place: Place, first: int, last: int) -> Tensor:
+            low, high = place.start + first, place.start + last
+            noise = members.sampler.explicit_part(members.generation, direction, place.name, first, last, exact)
+            return noise.mul_(members.rows.scales[side]).add_(members.centre[low:high]).to(self._dtype)
+
+        return values
 
     def _put(self, module: nn.Module, flat: Tensor) -> None:
         self._members.layout.attach(module, flat.to(self._dtype))
@@ -132,9 +150,13 @@ class Trial:
         """What the module gives for all members in one pass."""
         members, module = self._members, self._fresh()
         perturbation = members.sampler.perturbation(members.generation, 0, members.rows, self._dtype)
-        self._put(module, members.centre)
+        if self._large and way.forward is PerturbedForward:  # which converts parameters where it uses them
+            members.layout.attach(module, members.centre)
+        else:
+            self._put(module, members.centre)
         options = {"numbers": members.numbers} if way.forward is MappedForward else {}
-        with torch.no_grad(), way.forward(module, members.layout, perturbation, **options) as self._forward:
+        guard = Unwritten(members.centre) if self._large else nullcontext()
+        with torch.no_grad(), guard, way.forward(module, members.layout, perturbation, **options) as self._forward:
             return members.many(module, self._dtype, way.repeats_sides)
 
 

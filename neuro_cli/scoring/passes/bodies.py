@@ -9,6 +9,9 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
+WRITERS = frozenset(f"__{name}__" for name in (
+    "setitem", "iadd", "isub", "imul", "itruediv", "ifloordiv", "ipow", "imod", "iand", "ior", "ixor", "ilshift", "irshift",
+))  # fmt: skip
 CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 
 
@@ -26,7 +29,7 @@ def body(function: Callable[..., Any]) -> Callable[..., Any] | None:
 def overwrites(function: Callable[..., Any]) -> bool:
     """Return whether a function of torch overwrites its first argument, by its name."""
     name = getattr(function, "__name__", "")
-    return (name.endswith("_") and not name.endswith("__")) or name in ("__setitem__", "__iadd__", "__imul__")
+    return (name.endswith("_") and not name.endswith("__")) or name in WRITERS
 
 
 def _no(*_: Any) -> bool:

@@ -20,8 +20,9 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.passes.forward import ManyForward
+from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.elementwise import tanh
+from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
@@ -113,7 +114,7 @@ class PerturbedForward(ManyForward):
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
         result = self._whole(LinearOperator(), x, weight, bias)
         if result is None:
-            result = self._layer(LinearOperator(), F.linear(x, weight, bias), x, weight, bias)
+            result = self._layer(LinearOperator(), linear(x, weight, bias), x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
     def conv2d(
@@ -131,7 +132,8 @@ class PerturbedForward(ManyForward):
         whole = self._whole(ConvolutionOperator(geometry), input, weight, bias)
         if whole is not None:
             return whole
-        result = F.conv2d(input, weight, bias, geometry.stride, geometry.padding, geometry.dilation, groups)
+        plain = (part if part is None else part.to(input.dtype) for part in (weight, bias))
+        result = F.conv2d(input, *plain, geometry.stride, geometry.padding, geometry.dilation, groups)
         return self._layer(ConvolutionOperator(geometry), result, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
@@ -233,8 +235,9 @@ class PerturbedForward(ManyForward):
         base, place = parameter.reshape(1, 1, -1), self._place(parameter)
         if place is None:
             return base
-        scales = torch.tensor(self._rows.scales, dtype=base.dtype, device=base.device)
-        return base + scales[:, None, None] * self._noise.vectors(place)[None].to(base.dtype)
+        noise = self._noise.vectors(place)[None]
+        scales = torch.tensor(self._rows.scales, dtype=noise.dtype, device=base.device)
+        return base.to(noise.dtype) + scales[:, None, None] * noise
 
 
 def _has_tensor(made: Any) -> bool:

@@ -50,6 +50,11 @@ class Layers:
         return list(self._rates.values()) if set(self._rates.values()) != {1.0} else None
 
     @property
+    def is_uniform(self) -> bool:
+        """Return whether all factors on the step size are 1."""
+        return set(self._sigmas.values()) == {1.0}
+
+    @property
     def mean_sigma(self) -> float:
         """Mean factor on the step size over all M parameters."""
         return sum(self._sigmas[place.name] * (place.stop - place.start) for place in self._layout.places) / self._layout.size

@@ -102,6 +102,13 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
             self._adapt.learn(sums[0] * len(self._adapt.utilities) * self._sigma(generation))
         self._optimizer.ascend(generation, self._layers.derivative(sums[0]), self.weight_decay, factor)
 
+    @property
+    def columns(self) -> list[range]:
+        return self._optimizer.columns if self._layers.is_uniform and not self._adapt.is_used else []
+
+    def tell_columns(self, generation: int, columns: range, sums: Tensor) -> None:
+        self._optimizer.ascend(generation, sums[0], self.weight_decay, start=columns.start)
+
     def state(self) -> State:
         own, adapted = super().state(), self._adapt.state()
         return State(own.tensors | adapted.tensors, own.scalars | adapted.scalars)

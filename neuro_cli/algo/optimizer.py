@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.rounding import Rounding
 from neuro_cli.core.schedule import Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
+PART = 2**24  # columns of tensors that step together, at least, where an optimizer steps each tensor apart
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:
@@ -96,6 +98,11 @@ class ScheduledOptimizer:
                 key, type(self._optimizer).__name__, f"takes no step from dense gradients alone ({reason})"
             ) from error
 
+    @property
+    def is_apart(self) -> bool:
+        """Return whether the step of a tensor depends on no other: true of torch's optimizers, unknown of others."""
+        return type(self._optimizer).__module__.partition(".")[0] == "torch"
+
     def rate_at(self, generation: int) -> float:
         """Return a generation's learning rate of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
@@ -140,6 +147,9 @@ class ScheduledOptimizer:
 class CentreOptimizer:
     """The centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
 
+    A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
+    tensors, one after the other where it can, and its states are float32.
+
     ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
     the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
     "Acceleration of stochastic approximation by averaging", 1992. Raises ConfigError.
@@ -154,30 +164,69 @@ class CentreOptimizer:
         factors: Sequence[float] | None = None,
         average: float = 0.0,
     ) -> None:
-        self.centre = centre.clone()
+        self.rounding: Rounding | None = None
+        exact = centre.dtype == torch.float32
+        self.centre = centre.clone() if exact else centre
         self._share = number("algo.average", average, low=0.0, below=1.0)
+        if self._share and not exact:
+            raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
         self.average = centre.clone() if self._share else None
         self._layout = layout
-        self._parameters = [nn.Parameter(view) for view in layout.views(self.centre)]
+        self._parameters = [nn.Parameter(place.view(self.centre) if exact else _unused(place, centre)) for place in layout.places]
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
 
     def rate_at(self, generation: int) -> float:
         """Return the learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
+    @property
+    def columns(self) -> list[range]:
+        """Columns of consecutive tensors that may step apart, PART of them or one tensor; empty where all step together."""
+        result: list[range] = []
+        for place in self._layout.places if self._optimizer.is_apart else ():
+            if result and place.stop - result[-1].start <= PART:
+                result[-1] = range(result[-1].start, place.stop)
+            else:
+                result.append(range(place.start, place.stop))
+        return result
+
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0, start: int = 0) -> None:
         """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
-        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
+        ``gradient`` (M,), or (n,) of :attr:`columns` from ``start`` on, is overwritten: with millions of parameters every copy
+        adds to the peak memory.
         """
         gradient.neg_()
-        if decay:
-            gradient.add_(self.centre, alpha=decay)
-        for parameter, view in zip(self._parameters, self._layout.views(gradient), strict=True):
-            parameter.grad = view
-        self._optimizer.step(generation, more)
+        columns = range(start, start + len(gradient))
+        if self.rounding is None:
+            self._step(generation, columns, gradient, self.centre[start : columns.stop], decay, more)
+        else:
+            for part in [each for each in self.columns if each.start in columns] or [columns]:
+                piece = self.centre[part.start : part.stop].float()
+                self._step(generation, part, gradient[part.start - start : part.stop - start], piece, decay, more)
+                self.rounding.store(piece, generation, part.start, self.centre)
         if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            self.average.sub_(self.centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(self.centre)
+            average, centre = (each[start : columns.stop] for each in (self.average, self.centre))
+            average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+
+    def _step(self, generation: int, columns: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the tensors of some columns, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+        if decay:
+            gradient.add_(centre, alpha=decay)
+        chosen = [
+            (place, parameter)
+            for place, parameter in zip(self._layout.places, self._parameters, strict=True)
+            if columns.start <= place.start and place.stop <= columns.stop
+        ]
+        for place, parameter in chosen:
+            own = slice(place.start - columns.start, place.stop - columns.start)
+            if self.rounding is not None:
+                parameter.data = place.view_of(centre[own])
+            parameter.grad = place.view_of(gradient[own])
+        self._optimizer.step(generation, more)
+        if self.rounding is not None:
+            for place, parameter in chosen:
+                parameter.data = _unused(place, centre)
 
     def state(self) -> State:
         state = self._optimizer.state()
@@ -193,10 +242,20 @@ class CentreOptimizer:
         self._optimizer.restore(state)
 
 
+def _unused(place: Place, like: Tensor) -> Tensor:
+    """Return a float32 tensor in the shape and memory order of ``place`` whose numbers are never used; most take no memory."""
+    if len(place.shape) == 4:  # states are laid out like their parameter, and an expanded one shows the usual order alone
+        return place.view_of(torch.empty(place.stop - place.start, device=like.device, dtype=torch.float32))
+    return torch.zeros((), device=like.device, dtype=torch.float32).expand(place.shape)
+
+
 class OptimizedCentre(CentreAlgorithm):
     """Base of the algorithms with a centre and its optimizer as their only state; ``start`` sets ``_optimizer``."""
 
     _optimizer: CentreOptimizer
+
+    def round_by(self, rounding: Rounding) -> None:
+        self._optimizer.rounding = rounding
 
     @property
     def centre(self) -> Tensor:

@@ -17,6 +17,8 @@ from torch.nn.parameter import is_lazy
 from neuro_cli.core.copies import own_memory
 from neuro_cli.core.errors import UserError
 
+STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
+
 
 @dataclass(frozen=True)
 class Place:
@@ -46,7 +48,8 @@ class Place:
 class ParameterLayout:
     """Places of the trainable parameters of ``module`` in the order of ``named_parameters`` (shared ones once).
 
-    Raises UserError for a module without trainable parameters or with some that are not float32.
+    ``dtype``: theirs, float32 or bfloat16, and that of the flat vector. Frozen parameters have no place. Raises UserError for a
+    module without trainable parameters, or with some of another type or of both.
     """
 
     def __init__(self, module: nn.Module, channels_last: bool = True) -> None:
@@ -58,8 +61,14 @@ class ParameterLayout:
                 continue
             if is_lazy(parameter):
                 raise UserError(f"model: parameter {name} has no size yet (a lazy layer): call the module once first")
-            if parameter.dtype != torch.float32:
-                raise UserError(f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32")
+            if parameter.dtype not in STORED:
+                raise UserError(
+                    f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32 or torch.bfloat16"
+                )
+            if self.places and parameter.dtype != self.dtype:
+                first = f"{self.places[0].name} {self.dtype}"
+                raise UserError(f"model: parameter {name} is {parameter.dtype}, {first}; evolved parameters must be of one type")
+            self.dtype = parameter.dtype
             stop = start + parameter.numel()
             shape = tuple(parameter.shape)
             self.places.append(Place(name, start, stop, shape, channels_last, groups.get(id(parameter), 1)))
@@ -75,7 +84,7 @@ class ParameterLayout:
     def flatten(self, module: nn.Module) -> Tensor:
         """A new flat vector (M,) of the module's parameters."""
         parameters = dict(module.named_parameters())
-        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=torch.float32)
+        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=self.dtype)
         for place in self.places:
             place.view(flat).copy_(parameters[place.name].detach())
         return flat
@@ -90,7 +99,7 @@ class ParameterLayout:
         """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
         parameters = dict(module.named_parameters())
         for place in self.places:
-            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=torch.float32)
+            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=self.dtype)
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""

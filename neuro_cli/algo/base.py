@@ -40,8 +40,8 @@ class Proposal:
     """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
 
     ``bases`` (T, M), in the type of the centre; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,)
-    float32, > 0. ``layers``: the scale (M,) as one number for each parameter tensor, where it is such, for samplers that perturb layers.
-    ``transform``: a linear function of the noise (M,) whose result is eps_i.
+    float32, > 0. ``layers``: the scale (M,) as one number for each parameter tensor, where it is such, for samplers that perturb
+    layers. ``transform``: a linear function of the noise (M,) whose result is eps_i.
     """
 
     bases: Tensor

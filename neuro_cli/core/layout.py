@@ -54,6 +54,7 @@ class ParameterLayout:
 
     def __init__(self, module: nn.Module, channels_last: bool = True) -> None:
         self.places: list[Place] = []
+        self.dtype = torch.float32
         start = 0
         groups = {id(part.weight): part.groups for part in module.modules() if isinstance(part, _ConvNd)}
         for name, parameter in module.named_parameters():

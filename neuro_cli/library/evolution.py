@@ -1,6 +1,7 @@
 """Evolution of a module in the user's own loop: by a fitness function, or by ask and tell."""
 
 import copy
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,8 +9,6 @@ from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
-from safetensors.torch import load as tensors_of
-from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
@@ -30,6 +29,8 @@ from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import PRECISIONS, threads_of
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.first import share_first
+from neuro_cli.runner.frozen import share_frozen
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 
@@ -58,9 +59,9 @@ class Evolution:
     stay constant. ``layout``: shared_batch, or per_example, where each direction of noise has its own share of the batch.
     ``precision`` of the forward passes: float32 | bfloat16, None: the type of the module's parameters. A module in bfloat16 stays
     in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
-    same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks. ``shared_pass``: answer the closures
-    of many members by one forward pass where the module allows it; None: on a GPU. ``world``: the ranks, None: the launcher's.
-    Raises ConfigError.
+    same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
+    ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
+    ``world``: the ranks, None: the launcher's. Raises ConfigError.
     """
 
     def __init__(
@@ -135,19 +136,15 @@ class Evolution:
         if self.world.size == 1:
             return
         state = {name: value for name, value in self._module.state_dict().items() if isinstance(value, Tensor)}
-        mine = {name: value.detach().cpu().contiguous().clone() for name, value in state.items()}
-        first = tensors_of(self.world.broadcast(bytes_of(mine) if self.world.rank == 0 else b""))
+        mine = json.dumps({name: [str(value.dtype), *value.shape] for name, value in state.items()}).encode()
         with collectively(self.world):
-            same_shapes = {name: value.shape for name, value in first.items()} == {
-                name: value.shape for name, value in mine.items()
-            }
-            if not same_shapes:
+            if self.world.broadcast(mine) != mine:
                 raise ConfigError(
                     "module", type(self._module).__name__, "must have the same tensors on every rank: rank 0's differ"
                 )
         with writing(state_of(self._module)):
-            for name, value in state.items():
-                value.copy_(first[name])
+            for value in state.values():
+                share_first(self.world, value)
 
     @property
     def rank(self) -> int:
@@ -236,6 +233,7 @@ class Evolution:
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
         form = copied(self._module)
+        share_frozen(form, self.world, twin=self._module)
         for part, training in zip(form.modules(), self._modes, strict=True):
             part.training = training
         float32 = self._numbers.precision == torch.float32

@@ -23,6 +23,7 @@ from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.device import take_device
+from neuro_cli.runner.frozen import share_frozen
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
@@ -81,6 +82,7 @@ def build(options: Options, world: World) -> Parts:
     model = make_model(options.plain).to(device)
     task = load_task(options, model, device, world)
     keep_weights(model, PRECISIONS[config.weights])
+    share_frozen(model, world)
     threads = Threads(threads_of(config.threads, world, device))
     precision = PRECISIONS[config.precision]
     numbers = Numbers(config.seed, config.population, config.layout == "per_example", precision, config.cuda_graphs)

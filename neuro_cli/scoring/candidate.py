@@ -30,7 +30,7 @@ class Candidate:
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision = precision
-        inner = scoring_mode(copied(module).to(precision))
+        inner = scoring_mode(copied(module, precision).to(precision))
         self.flat: Tensor = shared.flat if shared else torch.empty(layout.size, device=device, dtype=torch.float32)
         rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded

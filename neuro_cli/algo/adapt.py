@@ -53,8 +53,8 @@ class Adaptation:
 
     def start(self, centre: Tensor, population: int) -> None:
         """Begin with a centre (M,) and a number of members."""
-        self._path = torch.zeros_like(centre) if self.of_sigma == CSA else None
-        self._mean = torch.zeros_like(centre) if self.of_rate == SNR else None
+        self._path = torch.zeros_like(centre, dtype=torch.float32) if self.of_sigma == CSA else None
+        self._mean = torch.zeros_like(centre, dtype=torch.float32) if self.of_rate == SNR else None
         self._before = torch.zeros(0, dtype=torch.float64)  # psr: fitnesses of the generation before
 
     def meet(self, fitness: np.ndarray, utilities: np.ndarray, mirrored: bool) -> None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.rounding import Rounding
 
 RAISE, WORST = "raise", "worst"  # a member whose fitness is not finite is an error, or the last of its generation
 
@@ -38,9 +39,9 @@ class LayerScale:
 class Proposal:
     """Member i is ``bases[parent[i]] + scale * eps_i``, or the base itself when i is in ``frozen``.
 
-    ``bases`` (T, M) float32; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,) float32, > 0.
-    ``layers``: the scale (M,) as one number for each parameter tensor, where it is such, for samplers that perturb layers.
-    ``transform``: a linear function of rows of noise (D, M) whose result has the rows eps_i, each from its row alone.
+    ``bases`` (T, M), in the type of the centre; ``parent`` (P,) int, None: the first base of every member; ``scale`` (1,) or (M,)
+    float32, > 0. ``layers``: the scale (M,) as one number for each parameter tensor, where it is such, for samplers that perturb
+    layers. ``transform``: a linear function of rows of noise (D, M) whose result has the rows eps_i, each from its row alone.
     """
 
     bases: Tensor
@@ -121,16 +122,21 @@ class CentreAlgorithm(Algorithm):
 
     @abstractmethod
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
-        """Take the initial centre (M,) float32."""
+        """Take the initial centre (M,), float32 or, for an algorithm that takes :meth:`round_by` next, bfloat16."""
+
+    def round_by(self, rounding: Rounding) -> None:
+        """Keep the centre in bfloat16, its steps by ``rounding``. Raises ConfigError where the algorithm cannot."""
+        name = type(self).__name__.lower()
+        raise ConfigError("weights", "bfloat16", f"algo={name} keeps a centre in float32; openai_es, ars, pgpe and sgd take both")
 
     @property
     @abstractmethod
     def centre(self) -> Tensor:
-        """Centre (M,) float32 of the next generation's candidates."""
+        """Centre (M,) of the next generation's candidates, float32 or bfloat16."""
 
     @property
     def solution(self) -> Tensor:
-        """Parameters (M,) float32 that are evaluated, saved and returned: the centre, or an average of centres."""
+        """Parameters (M,) that are evaluated, saved and returned: the centre, or an average of centres."""
         return self.centre
 
     def sigma_at(self, generation: int) -> float | None:
@@ -184,16 +190,16 @@ class PopulationAlgorithm(CentreAlgorithm):
         """Take the sums (K, M) float32 and move the centre."""
 
     @property
-    def spans(self) -> list[tuple[int, int]] | None:
-        """Columns [start, stop) whose sums may be told one after the other, all M in order; None: only all at once.
+    def columns(self) -> list[range]:
+        """Columns of the sums that :meth:`tell_columns` takes, all M in order; empty: :meth:`tell` takes all at once.
 
-        What a large centre's sums would take of memory is then that of the longest span.
+        What the sums of a large centre take of memory is then that of the longest range.
         """
-        return None
+        return []
 
-    def tell_span(self, generation: int, sums: Tensor, start: int) -> None:
-        """Take the sums (K, n) float32 of the span from column ``start`` on and move it: the same bits as by :meth:`tell`."""
-        raise AssertionError("spans has none")
+    def tell_columns(self, generation: int, columns: range, sums: Tensor) -> None:
+        """Take the sums (K, n) float32 of some :attr:`columns`, and move the centre there: the same bits as by :meth:`tell`."""
+        raise AssertionError("the algorithm takes all columns at once")
 
     def can_shape_parts(self) -> bool:
         """Return whether weights computed over parts of the population may be averaged."""

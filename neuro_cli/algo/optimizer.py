@@ -17,6 +17,7 @@ from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
+from neuro_cli.core.rounding import Rounding
 from neuro_cli.core.schedule import Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
@@ -113,6 +114,11 @@ class ScheduledOptimizer:
                 key, type(self._optimizer).__name__, f"takes no step from dense gradients alone ({reason})"
             ) from error
 
+    @property
+    def is_apart(self) -> bool:
+        """Return whether the step of a tensor depends on no other: true of torch's optimizers, unknown of others."""
+        return type(self._optimizer).__module__.partition(".")[0] == "torch"
+
     def rate_at(self, generation: int) -> float:
         """Return a generation's learning rate of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
@@ -185,6 +191,9 @@ def _pieces(layout: ParameterLayout, split: bool) -> list[list[Place]]:
 class CentreOptimizer:
     """The centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
 
+    A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
+    tensors, one after the other where it can, and its states are float32.
+
     ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
     the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
     "Acceleration of stochastic approximation by averaging", 1992. Steps write to ``centre`` itself. Raises ConfigError.
@@ -199,52 +208,70 @@ class CentreOptimizer:
         factors: Sequence[float] | None = None,
         average: float = 0.0,
     ) -> None:
+        self.rounding: Rounding | None = None
+        exact = centre.dtype == torch.float32
         self._share = number("algo.average", average, low=0.0, below=1.0)
+        if self._share and not exact:
+            raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
         self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
         self.average = centre.clone() if self._share else None
         pieces = _pieces(layout, layout.size >= LARGE and _kind(factory) in BY_VALUE)
         self._pieces = [piece for of_one in pieces for piece in of_one]
-        self._parameters = [nn.Parameter(piece.view(self.centre)) for piece in self._pieces]
+        self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
         counts = [len(of_one) for of_one in pieces]
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
-        self._large = len(self._pieces) > len(pieces)
 
     def rate_at(self, generation: int) -> float:
         """Return the learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
+    @property
+    def columns(self) -> list[range]:
+        """Columns of consecutive pieces that may step apart, in order; empty where all of them step together."""
+        result, start = list[range](), 0
+        for piece in self._pieces if self._optimizer.is_apart else ():
+            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
+                result.append(range(start, piece.stop))
+                start = piece.stop
+        return result
+
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0, start: int = 0) -> None:
         """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
-        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
+        ``gradient`` (M,), or (n,) of :attr:`columns` from ``start`` on, is overwritten: with millions of parameters every copy
+        adds to the peak memory.
         """
-        self.ascend_span(generation, gradient, 0, decay, more)
-
-    @property
-    def spans(self) -> list[tuple[int, int]] | None:
-        """Columns [start, stop) that can be stepped one after the other: pieces of a large centre; None where steps need all."""
-        if not self._large:
-            return None
-        found, start = list[tuple[int, int]](), 0
-        for piece in self._pieces:
-            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
-                found.append((start, piece.stop))
-                start = piece.stop
-        return found
-
-    def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
-        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
-        stop = start + len(gradient)
         gradient.neg_()
-        if decay:
-            gradient.add_(self.centre[start:stop], alpha=decay)
-        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
-            if start <= piece.start and piece.stop <= stop:
-                parameter.grad = piece.view_of(gradient[piece.start - start : piece.stop - start])
-        self._optimizer.step(generation, more)
+        columns = range(start, start + len(gradient))
+        if self.rounding is None:
+            self._step(generation, columns, gradient, self.centre[start : columns.stop], decay, more)
+        else:
+            for part in [each for each in self.columns if each.start in columns] or [columns]:
+                exact = self.centre[part.start : part.stop].float()
+                self._step(generation, part, gradient[part.start - start : part.stop - start], exact, decay, more)
+                self.rounding.store(exact, generation, part.start, self.centre)
         if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            average, centre = self.average[start:stop], self.centre[start:stop]
+            average, centre = (each[start : columns.stop] for each in (self.average, self.centre))
             average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+
+    def _step(self, generation: int, columns: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the pieces of some columns, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+        if decay:
+            gradient.add_(centre, alpha=decay)
+        chosen = [
+            (piece, parameter)
+            for piece, parameter in zip(self._pieces, self._parameters, strict=True)
+            if columns.start <= piece.start and piece.stop <= columns.stop
+        ]
+        for piece, parameter in chosen:
+            own = slice(piece.start - columns.start, piece.stop - columns.start)
+            if self.rounding is not None:
+                parameter.data = piece.view_of(centre[own])
+            parameter.grad = piece.view_of(gradient[own])
+        self._optimizer.step(generation, more)
+        if self.rounding is not None:
+            for piece, parameter in chosen:
+                parameter.data = _unused(piece, centre)
 
     def state(self) -> State:
         state = self._optimizer.state()
@@ -260,10 +287,20 @@ class CentreOptimizer:
         self._optimizer.restore(state)
 
 
+def _unused(place: Place, like: Tensor) -> Tensor:
+    """Return a float32 tensor in the shape and memory order of ``place`` whose numbers are never used; most take no memory."""
+    if len(place.shape) == 4:  # states are laid out like their parameter, and an expanded one shows the usual order alone
+        return place.view_of(torch.empty(place.stop - place.start, device=like.device, dtype=torch.float32))
+    return torch.zeros((), device=like.device, dtype=torch.float32).expand(place.shape)
+
+
 class OptimizedCentre(CentreAlgorithm):
     """Base of the algorithms with a centre and its optimizer as their only state; ``start`` sets ``_optimizer``."""
 
     _optimizer: CentreOptimizer
+
+    def round_by(self, rounding: Rounding) -> None:
+        self._optimizer.rounding = rounding
 
     @property
     def centre(self) -> Tensor:

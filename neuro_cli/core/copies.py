@@ -1,7 +1,7 @@
 """Copies of the user's module. All of them are made here, so that what cannot be copied is one error before anything ran."""
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -10,17 +10,29 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.pages import Pages
+
+PAGES = "neuro_pages"  # attribute of a parameter: its pages, and its place among their tensors
 
 
-def copied(module: nn.Module, but: Iterable[nn.Parameter] = ()) -> nn.Module:
+def in_pages(parameters: Sequence[nn.Parameter], pages: Pages) -> None:
+    """Let frozen ``parameters`` be views of ``pages``, which :func:`copied` gives to copies too."""
+    for place, (parameter, view) in enumerate(zip(parameters, pages.views(), strict=True)):
+        parameter.data = view
+        setattr(parameter, PAGES, (pages, place))
+
+
+def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn.Parameter] = ()) -> nn.Module:
     """Copy a module with all that it holds. Raises UserError for what Python cannot copy, such as locks and open files.
 
-    ``but``: parameters whose numbers the copy shares.
+    ``but``: parameters whose numbers the copy shares. Parameters :func:`in_pages` share them with the copy too, in ``dtype`` if
+    it is given, until one of the two is written to.
     """
     memo: dict[int, Any] = {}
     for parameter in but:
         memo[id(parameter)] = nn.Parameter(parameter.detach(), parameter.requires_grad)
         memo[id(parameter)].__dict__.update(vars(parameter))
+    memo |= _in_same_pages(module, dtype)
     # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
     for part in module.modules():
         for value in tree_leaves(
@@ -49,6 +61,23 @@ def unshared(tensor: Tensor) -> bool:
     plain = tensor.device.type == "cpu" and tensor.is_contiguous() and not tensor.is_inference() and not tensor.is_shared()
     # two: the tensor, and the name of its memory here; an array's memory cannot be resized
     return plain and room.resizable() and count is not None and count(room._cdata) == 2
+
+
+def _in_same_pages(module: nn.Module, dtype: torch.dtype | None) -> dict[int, Any]:
+    """Return new parameters for those of ``module`` that lie in pages, by identity."""
+    memo: dict[int, Any] = {}
+    mapped: dict[int, tuple[Pages, list[Tensor]]] = {}
+    for parameter in module.parameters():
+        if PAGES not in vars(parameter):
+            continue
+        pages, place = getattr(parameter, PAGES)
+        if id(pages) not in mapped:
+            other = pages if dtype is None else pages.cast(dtype)
+            mapped[id(pages)] = other, other.views()
+        other, views = mapped[id(pages)]
+        memo[id(parameter)] = twin = nn.Parameter(views[place], requires_grad=False)
+        setattr(twin, PAGES, (other, place))
+    return memo
 
 
 def state_of(module: nn.Module) -> Iterator[Tensor]:

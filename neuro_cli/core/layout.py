@@ -20,6 +20,8 @@ from neuro_cli.core.machine.memory import give_back_memory
 
 LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 
+STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
+
 
 @dataclass(frozen=True)
 class Place:
@@ -49,11 +51,13 @@ class Place:
 class ParameterLayout:
     """Places of the trainable parameters of ``module`` in the order of ``named_parameters`` (shared ones once).
 
-    Raises UserError for a module without trainable parameters or with some that are not float32.
+    ``dtype``: theirs, float32 or bfloat16, and that of the flat vector. Frozen parameters have no place. Raises UserError for a
+    module without trainable parameters, or with some of another type or of both.
     """
 
     def __init__(self, module: nn.Module, channels_last: bool = True) -> None:
         self.places: list[Place] = []
+        self.dtype = torch.float32
         start = 0
         groups = {id(part.weight): part.groups for part in module.modules() if isinstance(part, _ConvNd)}
         for name, parameter in module.named_parameters():
@@ -61,8 +65,14 @@ class ParameterLayout:
                 continue
             if is_lazy(parameter):
                 raise UserError(f"model: parameter {name} has no size yet (a lazy layer): call the module once first")
-            if parameter.dtype != torch.float32:
-                raise UserError(f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32")
+            if parameter.dtype not in STORED:
+                raise UserError(
+                    f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32 or torch.bfloat16"
+                )
+            if self.places and parameter.dtype != self.dtype:
+                first = f"{self.places[0].name} {self.dtype}"
+                raise UserError(f"model: parameter {name} is {parameter.dtype}, {first}; evolved parameters must be of one type")
+            self.dtype = parameter.dtype
             stop = start + parameter.numel()
             shape = tuple(parameter.shape)
             self.places.append(Place(name, start, stop, shape, channels_last, groups.get(id(parameter), 1)))
@@ -78,7 +88,7 @@ class ParameterLayout:
     def flatten(self, module: nn.Module) -> Tensor:
         """A new flat vector (M,) of the module's parameters."""
         parameters = dict(module.named_parameters())
-        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=torch.float32)
+        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=self.dtype)
         for place in self.places:
             place.view(flat).copy_(parameters[place.name].detach())
         return flat
@@ -88,9 +98,9 @@ class ParameterLayout:
         parameters = dict(module.named_parameters())
         first = parameters[self.places[0].name].detach()
         start, room = first.storage_offset(), first.untyped_storage()
-        if first.dtype != torch.float32 or room.nbytes() < 4 * (start + self.size):
+        if room.nbytes() < first.element_size() * (start + self.size):
             return None
-        flat = torch.empty(0, dtype=torch.float32, device=first.device).set_(room, start, (self.size,))
+        flat = first.new_empty(0).set_(room, start, (self.size,))
         for place in self.places:
             view, parameter = place.view(flat), parameters[place.name]
             if parameter.data_ptr() != view.data_ptr() or parameter.stride() != view.stride():
@@ -104,7 +114,7 @@ class ParameterLayout:
         free = all(unshared(parameter) and (len(parameter.shape) != 4) for parameter in evolved)
         if self.size < LARGE or not free or self.joined(module) is not None:
             return
-        flat = torch.empty(self.size, dtype=torch.float32)
+        flat = torch.empty(self.size, dtype=self.dtype)
         for place, parameter in zip(self.places, evolved, strict=True):
             view = place.view(flat)
             view.copy_(parameter.detach())
@@ -121,7 +131,7 @@ class ParameterLayout:
         """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
         parameters = dict(module.named_parameters())
         for place in self.places:
-            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=torch.float32)
+            parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=self.dtype)
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
         """Copy ``flat`` into the module's own parameters."""

@@ -21,7 +21,7 @@ from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World, shares
-from neuro_cli.sampler.base import Estimator
+from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer
 
 
@@ -58,10 +58,12 @@ class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
 
     ``shares_members``: each rank scores its own members. ``gathers``: ranks send each other fitnesses.
+    ``sums_columns``: sums over some of the columns have the bits of sums over all.
     """
 
     shares_members = True
     gathers = True
+    sums_columns = False
     meter: EfficiencyMeter | None = None
 
     def bind(self, job: PopulationContext) -> None:
@@ -128,10 +130,22 @@ class Distribution(Method):
         return self.report(generation, scored[:, 0].max(), scored.mean(axis=0), len(scored))
 
     def move(self, generation: int, combination: Combination) -> None:
-        """Sum up by the weights and move the centre."""
-        sums = self.combine(generation, combination)
-        with self.job.clock.phase("update"):
-            self.algo.tell(generation, sums)
+        """Move the centre by the weights of all members, some columns after the other where algorithm and method allow it."""
+        algo = self.algo
+        for columns in self.parts():
+            sums = self.combine(generation, combination, columns.start, columns.stop)
+            with self.job.clock.phase("update"):
+                algo.tell_columns(generation, columns, sums)
+            del sums  # before the next ones are made
+        if not self.parts():
+            sums = self.combine(generation, combination)
+            with self.job.clock.phase("update"):
+                algo.tell(generation, sums)
+
+    def parts(self) -> list[range]:
+        """Return the columns that are summed one range after the other, so that no sum over all is held; empty: all at once."""
+        serves = self.sums_columns and isinstance(self.job.sampler, Sampler)
+        return self.algo.columns if serves else []
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         """Return the algorithm's weights for the fitnesses (P,), after it got the projections of the noise it asks for."""
@@ -167,8 +181,11 @@ class Distribution(Method):
         return scorer.means(score() if self.meter is None else self.meter.scores(score))
 
     @abstractmethod
-    def combine(self, generation: int, combination: Combination) -> Tensor:
-        """Return the sums (K, M) float32 over all members, the same bits on every rank."""
+    def combine(self, generation: int, combination: Combination, start: int = 0, stop: int | None = None) -> Tensor:
+        """Return the sums (K, stop - start) float32 over all members, the same bits on every rank.
+
+        Called for all columns, without ``start`` and ``stop``, unless the method ``sums_columns``.
+        """
 
     def partial_sums(self, generation: int, combination: Combination, members: range, start: int, stop: int) -> Tensor:
         """Compute the sums (K, stop - start) over ``members`` on this rank."""

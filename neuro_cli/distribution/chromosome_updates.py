@@ -43,19 +43,26 @@ class ChromosomeUpdates(Distribution):
         self._slices = slices(job.columns, job.world.size, self._codec.block)
         self._start, self._stop = self._slices[job.world.rank]
         self._feedback = Feedback(self._codec, self._stop - self._start)
-        longest = max(self._codec.size(1, high - low) for low, high in self._slices)
+        self.sums_columns = self._codec.exact  # errors of rounding are of a rank's slice of all columns
+
+    def _pieces(self, start: int, stop: int) -> list[tuple[tuple[int, int], ...]]:
+        """Return the columns that all ranks send at once, one tuple after the other."""
+        own = [(start + low, start + high) for low, high in slices(stop - start, self.job.world.size, self._codec.block)]
+        longest = max(self._codec.size(1, high - low) for low, high in own)
         count = -(-longest // PIECE) if self.overlap else 1
-        self._pieces = list(zip(*(pieces(low, high, count) for low, high in self._slices), strict=True))
+        return list(zip(*(pieces(low, high, count) for low, high in own), strict=True))
 
     def check(self) -> None:
         super().check()
         check_wire(self.job, self.wire)
 
-    def combine(self, generation: int, combination: Combination) -> Tensor:
+    def combine(self, generation: int, combination: Combination, start: int = 0, stop: int | None = None) -> Tensor:
         job, codec, rows = self.job, self._codec, len(combination.weights)
+        stop = job.columns if stop is None else stop
+        sent = self._pieces(start, stop)
         begin = job.world.start_all_gather if self.overlap else (lambda *own: Arrived(job.world.all_gather(*own)))
         under_way = []
-        for piece in self._pieces:
+        for piece in sent:
             low, high = piece[job.world.rank]
             own = self.partial_sums(generation, combination, range(job.population), low, high)
             with job.clock.phase("communicate"):
@@ -64,9 +71,9 @@ class ChromosomeUpdates(Distribution):
                 for exchange in under_way:
                     exchange.test()  # MPI moves data only while it is called
         with job.clock.phase("communicate"):
-            sums = torch.empty(rows, job.columns, device=own.device, dtype=torch.float32)
-            for piece, exchange in zip(self._pieces, under_way, strict=True):
-                unpack(codec, exchange.wait(), list(piece), sums)
+            sums = torch.empty(rows, stop - start, device=own.device, dtype=torch.float32)
+            for piece, exchange in zip(sent, under_way, strict=True):
+                unpack(codec, exchange.wait(), [(low - start, high - start) for low, high in piece], sums)
         return sums
 
     def state(self) -> State:

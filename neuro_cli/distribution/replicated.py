@@ -12,7 +12,7 @@ from torch import Tensor
 
 from neuro_cli.algo.base import Combination
 from neuro_cli.core.checks import boolean
-from neuro_cli.distribution.base import Distribution, PopulationContext
+from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.codec import Cast, slices, unpack
 from neuro_cli.sampler.base import Sampler
 
@@ -26,6 +26,7 @@ class Replicated(Distribution):
     """
 
     name = "replicated"
+    sums_columns = True
 
     def __init__(self, share_node: bool = False) -> None:
         self.share_node = boolean("distribution.share_node", share_node)
@@ -35,34 +36,29 @@ class Replicated(Distribution):
         world = self.job.world
         return (world.local_size if self.share_node else 1) / world.size
 
-    def bind(self, job: PopulationContext) -> None:
-        super().bind(job)
-        self._slices = slices(job.columns, job.world.local_size if self.share_node else 1, EXACT.block)
-
     def move(self, generation: int, combination: Combination) -> None:
-        spans = self.algo.spans if len(self._slices) == 1 else None
-        if spans is None:
+        parts, sampler = self.parts(), self.job.sampler
+        if len(parts) < 2 or not isinstance(sampler, Sampler):
             super().move(generation, combination)
             return
-        sampler = self.job.sampler
-        if isinstance(sampler, Sampler):  # one memory for all: holes between the states of an optimizer would fit none
-            longest = max(stop - start for start, stop in spans)
-            sampler.room = torch.empty(longest * len(combination.weights), dtype=torch.float32, device=self.algo.centre.device)
-        for start, stop in spans:
-            sums = self.partial_sums(generation, combination, range(self.job.population), start, stop)
-            with self.job.clock.phase("update"):
-                self.algo.tell_span(generation, sums, start)
-        if isinstance(sampler, Sampler):
+        # one memory for the sums of all parts: holes between the states of an optimizer would fit none
+        longest = max(map(len, parts)) * len(combination.weights)
+        sampler.room = torch.empty(longest, dtype=torch.float32, device=self.algo.centre.device)
+        try:
+            super().move(generation, combination)
+        finally:
             sampler.room = None
 
-    def combine(self, generation: int, combination: Combination) -> Tensor:
-        job, rows = self.job, len(combination.weights)
-        if len(self._slices) == 1:
-            return self.partial_sums(generation, combination, range(job.population), 0, job.columns)
-        own = self.partial_sums(generation, combination, range(job.population), *self._slices[job.world.local_rank])
+    def combine(self, generation: int, combination: Combination, start: int = 0, stop: int | None = None) -> Tensor:
+        job, rows, stop = self.job, len(combination.weights), self.job.columns if stop is None else stop
+        if not self.share_node or job.world.local_size == 1:
+            return self.partial_sums(generation, combination, range(job.population), start, stop)
+        parts = slices(stop - start, job.world.local_size, EXACT.block)
+        low, high = parts[job.world.local_rank]
+        own = self.partial_sums(generation, combination, range(job.population), start + low, start + high)
         with job.clock.phase("communicate"):
-            counts = [EXACT.size(rows, high - low) for low, high in self._slices]
+            counts = [EXACT.size(rows, high - low) for low, high in parts]
             gathered = job.world.all_gather_on_node(EXACT.encode(own).cpu().numpy(), counts)
-            sums = torch.empty(rows, job.columns, device=own.device, dtype=torch.float32)
-            unpack(EXACT, gathered, self._slices, sums)
+            sums = torch.empty(rows, stop - start, device=own.device, dtype=torch.float32)
+            unpack(EXACT, gathered, parts, sums)
         return sums

@@ -35,7 +35,7 @@ class SemiUpdates(Distribution):
     ``ranks_shaping``: global | local. ``wire`` of the sums: float32 | bfloat16 | int8. Raises ConfigError.
     """
 
-    name = "semi_updates"
+    name = "semi_updates"  # sums all columns at once: an MPI library may add up a short message in another order than a long one
 
     def __init__(self, ranks_shaping: str = "global", wire: str = "float32") -> None:
         self.ranks_shaping = one_of("distribution.ranks_shaping", ranks_shaping, ("global", "local"))
@@ -61,7 +61,9 @@ class SemiUpdates(Distribution):
             allowed = f"the algorithm compares pairs, which {self.job.world.size} ranks would part: choose an even share for each"
             raise ConfigError("population", self.job.population, allowed)
 
-    def combine(self, generation: int, combination: Combination) -> Tensor:
+    def combine(self, generation: int, combination: Combination, start: int = 0, stop: int | None = None) -> Tensor:
+        assert start == 0
+        assert stop is None
         return self._reduced(self.partial_sums(generation, combination, self.members, 0, self.job.columns))
 
     def _reduced(self, own: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,7 @@ NAP = 0.01  # longest sleep between two tests for a broadcast, in seconds
 SHORT_NAP = 0.001  # longest sleep before other collectives, in seconds, where ranks share cores
 SHARE_CORES = "NEURO_SHARE_CORES"  # 1: waiting ranks sleep; 0: they poll; else they sleep where ranks outnumber cores
 MOST_CORES = 8192  # cores of one machine
+LARGEST = 2**31 - 1  # bytes of one message: MPI counts in 32 bits
 
 # variables that launchers set for their ranks: MPICH and other PMI ones, PMIx (Open MPI 5), Open MPI, Intel MPI
 _SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
@@ -65,11 +67,13 @@ class MpiExchange(Exchange):
 class MpiWorld(World):
     """World of MPI_COMM_WORLD; a world of one, without MPI_Init, for a process that no launcher started.
 
-    Raises UserError when no MPI library can be loaded, or when it does not know the launcher's ranks.
+    ``largest``: bytes of a message, or of what all ranks give to a gather; longer ones are cut into pieces. Raises UserError when
+    no MPI library can be loaded, or when it does not know the launcher's ranks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, largest: int = LARGEST) -> None:
         super().__init__()
+        self._largest = largest
         try:
             import mpi4py
 
@@ -123,6 +127,34 @@ class MpiWorld(World):
                 self._barrier.wait()
             wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 
+    def _cuts(self, longest: int, itemsize: int, ranks: int = 1) -> Iterator[slice]:
+        """Yield pieces of a block of ``longest`` elements; those of ``ranks`` ranks together fit into one message."""
+        length = max(1, self._largest // (itemsize * ranks))
+        for low in range(0, longest, length):
+            yield slice(low, min(low + length, longest))
+
+    def _is_long(self, counts: list[int], itemsize: int) -> bool:
+        """Return whether blocks of ``counts`` elements, or the longest in place of each, exceed one message."""
+        return max(counts) * len(counts) * itemsize > self._largest
+
+    def _in_pieces(
+        self, collective: str, block: np.ndarray, counts: list[int], out: np.ndarray | None, among: Any = None
+    ) -> np.ndarray | None:
+        """Gather long blocks by ``collective`` into ``out``, which is None on a rank that receives nothing."""
+        block, rank = np.ascontiguousarray(block).reshape(-1), (among or self._comm).rank
+        for cut in self._cuts(max(counts), block.itemsize, len(counts)):
+            sizes = [max(0, min(count, cut.stop) - cut.start) for count in counts]
+            mine = block[cut.start : cut.start + sizes[rank]]
+            piece = None if out is None else np.empty(sum(sizes), block.dtype)
+            self._move(collective, mine, None if piece is None else [piece, sizes], among=among)
+            if out is None or piece is None:
+                continue
+            begin = read = 0
+            for count, size in zip(counts, sizes, strict=True):
+                out[begin + cut.start : begin + cut.start + size] = piece[read : read + size]
+                begin, read = begin + count, read + size
+        return out
+
     def _check_launcher(self) -> None:
         """Raise UserError when the launcher started more ranks than this world has: the launcher is of another MPI."""
         started = max((int(os.environ[name]) for name in _SIZE_VARIABLES if name in os.environ), default=1)
@@ -139,7 +171,11 @@ class MpiWorld(World):
     def all_gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
         if self.size == 1:
             return block
-        gathered = self._gathered_alike(block, counts) if nearly_alike(counts) else self._gathered(block, counts)
+        if self._is_long(counts, block.itemsize):
+            gathered = np.empty(sum(counts), block.dtype)
+            self._in_pieces("Allgatherv", block, counts, gathered)
+        else:
+            gathered = self._gathered_alike(block, counts) if nearly_alike(counts) else self._gathered(block, counts)
         self._count(block.nbytes, gathered.nbytes - block.nbytes)
         return gathered
 
@@ -165,12 +201,17 @@ class MpiWorld(World):
         if self.local_size == 1:
             return block
         gathered = np.empty(sum(counts), block.dtype)
-        self._move("Allgatherv", np.ascontiguousarray(block), [gathered, counts], among=self._node)
+        if self._is_long(counts, block.itemsize):
+            self._in_pieces("Allgatherv", block, counts, gathered, self._node)
+        else:
+            self._move("Allgatherv", np.ascontiguousarray(block), [gathered, counts], among=self._node)
         return gathered
 
     def start_all_gather(self, block: np.ndarray, counts: list[int]) -> Exchange:
         if self.size == 1:
             return Arrived(block)
+        if self._is_long(counts, block.itemsize):
+            return Arrived(self.all_gather(block, counts))
         block = np.ascontiguousarray(block)
         gathered = np.empty(sum(counts), block.dtype)
         request = self._comm.Iallgatherv(block, [gathered, counts])
@@ -181,7 +222,10 @@ class MpiWorld(World):
         if self.size == 1:
             return block
         gathered = np.empty(sum(counts), block.dtype) if self.rank == 0 else None
-        self._move("Gatherv", np.ascontiguousarray(block), None if gathered is None else [gathered, counts])
+        if self._is_long(counts, block.itemsize):
+            self._in_pieces("Gatherv", block, counts, gathered)
+        else:
+            self._move("Gatherv", np.ascontiguousarray(block), None if gathered is None else [gathered, counts])
         if gathered is None:
             self._count(block.nbytes, 0)
         else:
@@ -192,11 +236,15 @@ class MpiWorld(World):
         if self.size == 1:
             return blocks
         block = blocks[self.rank]
-        received = np.empty(self.size * block.size, block.dtype)
-        sent = [np.concatenate(blocks), [block.size for block in blocks]]
-        self._move("Alltoallv", sent, [received, [block.size] * self.size])
+        received = np.empty((self.size, block.size), block.dtype)
+        for cut in self._cuts(max(each.size for each in blocks), block.itemsize, self.size):
+            parts = [each[cut] for each in blocks]
+            piece = np.empty((self.size, parts[self.rank].size), block.dtype)
+            sent = [np.concatenate(parts), [part.size for part in parts]]
+            self._move("Alltoallv", sent, [piece, [piece.shape[1]] * self.size])
+            received[:, cut] = piece
         self._count(sum(block.nbytes for block in blocks) - block.nbytes, received.nbytes - block.nbytes)
-        return list(received.reshape(self.size, -1))
+        return list(received)
 
     def all_reduce(self, values: np.ndarray) -> None:
         if self.size == 1:
@@ -206,26 +254,34 @@ class MpiWorld(World):
                 self._barrier.wait()
             if self._barrier is None or self.local_size < self.size:
                 wait_asleep(self._comm.Ibarrier(), self._nap)
-        self._comm.Allreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
+        flat = values.reshape(-1)
+        for cut in self._cuts(flat.size, flat.itemsize):
+            self._comm.Allreduce(self._mpi.IN_PLACE, flat[cut], op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
 
     def start_all_reduce(self, values: np.ndarray) -> Exchange:
         if self.size == 1:
+            return Arrived(values)
+        if values.nbytes > self._largest:
+            self.all_reduce(values)
             return Arrived(values)
         request = self._comm.Iallreduce(self._mpi.IN_PLACE, values, op=self._mpi.SUM)
         self._count(values.nbytes, values.nbytes)
         return MpiExchange(request, values, values, self._nap)
 
     def send(self, rank: int, values: np.ndarray) -> None:
-        self._comm.Send(np.ascontiguousarray(values), rank)
+        values = np.ascontiguousarray(values).reshape(-1)
+        for cut in self._cuts(values.size, values.itemsize):
+            self._comm.Send(values[cut], rank)
         self._count(values.nbytes, 0)
 
     def receive(self, rank: int, count: int, dtype: np.dtype) -> np.ndarray:
         values = np.empty(count, dtype)
-        if self._nap is None:
-            self._comm.Recv(values, rank)
-        else:
-            wait_asleep(self._comm.Irecv(values, rank), self._nap)
+        for cut in self._cuts(values.size, values.itemsize):
+            if self._nap is None:
+                self._comm.Recv(values[cut], rank)
+            else:
+                wait_asleep(self._comm.Irecv(values[cut], rank), self._nap)
         self._count(0, values.nbytes)
         return values
 
@@ -236,7 +292,8 @@ class MpiWorld(World):
         # the others wait for rank 0 here, maybe for minutes between two jobs: they sleep until the length arrives
         wait_asleep(self._comm.Ibcast(length, root=0), NAP)
         buffer = np.frombuffer(data, np.uint8).copy() if self.rank == 0 else np.empty(int(length[0]), np.uint8)
-        self._comm.Bcast(buffer, root=0)
+        for cut in self._cuts(buffer.size, 1):
+            self._comm.Bcast(buffer[cut], root=0)
         if self.rank == 0:
             self._count(buffer.nbytes + 8, 0)
         else:

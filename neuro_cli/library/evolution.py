@@ -31,6 +31,7 @@ from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import PRECISIONS, threads_of
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.frozen import share_frozen
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 
@@ -57,11 +58,12 @@ class Evolution:
     line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` replace those of an
     ``algo`` given by name. ``seed``: the noise's, in [0, 2**64). ``generations``: length of the algorithm's schedules, None: they
     stay constant. ``layout``: shared_batch, or per_example, where each direction of noise has its own share of the batch.
-    ``precision`` of the forward passes: float32 | bfloat16. ``threads``: members scored at the same time on a rank, by threads
-    that call the fitness function concurrently; None: the machine's cores over its ranks. ``shared_pass``: answer the closures
-    of many members by one forward pass where the module allows it; None: on a GPU. ``world``: the ranks, None: the launcher's.
-    ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient, the network determines the population, and
-    :meth:`step` needs inputs and targets. Raises ConfigError.
+    ``precision`` of the forward passes: float32 | bfloat16, None: the type of the module's parameters. A module in bfloat16 stays
+    in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
+    same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
+    ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
+    ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient, the
+    network determines the population, and :meth:`step` needs inputs and targets. Raises ConfigError.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class Evolution:
         lr: float | None = None,
         generations: int | None = None,
         layout: str = "shared_batch",
-        precision: str = "float32",
+        precision: str | None = None,
         threads: int | None = None,
         shared_pass: bool | None = None,
         world: World | None = None,
@@ -97,7 +99,8 @@ class Evolution:
         if threads is not None:
             integer("threads", threads, 1)
         one_of("layout", layout, LAYOUTS)
-        one_of("precision", precision, tuple(PRECISIONS))
+        stored = ParameterLayout(module)
+        precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
         self._sampler: Estimator = option("sampler", sampler, Estimator, generations)
         by_passes = isinstance(self._sampler, Activation)
@@ -116,7 +119,7 @@ class Evolution:
                 raise ConfigError(group, type(part).__name__, "another Evolution uses it: create one for each")
             _SERVES[part] = ref(self)
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
-        self._settings = _settings(self._numbers, self._algo, self._sampler, ParameterLayout(module).size)
+        self._settings = _settings(self._numbers, self._algo, self._sampler, stored)
         device = next(module.parameters()).device
         self._shared_pass = device.type != "cpu" if shared_pass is None else boolean("shared_pass", shared_pass)
         if device.type == "cpu":
@@ -151,7 +154,8 @@ class Evolution:
     @property
     def centre(self) -> Tensor:
         """Present solution (M,) float32, a copy, in the order of ``module.parameters()``."""
-        return torch.cat([parameter.detach().reshape(-1) for parameter in self._module.parameters() if parameter.requires_grad])
+        evolved = [parameter.detach().reshape(-1) for parameter in self._module.parameters() if parameter.requires_grad]
+        return torch.cat(evolved).float()
 
     def step(self, fitness: Fitness, inputs: Tensor | None = None, targets: Tensor | None = None) -> StepReport:
         """Run a generation: score all members by ``fitness``, higher is better, and move the module.
@@ -261,6 +265,7 @@ class Evolution:
         layout = ParameterLayout(self._module)
         layout.join(self._module)
         form = copied(self._module, but=self._module.parameters() if layout.joined(self._module) is not None else ())
+        share_frozen(form, self.world, twin=self._module)
         for part, training in zip(form.modules(), self._modes, strict=True):
             part.training = training
         float32 = self._numbers.precision == torch.float32
@@ -310,9 +315,10 @@ class Evolution:
         with collectively(self.world):
             if state.get("format") != FORMAT:
                 raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
-            for key, value in self._settings.items():
-                if state["settings"].get(key) != value:
-                    raise ConfigError(key, value, f"the saved state has {state['settings'].get(key)}")
+            for key in {**self._settings, **state["settings"]}:
+                value, saved = self._settings.get(key, "float32"), state["settings"].get(key, "float32")
+                if saved != value:
+                    raise ConfigError(key, value, f"the saved state has {saved}")
         self._asked, self._population, self._loaded = None, None, None
         if self._forms is not None:
             self._forms.clear(begun=False)
@@ -349,14 +355,15 @@ class Evolution:
         return f"Evolution({type(self._module).__name__}, generation={self.generation}, {facts})"
 
 
-def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, parameters: int) -> dict[str, Any]:
+def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, stored: ParameterLayout) -> dict[str, Any]:
     """Return the settings that a saved state belongs to; another Evolution must have the same to resume from it."""
     plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
     chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))
-    return {
+    weights = {} if stored.dtype == torch.float32 else {"weights": str(stored.dtype).removeprefix("torch.")}
+    return weights | {
         "seed": numbers.seed,
         "population": numbers.population,
-        "parameters": parameters,
+        "parameters": stored.size,
         "algo": type(algo).__name__,
         "sampler": f"{type(sampler).__name__}({chosen})",
         "layout": "per_example" if numbers.per_example else "shared_batch",

@@ -5,7 +5,7 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 
-KEYS = ("seed", "population", "batch_size", "layout", "precision", "task", "model", "sampler", "algo")
+KEYS = ("seed", "population", "batch_size", "layout", "precision", "weights", "task", "model", "sampler", "algo")
 # keys of the distribution that change results, with the value under which all methods agree
 METHOD = {"ranks_shaping": "global", "wire": "float32", "staleness": 0}
 # keys of those groups that leave the trained parameters as they are: where data lies, how much is tested or stepped at once,
@@ -21,7 +21,7 @@ FREE = (
     "algo.non_finite",
 )
 # values that all give the same numbers, the usual one first; another value is another run
-SAME = {"task.simulator": ("auto", "gymnasium", "direct")}
+SAME = {"task.simulator": ("auto", "gymnasium", "direct"), "weights": ("float32",)}
 
 # old and present names of classes: run folders of earlier versions keep the old ones
 MOVED = {
@@ -65,7 +65,7 @@ def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
 
 def identity_of(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return the dotted keys and values that determine the run's results."""
-    leaves = flatten({key: config[key] for key in KEYS})
+    leaves = flatten({key: config[key] for key in KEYS if key in config})  # folders of earlier versions lack some
     for key, usual in METHOD.items():
         value = config["distribution"].get(key, usual)
         if value != usual:

@@ -14,14 +14,16 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.layout import STORED
 from neuro_cli.core.version import __version__
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 log = logging.getLogger(__name__)
+
+HASHED = 2**24  # parameters hashed at once
 
 # scripts read these by name: every run has them, null where it has no such thing
 SUMMARY_KEYS = (
@@ -100,8 +102,13 @@ def peak_memory_bytes() -> int:
 
 
 def parameters_sha256(parameters: Tensor) -> str:
-    """Return the SHA-256 of the little-endian float32 bytes of a flat vector (M,). Raises ValueError for another tensor."""
-    if parameters.dtype != torch.float32 or parameters.ndim != 1:
-        raise ValueError(f"a flat float32 vector is hashed, not {parameters.dtype} {tuple(parameters.shape)}")
-    values = parameters.detach().cpu().contiguous().numpy()
-    return hashlib.sha256(values.astype("<f4", copy=False).tobytes()).hexdigest()
+    """Return the SHA-256 of the little-endian float32 bytes of a flat vector (M,), float32 or bfloat16.
+
+    Raises ValueError for another tensor.
+    """
+    if parameters.dtype not in STORED or parameters.ndim != 1:
+        raise ValueError(f"a flat vector of float32 or bfloat16 is hashed, not {parameters.dtype} {tuple(parameters.shape)}")
+    digest = hashlib.sha256()
+    for piece in parameters.detach().split(HASHED):
+        digest.update(piece.float().cpu().contiguous().numpy().astype("<f4", copy=False))
+    return digest.hexdigest()

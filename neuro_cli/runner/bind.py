@@ -15,6 +15,7 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.rounding import Rounding
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.fabric.base import World
 from neuro_cli.sampler.base import Estimator, Sampler
@@ -130,6 +131,8 @@ def bind(
     population = scorer.population
     if start:
         algo.start(initial, layout, population, numbers.seed)
+        if layout.dtype != torch.float32:
+            algo.round_by(Rounding(Noise(numbers.seed, layout.size, device, threads)))
     distribution.bind(
         PopulationContext(
             world=world,

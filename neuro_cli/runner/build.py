@@ -23,6 +23,7 @@ from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.device import take_device
+from neuro_cli.runner.frozen import share_frozen
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
@@ -80,10 +81,19 @@ def build(options: Options, world: World) -> Parts:
     options.task.refuse(layout=config.layout, precision=config.precision, gradient=algo.uses_gradient)
     model = make_model(options.plain).to(device)
     task = load_task(options, model, device, world)
+    keep_weights(model, PRECISIONS[config.weights])
+    share_frozen(model, world)
     threads = Threads(threads_of(config.threads, world, device))
     precision = PRECISIONS[config.precision]
     numbers = Numbers(config.seed, config.population, config.layout == "per_example", precision, config.cuda_graphs)
     return Parts(**vars(bind(model, task, algo, sampler, distribution, world, threads, numbers)), config=config)
+
+
+def keep_weights(model: nn.Module, dtype: torch.dtype) -> None:
+    """Convert the trainable parameters of ``model`` to ``dtype``; frozen ones and buffers stay as they are."""
+    for parameter in model.parameters():
+        if parameter.requires_grad and parameter.dtype == torch.float32:
+            parameter.data = parameter.data.to(dtype)
 
 
 def load_task(options: Options, model: nn.Module, device: torch.device, world: World) -> Task:

@@ -1,6 +1,7 @@
 """Centre of a population as a module, and its metrics on the test set."""
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.copies import copied
@@ -17,7 +18,7 @@ from neuro_cli.task.base import Task
 def centre_module(parts: Parts, centre: Tensor, generation: int) -> nn.Module:
     """Return the model with parameters ``centre`` (M,) in evaluation mode, with the batch-norm statistics of ``generation``."""
     module = copied(parts.model)
-    parts.layout.attach(module, centre.clone())
+    parts.layout.attach(module, centre.to(torch.float32, copy=True))
     compute_statistics(module, parts.task, generation)
     return module.eval()
 

@@ -96,6 +96,7 @@ class RunConfig:
     batch_size: int = key(bounded(1))
     layout: str = key(choice(*LAYOUTS))
     precision: str = key(choice(*PRECISION_NAMES))
+    weights: str = key(choice(*PRECISION_NAMES), default="float32")
     time_limit: float | None = key(or_none(positive), resumable=True)
     stop: StopConfig
     threads: int | None = key(or_none(thread_count), resumable=True)

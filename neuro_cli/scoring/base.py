@@ -174,7 +174,7 @@ class Scorer(ABC):
         if not loss.requires_grad:
             raise UserError(f"model={type(self.module).__name__}: its output has no gradient; train it by another algo than sgd")
         loss.backward()
-        gradient = torch.empty_like(centre)
+        gradient = torch.empty_like(centre, dtype=torch.float32)
         parameters = dict(module.named_parameters())
         for place in self.settings.layout.places:
             grad = parameters[place.name].grad

@@ -33,12 +33,12 @@ class Candidate:
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision = precision
-        inner = scoring_mode(copied(module).to(precision))
+        inner = scoring_mode(copied(module, precision).to(precision))
         if change is not None:
             change(inner)
         mine = torch.empty(layout.size, device=device, dtype=torch.float32) if flat is None else flat
         self.flat: Tensor = shared.flat if shared else mine
-        rounded = self.flat if precision == torch.float32 else torch.empty_like(self.flat, dtype=precision)
+        rounded = self.flat if precision == self.flat.dtype else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
         layout.attach(inner, self._rounded)
         self.module = Blocked(inner, blocked) if blocked else inner

@@ -23,7 +23,7 @@ class MemberJob:
         """Write the members' parameters into ``plus`` (M,) and ``minus``, None for no member. One draw serves both sides."""
         base = proposal.bases[self.parent]
         if not self.frozen:
-            sampler.place(base, proposal.scale, proposal.transform, generation, self.direction, plus, minus)
+            sampler.place(base.float(), proposal.scale, proposal.transform, generation, self.direction, plus, minus)
             return
         for side in (plus, minus):
             if side is not None:

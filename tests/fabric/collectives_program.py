@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.mpi import SHORT_NAP
+from neuro_cli.fabric.mpi import SHORT_NAP, MpiWorld
 from neuro_cli.fabric.start import launched_world
 from neuro_cli.runner.consensus import AgreedError, collectively
 
@@ -93,6 +93,33 @@ if size > 1:
             world.send(following, got + 1)
 
     assert moved(pass_on) == (24, 24)
+
+# messages longer than the largest one, here 40 bytes, are cut: the same outcome and byte counts, blocks in every order
+small = MpiWorld(largest=40) if isinstance(world, MpiWorld) else world
+for counts in ([31 + j % 2 for j in range(size)], [17 * j for j in range(size)], [0] * (size - 1) + [50]):
+    own, total = np.arange(counts[rank], dtype=np.float32) + 100 * rank, 4 * sum(counts)
+    expected = np.concatenate([np.arange(count, dtype=np.float32) + 100 * j for j, count in enumerate(counts)])
+    before = small.traffic.sent, small.traffic.received
+    for gathered in (small.all_gather(own, counts), small.start_all_gather(own, counts).wait(), small.gather(own, counts)):
+        assert gathered is None or np.array_equal(gathered, expected)
+    sent, received = small.traffic.sent - before[0], small.traffic.received - before[1]
+    both = (2 * own.nbytes, 2 * (total - own.nbytes))
+    alone = (own.nbytes, 0) if rank else (0, total - own.nbytes)
+    assert size == 1 or (sent, received) == (both[0] + alone[0], both[1] + alone[1])
+    assert np.array_equal(small.all_gather_on_node(own, counts), expected)
+blocks = [np.arange(50 * j + 7, dtype=np.int64) + 1000 * rank + j for j in range(size)]
+for i, block in enumerate(small.all_to_all(blocks)):
+    assert np.array_equal(block, np.arange(50 * rank + 7) + 1000 * i + rank)
+table = np.arange(66, dtype=np.int64).reshape(3, 22) * (rank + 1)
+small.all_reduce(table)
+assert np.array_equal(table, np.arange(66).reshape(3, 22) * (size * (size + 1) // 2))
+assert small.start_all_reduce(np.full(99, rank)).wait().tolist() == [size * (size - 1) // 2] * 99
+assert small.broadcast(bytes(range(200)) if rank == 0 else b"") == bytes(range(200))
+if size > 1:
+    if rank == 0:
+        small.send(1, np.arange(101.0).reshape(1, 101))
+    elif rank == 1:
+        assert small.receive(0, 101, np.dtype(np.float64)).tolist() == list(range(101))
 
 # ranks that wait for what rank 0 hands out leave the processor to it
 if rank == 0:

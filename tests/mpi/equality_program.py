@@ -19,6 +19,7 @@ import numpy as np
 from support.configs import SAMPLERS, composed, sampler_of
 from support.part_of_world import first_ranks, machines_of_two
 
+from neuro_cli.algo import optimizer
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import MpiWorld, mpi_world
 from neuro_cli.runner.build import build
@@ -52,6 +53,7 @@ ALGORITHMS = {
     "activation": (*ACTIVATION, "sampler.control_variates=false"),
     "control_variates": ACTIVATION,
     "tiny": ("model._target_=tiny_nets.Tiny",),  # fewer blocks of int8 than ranks
+    "weights": ("algo=openai_es", "sampler=low_rank", "weights=bfloat16", "precision=bfloat16"),
     "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }
 ALGORITHMS |= {name: sampler_of(name) for name in SAMPLERS if name not in ALGORITHMS}
@@ -83,7 +85,7 @@ def saved(world: MpiWorld, folder: Path, name: str, config: dict[str, Any]) -> N
     for generation in range(GENERATIONS):
         parts.distribution.step(generation)
     sent = (world.traffic.sent - before) // GENERATIONS
-    centre = parts.algo.centre.numpy()
+    centre = parts.algo.centre.float().numpy()
     same = world.all_gather(centre, [centre.size] * world.size).reshape(world.size, -1)
     assert (same == same[0]).all(), f"{name}: the ranks differ"
     if world.rank == 0:
@@ -110,9 +112,9 @@ def main() -> None:
                         saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
 
 
-whole_piece = chromosome_updates.PIECE
-chromosome_updates.PIECE = 4096  # several pieces of a small network
+whole_piece, whole_part = chromosome_updates.PIECE, optimizer.PART
+chromosome_updates.PIECE, optimizer.PART = 4096, 3000  # several pieces of a small network, several tensors at once and one
 try:
     main()
-finally:
-    chromosome_updates.PIECE = whole_piece  # the world serves other tests too
+finally:  # the world serves other tests too
+    chromosome_updates.PIECE, optimizer.PART = whole_piece, whole_part

@@ -19,9 +19,22 @@ pytestmark = pytest.mark.xdist_group("ranks")
 PROGRAM = Path(__file__).parent / "equality_program.py"
 PER_EXAMPLE = ("per_example", "sign_flip", "low_rank", "activation", "control_variates")
 # shares of the norm: least squares of control variates carry rounding errors into the next generation
-ROUNDED = {"control_variates": 1e-5}
+ROUNDED = {"control_variates": 1e-5, "weights": 1e-3}  # a last bit may round a number of bfloat16 the other way
 ALGORITHMS = (
-    *("openai_es", "iid", "snes", "genetic", "pgpe", "ars", "episodes", "accuracy", "permutation", "noise_table", "tiny"),
+    *(
+        "openai_es",
+        "iid",
+        "snes",
+        "genetic",
+        "pgpe",
+        "ars",
+        "episodes",
+        "accuracy",
+        "permutation",
+        "noise_table",
+        "tiny",
+        "weights",
+    ),
     *PER_EXAMPLE,
     *(name for name in SAMPLERS if name not in (*PER_EXAMPLE, "antithetic", "iid", "noise_table", "permutation")),
 )

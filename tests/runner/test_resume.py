@@ -153,3 +153,20 @@ def test_resume_of_a_damaged_checkpoint_offers_the_one_before(folder, never_kill
     assert done.stderr.count("\n") == 1
     assert "neuro resume whole checkpoint=35" in done.stderr
     assert (run / "metrics.csv").read_bytes() == before
+
+
+def test_weights_in_bfloat16_resume_to_the_same_bits(tmp_path):
+    setting = (
+        "weights=bfloat16",
+        "precision=bfloat16",
+        "sampler=low_rank",
+        "population=10",
+        "generations=6",
+        "checkpoint.every=3",
+    )
+    for name in ("whole", "stopped"):
+        done = neuro_inside("train", *setting, f"hydra.run.dir={name}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = neuro_inside("resume", "stopped", "checkpoint=3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert outcome(tmp_path / "whole") == outcome(tmp_path / "stopped")

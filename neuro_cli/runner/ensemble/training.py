@@ -162,7 +162,8 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     options.bind()
     config = options.config
     hint = "; algo.dtype sets what it computes in"
-    for key, chosen, usual in (("layout", config.layout, "shared_batch"), ("precision", config.precision, f"float32{hint}")):
+    for key, usual in (("layout", "shared_batch"), ("precision", f"float32{hint}"), ("weights", "float32")):
+        chosen = getattr(config, key)
         if chosen != usual.removesuffix(hint):
             raise ConfigError(key, chosen, f"algo=ensemble takes {usual}")
     device = take_device(config.device, world)

@@ -7,6 +7,7 @@ import copy
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate, islice, pairwise
 from typing import Any
 
 import torch
@@ -15,17 +16,20 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.layout import LARGE, ParameterLayout, Place
 from neuro_cli.core.rounding import Rounding
 from neuro_cli.core.schedule import Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
-PART = 2**24  # columns of tensors that step together, at least, where an optimizer steps each tensor apart
+
+# steps by classes of optimizers that move each number by itself, so that pieces of a parameter may be stepped one by one
+BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
+ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:
     """Choose the class's fused step, which needs no temporaries, if it has one and the config asks for no other."""
-    kind = factory.func if isinstance(factory, partial) else factory
+    kind = _kind(factory)
     chosen = factory.keywords if isinstance(factory, partial) else {}
     if (
         kind not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
@@ -33,6 +37,10 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
     ):
         return factory
     return partial(factory, fused=True)
+
+
+def _kind(factory: OptimizerFactory) -> Any:
+    return factory.func if isinstance(factory, partial) else factory
 
 
 def with_rate(factory: OptimizerFactory, rate: float) -> OptimizerFactory:
@@ -61,6 +69,7 @@ class ScheduledOptimizer:
     """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
 
     ``factors`` on the learning rate of each parameter, None: all are 1. Parameters with one factor are one optimizer group.
+    ``parts``: how many parameters in turn are pieces of one, rows after rows, and one in a state; None: each is one.
     """
 
     def __init__(
@@ -70,11 +79,18 @@ class ScheduledOptimizer:
         parameters: list[nn.Parameter],
         key: str = "algo.optimizer",
         factors: Sequence[float] | None = None,
+        parts: Sequence[int] | None = None,
     ) -> None:
         groups: dict[float, list[nn.Parameter]] = {}
-        for parameter, factor in zip(parameters, factors or [1.0] * len(parameters), strict=True):
-            groups.setdefault(factor, []).append(parameter)
+        wholes: dict[float, list[int]] = {}
+        given, parts = iter(parameters), parts or [1] * len(parameters)
+        for count, factor in zip(parts, factors or [1.0] * len(parts), strict=True):
+            groups.setdefault(factor, []).extend(islice(given, count))
+            wholes.setdefault(factor, []).append(count)
         self._schedule, self._parameters = schedule, [parameter for group in groups.values() for parameter in group]
+        # places among them of the pieces of each parameter
+        bounds = [0, *accumulate(count for group in wholes.values() for count in group)]
+        self._wholes = [range(low, high) for low, high in pairwise(bounds)]
         _leave_compiler_out()
         if isinstance(factory, partial) and "lr" in factory.keywords:
             number(f"{key}.lr", factory.keywords["lr"], low=0.0)
@@ -98,11 +114,6 @@ class ScheduledOptimizer:
                 key, type(self._optimizer).__name__, f"takes no step from dense gradients alone ({reason})"
             ) from error
 
-    @property
-    def is_apart(self) -> bool:
-        """Return whether the step of a tensor depends on no other: true of torch's optimizers, unknown of others."""
-        return type(self._optimizer).__module__.partition(".")[0] == "torch"
-
     def rate_at(self, generation: int) -> float:
         """Return a generation's learning rate of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
@@ -119,9 +130,12 @@ class ScheduledOptimizer:
     def state(self, live: bool = False) -> State:
         """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``."""
         state = State()
-        for index, values in self._optimizer.state_dict()["state"].items():
-            for name, value in values.items():
-                if isinstance(value, Tensor):
+        held = self._optimizer.state_dict()["state"]
+        for index, places in enumerate(self._wholes):
+            for name, value in held.get(places[0], {}).items():
+                if isinstance(value, Tensor) and len(places) > 1 and value.shape == self._parameters[places[0]].shape:
+                    state.tensors[f"optimizer.{index}.{name}"] = torch.cat([held[place][name] for place in places])
+                elif isinstance(value, Tensor):
                     state.tensors[f"optimizer.{index}.{name}"] = value if live else value.clone()
                 else:
                     state.scalars[f"optimizer.{index}.{name}"] = copy.deepcopy(value)
@@ -133,7 +147,11 @@ class ScheduledOptimizer:
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
             if key.startswith("optimizer."):
                 _, index, name = key.split(".", 2)
-                slots.setdefault(int(index), {})[name] = self._laid_out(value, int(index))
+                places = self._wholes[int(index)]
+                rows = [len(self._parameters[place]) for place in places] if len(places) > 1 else []
+                split = isinstance(value, Tensor) and value.dim() and rows and len(value) == sum(rows)
+                for place, part in zip(places, value.split(rows) if split else [value] * len(places), strict=True):
+                    slots.setdefault(place, {})[name] = self._laid_out(part, place)
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
 
     def _laid_out(self, value: Any, index: int) -> Any:
@@ -142,6 +160,26 @@ class ScheduledOptimizer:
         if isinstance(value, Tensor) and value.shape == parameter.shape:
             return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
         return copy.deepcopy(value)  # a step count is a tensor that every step changes
+
+
+def _length(size: int) -> int:
+    """Return the least numbers of a span, and of a piece: a share of the centre, since memory for their sums is needed."""
+    return max(2**20, min(2**24, size // 16))
+
+
+def _pieces(layout: ParameterLayout, split: bool) -> list[list[Place]]:
+    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums."""
+    pieces = list[list[Place]]()
+    for place in layout.places:
+        size, length = place.stop - place.start, _length(layout.size)
+        if not split or size <= length or len(place.shape) == 4:
+            pieces.append([place])
+            continue
+        width = size // place.shape[0]
+        step = max(1, length // (width * ROWS)) * ROWS * width
+        bounds = [*range(place.start, place.stop, step), place.stop]
+        pieces.append([Place(place.name, low, high, ((high - low) // width, *place.shape[1:])) for low, high in pairwise(bounds)])
+    return pieces
 
 
 class CentreOptimizer:
@@ -166,67 +204,73 @@ class CentreOptimizer:
     ) -> None:
         self.rounding: Rounding | None = None
         exact = centre.dtype == torch.float32
-        self.centre = centre.clone() if exact else centre
         self._share = number("algo.average", average, low=0.0, below=1.0)
         if self._share and not exact:
             raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
+        self.centre = centre.clone() if exact else centre
         self.average = centre.clone() if self._share else None
-        self._layout = layout
-        self._parameters = [nn.Parameter(place.view(self.centre) if exact else _unused(place, centre)) for place in layout.places]
-        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors)
+        pieces = _pieces(layout, layout.size >= LARGE and _kind(factory) in BY_VALUE)
+        self._pieces = [piece for of_one in pieces for piece in of_one]
+        self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
+        counts = [len(of_one) for of_one in pieces]
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
+        self._large = len(self._pieces) > len(pieces)
 
     def rate_at(self, generation: int) -> float:
         """Return the learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
-    @property
-    def columns(self) -> list[range]:
-        """Columns of consecutive tensors that may step apart, PART of them or one tensor; empty where all step together."""
-        result: list[range] = []
-        for place in self._layout.places if self._optimizer.is_apart else ():
-            if result and place.stop - result[-1].start <= PART:
-                result[-1] = range(result[-1].start, place.stop)
-            else:
-                result.append(range(place.start, place.stop))
-        return result
-
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0, start: int = 0) -> None:
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
         """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
-        ``gradient`` (M,), or (n,) of :attr:`columns` from ``start`` on, is overwritten: with millions of parameters every copy
-        adds to the peak memory.
+        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
         """
+        self.ascend_span(generation, gradient, 0, decay, more)
+
+    @property
+    def spans(self) -> list[tuple[int, int]] | None:
+        """Columns [start, stop) that can be stepped one after the other: pieces of a large centre; None where steps need all."""
+        if not self._large:
+            return None
+        found, start = list[tuple[int, int]](), 0
+        for piece in self._pieces:
+            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
+                found.append((start, piece.stop))
+                start = piece.stop
+        return found
+
+    def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
+        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
+        stop = start + len(gradient)
         gradient.neg_()
-        columns = range(start, start + len(gradient))
         if self.rounding is None:
-            self._step(generation, columns, gradient, self.centre[start : columns.stop], decay, more)
+            self._step(generation, start, gradient, self.centre[start:stop], decay, more)
         else:
-            for part in [each for each in self.columns if each.start in columns] or [columns]:
-                piece = self.centre[part.start : part.stop].float()
-                self._step(generation, part, gradient[part.start - start : part.stop - start], piece, decay, more)
-                self.rounding.store(piece, generation, part.start, self.centre)
+            within = [(low, high) for low, high in self.spans or [] if start <= low and high <= stop]
+            for low, high in within or [(start, stop)]:
+                exact = self.centre[low:high].float()
+                self._step(generation, low, gradient[low - start : high - start], exact, decay, more)
+                self.rounding.store(exact, generation, low, self.centre)
         if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            average, centre = (each[start : columns.stop] for each in (self.average, self.centre))
+            average, centre = self.average[start:stop], self.centre[start:stop]
             average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
 
-    def _step(self, generation: int, columns: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
-        """Step the tensors of some columns, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+    def _step(self, generation: int, start: int, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the pieces of columns from ``start`` on, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+        stop = start + len(gradient)
         if decay:
             gradient.add_(centre, alpha=decay)
-        chosen = [
-            (place, parameter)
-            for place, parameter in zip(self._layout.places, self._parameters, strict=True)
-            if columns.start <= place.start and place.stop <= columns.stop
-        ]
-        for place, parameter in chosen:
-            own = slice(place.start - columns.start, place.stop - columns.start)
-            if self.rounding is not None:
-                parameter.data = place.view_of(centre[own])
-            parameter.grad = place.view_of(gradient[own])
+        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+            if start <= piece.start and piece.stop <= stop:
+                own = slice(piece.start - start, piece.stop - start)
+                parameter.grad = piece.view_of(gradient[own])
+                if self.rounding is not None:
+                    parameter.data = piece.view_of(centre[own])
         self._optimizer.step(generation, more)
         if self.rounding is not None:
-            for place, parameter in chosen:
-                parameter.data = _unused(place, centre)
+            for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+                if start <= piece.start and piece.stop <= stop:
+                    parameter.data = _unused(piece, centre)
 
     def state(self) -> State:
         state = self._optimizer.state()

@@ -17,6 +17,7 @@ from torch.nn.parameter import is_lazy
 from neuro_cli.core.copies import own_memory
 from neuro_cli.core.errors import UserError
 
+LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
 
 

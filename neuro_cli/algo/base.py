@@ -190,16 +190,16 @@ class PopulationAlgorithm(CentreAlgorithm):
         """Take the sums (K, M) float32 and move the centre."""
 
     @property
-    def columns(self) -> list[range]:
-        """Columns of the sums that :meth:`tell_columns` takes, all M in order; empty: :meth:`tell` takes all at once.
+    def spans(self) -> list[tuple[int, int]] | None:
+        """Columns [start, stop) whose sums may be told one after the other, all M in order; None: only all at once.
 
-        What the sums of a large centre take of memory is then that of the longest range.
+        What a large centre's sums would take of memory is then that of the longest span.
         """
-        return []
+        return None
 
-    def tell_columns(self, generation: int, columns: range, sums: Tensor) -> None:
-        """Take the sums (K, n) float32 of some :attr:`columns`, and move the centre there: the same bits as by :meth:`tell`."""
-        raise AssertionError("the algorithm takes all columns at once")
+    def tell_span(self, generation: int, sums: Tensor, start: int) -> None:
+        """Take the sums (K, n) float32 of the span from column ``start`` on and move it: the same bits as by :meth:`tell`."""
+        raise AssertionError("spans has none")
 
     def can_shape_parts(self) -> bool:
         """Return whether weights computed over parts of the population may be averaged."""

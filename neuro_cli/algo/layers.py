@@ -50,9 +50,9 @@ class Layers:
         return list(self._rates.values()) if set(self._rates.values()) != {1.0} else None
 
     @property
-    def is_uniform(self) -> bool:
-        """Return whether all factors on the step size are 1."""
-        return set(self._sigmas.values()) == {1.0}
+    def factored(self) -> bool:
+        """Return whether parameters have factors on the step size."""
+        return set(self._sigmas.values()) != {1.0}
 
     @property
     def mean_sigma(self) -> float:

@@ -103,11 +103,11 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self._optimizer.ascend(generation, self._layers.derivative(sums[0]), self.weight_decay, factor)
 
     @property
-    def columns(self) -> list[range]:
-        return self._optimizer.columns if self._layers.is_uniform and not self._adapt.is_used else []
+    def spans(self) -> list[tuple[int, int]] | None:
+        return None if self._adapt.is_used or self._layers.rates or self._layers.factored else self._optimizer.spans
 
-    def tell_columns(self, generation: int, columns: range, sums: Tensor) -> None:
-        self._optimizer.ascend(generation, sums[0], self.weight_decay, start=columns.start)
+    def tell_span(self, generation: int, sums: Tensor, start: int) -> None:
+        self._optimizer.ascend_span(generation, sums[0], start, self.weight_decay)
 
     def state(self) -> State:
         own, adapted = super().state(), self._adapt.state()

@@ -114,11 +114,6 @@ class ScheduledOptimizer:
                 key, type(self._optimizer).__name__, f"takes no step from dense gradients alone ({reason})"
             ) from error
 
-    @property
-    def is_apart(self) -> bool:
-        """Return whether the step of a tensor depends on no other: true of torch's optimizers, unknown of others."""
-        return type(self._optimizer).__module__.partition(".")[0] == "torch"
-
     def rate_at(self, generation: int) -> float:
         """Return a generation's learning rate of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
@@ -220,58 +215,63 @@ class CentreOptimizer:
         self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
         counts = [len(of_one) for of_one in pieces]
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
+        self._large = len(self._pieces) > len(pieces)
 
     def rate_at(self, generation: int) -> float:
         """Return the learning rate of a generation."""
         return self._optimizer.rate_at(generation)
 
-    @property
-    def columns(self) -> list[range]:
-        """Columns of consecutive pieces that may step apart, in order; empty where all of them step together."""
-        result, start = list[range](), 0
-        for piece in self._pieces if self._optimizer.is_apart else ():
-            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
-                result.append(range(start, piece.stop))
-                start = piece.stop
-        return result
-
-    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0, start: int = 0) -> None:
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
         """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
-        ``gradient`` (M,), or (n,) of :attr:`columns` from ``start`` on, is overwritten: with millions of parameters every copy
-        adds to the peak memory.
+        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
         """
+        self.ascend_span(generation, gradient, 0, decay, more)
+
+    @property
+    def spans(self) -> list[tuple[int, int]] | None:
+        """Columns [start, stop) that can be stepped one after the other: pieces of a large centre; None where steps need all."""
+        if not self._large:
+            return None
+        found, start = list[tuple[int, int]](), 0
+        for piece in self._pieces:
+            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
+                found.append((start, piece.stop))
+                start = piece.stop
+        return found
+
+    def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
+        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
+        stop = start + len(gradient)
         gradient.neg_()
-        columns = range(start, start + len(gradient))
         if self.rounding is None:
-            self._step(generation, columns, gradient, self.centre[start : columns.stop], decay, more)
+            self._step(generation, start, gradient, self.centre[start:stop], decay, more)
         else:
-            for part in [each for each in self.columns if each.start in columns] or [columns]:
-                exact = self.centre[part.start : part.stop].float()
-                self._step(generation, part, gradient[part.start - start : part.stop - start], exact, decay, more)
-                self.rounding.store(exact, generation, part.start, self.centre)
+            within = [(low, high) for low, high in self.spans or [] if start <= low and high <= stop]
+            for low, high in within or [(start, stop)]:
+                exact = self.centre[low:high].float()
+                self._step(generation, low, gradient[low - start : high - start], exact, decay, more)
+                self.rounding.store(exact, generation, low, self.centre)
         if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            average, centre = (each[start : columns.stop] for each in (self.average, self.centre))
+            average, centre = self.average[start:stop], self.centre[start:stop]
             average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
 
-    def _step(self, generation: int, columns: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
-        """Step the pieces of some columns, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+    def _step(self, generation: int, start: int, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the pieces of columns from ``start`` on, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+        stop = start + len(gradient)
         if decay:
             gradient.add_(centre, alpha=decay)
-        chosen = [
-            (piece, parameter)
-            for piece, parameter in zip(self._pieces, self._parameters, strict=True)
-            if columns.start <= piece.start and piece.stop <= columns.stop
-        ]
-        for piece, parameter in chosen:
-            own = slice(piece.start - columns.start, piece.stop - columns.start)
-            if self.rounding is not None:
-                parameter.data = piece.view_of(centre[own])
-            parameter.grad = piece.view_of(gradient[own])
+        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+            if start <= piece.start and piece.stop <= stop:
+                own = slice(piece.start - start, piece.stop - start)
+                parameter.grad = piece.view_of(gradient[own])
+                if self.rounding is not None:
+                    parameter.data = piece.view_of(centre[own])
         self._optimizer.step(generation, more)
         if self.rounding is not None:
-            for piece, parameter in chosen:
-                parameter.data = _unused(piece, centre)
+            for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+                if start <= piece.start and piece.stop <= stop:
+                    parameter.data = _unused(piece, centre)
 
     def state(self) -> State:
         state = self._optimizer.state()

@@ -125,9 +125,9 @@ def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -
     while len(seconds) <= REPEATS and sum(seconds[1:]) < ENOUGH:  # the first call compiles and warms up
         pretend.noted.clear()
         start = time.perf_counter()
-        for columns in candidate.parts():
-            candidate.combine(0, combination, columns.start, columns.stop)
-        if not candidate.parts():
+        for low, high in candidate.spans():
+            candidate.combine(0, combination, low, high)
+        if not candidate.spans():
             candidate.combine(0, combination)
         seconds.append(time.perf_counter() - start)
     work = job.world.all_gather(np.array([min(seconds[1:])]), [1] * job.world.size).max() * job.population / sampled

@@ -130,22 +130,22 @@ class Distribution(Method):
         return self.report(generation, scored[:, 0].max(), scored.mean(axis=0), len(scored))
 
     def move(self, generation: int, combination: Combination) -> None:
-        """Move the centre by the weights of all members, some columns after the other where algorithm and method allow it."""
-        algo = self.algo
-        for columns in self.parts():
-            sums = self.combine(generation, combination, columns.start, columns.stop)
+        """Sum up by the weights and move the centre, some columns after the other where algorithm and method allow it."""
+        spans = self.spans()
+        for start, stop in spans:
+            sums = self.combine(generation, combination, start, stop)
             with self.job.clock.phase("update"):
-                algo.tell_columns(generation, columns, sums)
+                self.algo.tell_span(generation, sums, start)
             del sums  # before the next ones are made
-        if not self.parts():
+        if not spans:
             sums = self.combine(generation, combination)
             with self.job.clock.phase("update"):
-                algo.tell(generation, sums)
+                self.algo.tell(generation, sums)
 
-    def parts(self) -> list[range]:
+    def spans(self) -> list[tuple[int, int]]:
         """Return the columns that are summed one range after the other, so that no sum over all is held; empty: all at once."""
         serves = self.sums_columns and isinstance(self.job.sampler, Sampler)
-        return self.algo.columns if serves else []
+        return (self.algo.spans or []) if serves else []
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         """Return the algorithm's weights for the fitnesses (P,), after it got the projections of the noise it asks for."""

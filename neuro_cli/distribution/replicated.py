@@ -37,12 +37,12 @@ class Replicated(Distribution):
         return (world.local_size if self.share_node else 1) / world.size
 
     def move(self, generation: int, combination: Combination) -> None:
-        parts, sampler = self.parts(), self.job.sampler
-        if len(parts) < 2 or not isinstance(sampler, Sampler):
+        spans, sampler = self.spans(), self.job.sampler
+        if not spans or not isinstance(sampler, Sampler):
             super().move(generation, combination)
             return
-        # one memory for the sums of all parts: holes between the states of an optimizer would fit none
-        longest = max(map(len, parts)) * len(combination.weights)
+        # one memory for the sums of all spans: holes between the states of an optimizer would fit none
+        longest = max(stop - start for start, stop in spans) * len(combination.weights)
         sampler.room = torch.empty(longest, dtype=torch.float32, device=self.algo.centre.device)
         try:
             super().move(generation, combination)

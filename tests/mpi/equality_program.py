@@ -112,9 +112,10 @@ def main() -> None:
                         saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
 
 
-whole_piece, whole_part = chromosome_updates.PIECE, optimizer.PART
-chromosome_updates.PIECE, optimizer.PART = 4096, 3000  # several pieces of a small network, several tensors at once and one
+usual = chromosome_updates.PIECE, optimizer.LARGE, optimizer.ROWS, optimizer._length
+# several pieces of a small network, several spans of its parameters
+chromosome_updates.PIECE, optimizer.LARGE, optimizer.ROWS, optimizer._length = 4096, 0, 8, lambda size: 3000
 try:
     main()
 finally:  # the world serves other tests too
-    chromosome_updates.PIECE, optimizer.PART = whole_piece, whole_part
+    chromosome_updates.PIECE, optimizer.LARGE, optimizer.ROWS, optimizer._length = usual

@@ -93,8 +93,9 @@ def test_parameters_sha256() -> None:
     assert parameters_sha256(torch.tensor(values).repeat_interleave(2)[::2]) == expected
     assert parameters_sha256(torch.tensor(values, requires_grad=True)) == expected
     assert parameters_sha256(torch.tensor([0.0])) != parameters_sha256(torch.tensor([-0.0]))
+    assert parameters_sha256(torch.tensor(values).bfloat16()) == parameters_sha256(torch.tensor(values).bfloat16().float())
     for wrong in (torch.zeros(2, dtype=torch.float64), torch.zeros(2, 2)):
-        with pytest.raises(ValueError, match="a flat float32 vector is hashed"):
+        with pytest.raises(ValueError, match="a flat vector of float32 or bfloat16 is hashed"):
             parameters_sha256(wrong)
 
 

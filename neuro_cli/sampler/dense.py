@@ -35,28 +35,46 @@ class DensePerturbation(Perturbation):
         return self._on_device(place, shift, x, weight, bias, operator)
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return outputs (n, .., O) of a linear layer on a CPU: the centre's product, and one batched product with the noise.
+        """Return outputs (n, .., O) of a linear layer on a CPU, by batched products."""
+        matrix, rows = weight.flatten(1), self.rows
+        read = 1 if len(x) < rows.count else len(rows.scales)  # the sides have their inputs in common, or each its own
+        noise = self._noise[:, place.start : place.stop].view(rows.directions, *matrix.shape)
+        shifts = None if shift is None else self.vectors(shift)[:, None]
+        points = x.reshape(read, rows.directions, -1, x.shape[-1])
+        out = x.new_empty(len(rows.scales), *points.shape[1:3], len(matrix))
+        made = self._by_own_weights if points.shape[2] >= MANY_POINTS else self._by_two_products
+        made(points, matrix, bias, noise, shifts, out)
+        return out.view(rows.count, *x.shape[1:-1], len(matrix))
 
-        Both sides of a direction share the batched product: a matrix of noise is read once for all their rows.
-        """
-        rows, matrix = self.rows, weight.flatten(1)
-        sides, directions = len(rows.scales), rows.directions
-        noise = self._noise[:, place.start : place.stop].view(directions, *matrix.shape).mT
-        centre = F.linear(x, matrix, bias)
-        read = 1 if len(x) < rows.count else sides  # the sides have their inputs in common, or each its own
-        points = x.reshape(read, directions, -1, x.shape[-1]).transpose(0, 1).reshape(directions, -1, x.shape[-1])
-        step = torch.bmm(points, noise) if shift is None else torch.baddbmm(self.vectors(shift)[:, None], points, noise)
-        steps = step.view(directions, read, -1, step.shape[-1])
-        out = centre if read == sides else centre.new_empty(rows.count, *centre.shape[1:])
-        for side, scale in enumerate(rows.scales):
-            target = out.view(sides, directions, -1, out.shape[-1])[side]
-            own = centre.view(read, *target.shape)[side % read]
-            torch.add(own, steps[:, side % read], alpha=scale, out=target)
-        return out
+    def _by_own_weights(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, noise: Tensor, shifts: Tensor | None, out: Tensor
+    ) -> None:
+        """Write outputs (S, D, m, O) for x (S or 1, D, m, I) to ``out``: a product for each member, with its own weights."""
+        own = torch.empty_like(noise)
+        for side, scale in enumerate(self.rows.scales):
+            torch.add(weight, noise, alpha=scale, out=own)
+            given, target = x[side % len(x)], out[side]
+            if shifts is None and bias is None:
+                torch.bmm(given, own.mT, out=target)
+                continue
+            added = torch.zeros(1, dtype=x.dtype) if shifts is None else scale * shifts
+            torch.baddbmm(added if bias is None else bias + added, given, own.mT, out=target)
+
+    def _by_two_products(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, noise: Tensor, shifts: Tensor | None, out: Tensor
+    ) -> None:
+        """:meth:`_by_own_weights` by the centre's product and the noise's, which is read once for both sides of a direction."""
+        centre = F.linear(x, weight, bias)
+        points = x.transpose(0, 1).flatten(1, 2)
+        step = torch.bmm(points, noise.mT) if shifts is None else torch.baddbmm(shifts, points, noise.mT)
+        steps = step.unflatten(1, (len(x), -1))
+        for side, scale in enumerate(self.rows.scales):
+            torch.add(centre[side % len(x)], steps[:, side % len(x)], alpha=scale, out=out[side])
 
     def _on_device(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:
+        """Return outputs of a layer by kernels of a GPU, with weights of each member."""
         kernels, geometry, rows = gpu.layer_kernels(x), operator.geometry, self.rows
         channels = x.shape[operator.channel]
         if kernels is None or operator.transposed or x[0].numel() // channels * rows.examples < MANY_POINTS:

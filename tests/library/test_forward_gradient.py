@@ -1,0 +1,429 @@
+"""Gradients by forward passes in the user's own loop: unbiased, the runner's bits, isolated, resumed, on any number of ranks."""
+
+import copy
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from support.configs import composed
+from support.thread_ranks import on_ranks
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+from neuro_cli.core.seeds import seeded
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.runner.build import build, make_model
+from neuro_cli.runner.options import Options
+
+cross_entropy = partial(F.cross_entropy, reduction="none")
+
+
+def mlp(seed: int = 5) -> nn.Module:
+    with seeded(seed):  # ranks are threads here, and torch has one generator for all
+        return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+
+
+def batch(examples: int = 12, seed: int = 3) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(examples, 6, generator=generator), torch.randint(3, (examples,), generator=generator)
+
+
+def gradients(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.grad.reshape(-1) for parameter in model.parameters()])
+
+
+def true_gradient(model: nn.Module, loss: Callable[..., Tensor], inputs: Tensor, targets: Tensor) -> Tensor:
+    other = copy.deepcopy(model)
+    other.zero_grad()
+    loss(other(inputs), targets).mean().backward()
+    return gradients(other).double()
+
+
+class Attention(nn.Module):
+    """Embedding, attention, a norm, a recurrent layer, one answer for each example."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.attention = nn.Embedding(9, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+        self.norm, self.gru, self.last = nn.LayerNorm(8), nn.GRU(8, 6, batch_first=True), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.words(x)
+        x = self.norm(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.last(self.gru(x)[1][0])
+
+
+def images() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randn(8, 2, 8, 8, generator=generator), torch.randint(3, (8,), generator=generator)
+
+
+def words() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    return torch.randint(9, (8, 5), generator=generator), torch.randint(3, (8,), generator=generator)
+
+
+def conv(norm: nn.Module) -> nn.Module:
+    return nn.Sequential(nn.Conv2d(2, 4, 3, stride=2), norm, nn.ReLU(), nn.Conv2d(4, 4, 2), nn.Flatten(), nn.Linear(16, 3))
+
+
+KINDS = {
+    "linear": (mlp, batch),
+    "convolution": (lambda: conv(nn.Identity()), images),
+    "group_norm": (lambda: conv(nn.GroupNorm(2, 4)), images),
+    "batch_norm": (lambda: conv(nn.BatchNorm2d(4)), images),
+    "transposed": (lambda: nn.Sequential(nn.ConvTranspose2d(2, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(243, 3)), images),
+    "embedding_attention_recurrent": (Attention, words),
+}
+REPEATS, ERRORS = 24, 4.0
+
+
+@pytest.mark.parametrize("control_variates", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mean_estimate_is_the_gradient_within_four_standard_errors(kind, control_variates):
+    """Along the gradient, and in all directions together, for each layer kind."""
+    make, data = KINDS[kind]
+    torch.manual_seed(1)
+    model, (inputs, targets) = make(), data()
+    if kind == "batch_norm" and control_variates:
+        pytest.skip("predictions of one example's loss leave out what its noise does to the others: a bias that the page names")
+    right = true_gradient(model, cross_entropy, inputs, targets)
+    options = {"draws": 16, "correction": "always", "antithetic": True, "threads": 1}
+    estimate = neuro.ForwardGradient(model, control_variates=control_variates, **options)
+    rows = []
+    for _ in range(REPEATS):
+        model.zero_grad()
+        loss = estimate.backward(cross_entropy, inputs, targets)
+        rows.append(gradients(model).double())
+    assert float(loss) == pytest.approx(cross_entropy(model(inputs), targets).mean().item(), rel=1e-4)
+    estimates = torch.stack(rows)
+    along = estimates @ right / right.square().sum()
+    error = max(float(along.std() / REPEATS**0.5), 2e-3)  # the noise's own size bends the loss
+    assert abs(float(along.mean()) - 1) < ERRORS * error
+    spread = (estimates - estimates.mean(0)).square().sum(1).mean() / REPEATS
+    assert (estimates.mean(0) - right).norm() < ERRORS * spread.sqrt() + 4e-3 * right.norm()
+    assert spread.sqrt() < 0.5 * right.norm()  # the errors are small enough for the test to mean something
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("MNIST_10K", {}),
+        ("MNIST_10K", {"control_variates": False, "antithetic": True, "draws": 3}),
+        ("MLP_270K", {"schedule": "all"}),
+    ],
+)
+def test_a_loop_has_the_bits_of_the_runner(model, options):
+    given = [f"sampler.{name}={str(value).lower()}" for name, value in ({"antithetic": False, "draws": 2} | options).items()]
+    config = composed(
+        f"model={model}",
+        "sampler=activation",
+        *given,
+        "algo.sigma=0.001",
+        "batch_size=24",
+        "threads=2",
+        "device=cpu",
+        "generations=9",
+    )
+    parts = build(Options(config), SingleProcess())
+    net = make_model(config)
+    estimate = neuro.ForwardGradient(net, sigma=0.001, seed=config["seed"], **options)
+    for generation in range(3):
+        examples = parts.task.batch(generation, 0, 24)
+        net.zero_grad()
+        estimate.backward(cross_entropy, examples.inputs, examples.targets)
+        scores = parts.distribution.scores(generation, parts.algo.ask(generation))
+        sums = parts.distribution.combine(generation, parts.algo.combination(generation, scores[:, 0]))[0]
+        views = parts.layout.views(sums)
+        assert all(torch.equal(parameter.grad, -view) for parameter, view in zip(net.parameters(), views, strict=True))
+    parts.threads.close()
+
+
+def trained(world=None, steps: int = 4, state=None, module=None, **options) -> Tensor:
+    model = module or mlp()
+    estimate = neuro.ForwardGradient(model, world=world, threads=1, **options)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    for step in range(steps):
+        optimizer.zero_grad()
+        estimate.backward(cross_entropy, *batch(12 if step % 3 else 7, step))  # batches of two lengths
+        optimizer.step()
+    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+
+
+@pytest.mark.parametrize("distribution", ["auto", "replicated", "chromosome_updates"])
+@pytest.mark.parametrize("options", [{"correction": "always"}, {"control_variates": False, "antithetic": True}, {}])
+def test_ranks_give_the_bits_of_one_process(distribution, options):
+    def work(world):
+        other = mlp(5 + world.rank)  # rank 0's initial numbers count
+        return trained(world, module=other, distribution=distribution, **options)
+
+    alone = trained(**options)
+    for size in (2, 3):
+        assert all(torch.equal(centre, alone) for centre in on_ranks(size, work))
+
+
+def test_a_state_resumes_with_the_same_bits(tmp_path):
+    def parts():
+        model = mlp()
+        return model, neuro.ForwardGradient(model, threads=1), torch.optim.Adam(model.parameters(), lr=0.05)
+
+    def run(model, estimate, optimizer, steps):
+        for step in steps:
+            optimizer.zero_grad()
+            estimate.backward(cross_entropy, *batch(12 if step % 3 else 7, step))
+            optimizer.step()
+
+    model, estimate, optimizer = whole = parts()
+    run(*whole, range(5))
+    torch.save([model.state_dict(), estimate.state_dict(), optimizer.state_dict()], tmp_path / "state.pt")
+    run(*whole, range(5, 9))
+    other = parts()
+    for part, state in zip(other, torch.load(tmp_path / "state.pt", weights_only=True), strict=True):
+        part.load_state_dict(state)
+    assert other[1].generation == 5
+    run(*other, range(5, 9))
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other[0].parameters(), strict=True))
+    with pytest.raises(neuro.ConfigError, match="draws=3: the saved state has 2"):
+        neuro.ForwardGradient(mlp(), draws=3).load_state_dict(estimate.state_dict())
+
+
+def test_gradients_accumulate_and_unused_or_frozen_parameters_get_none():
+    model, (inputs, targets) = mlp(), batch()
+    model.unused, model.frozen = nn.Parameter(torch.zeros(2)), nn.Parameter(torch.ones(3), requires_grad=False)
+    first, second = (neuro.ForwardGradient(model, seed=seed) for seed in (1, 1))
+    first.backward(cross_entropy, inputs, targets)
+    once = model[0].weight.grad.clone()
+    assert model.unused.grad is None
+    assert model.frozen.grad is None
+    second.backward(cross_entropy, inputs, targets)
+    assert torch.allclose(model[0].weight.grad, 2 * once)
+
+
+def test_nothing_changes_but_the_gradients():
+    model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3))
+    model[2].eval()
+    inputs, targets = batch()
+    before, modes = copy.deepcopy(model.state_dict()), [part.training for part in model.modules()]
+    given = inputs.clone(), targets.clone()
+    states = torch.get_rng_state(), np.random.get_state()[1].tobytes()
+    loss = neuro.ForwardGradient(model).backward(cross_entropy, inputs, targets)
+    assert all(torch.equal(value, model.state_dict()[name]) for name, value in before.items())
+    assert modes == [part.training for part in model.modules()]
+    assert torch.equal(inputs, given[0])
+    assert torch.equal(targets, given[1])
+    assert not vars(inputs)  # no mark of ours
+    assert torch.equal(torch.get_rng_state(), states[0])
+    assert np.random.get_state()[1].tobytes() == states[1]
+    assert not loss.requires_grad
+    assert all(parameter.grad.grad_fn is None for parameter in model.parameters())
+    assert not any(vars(parameter) for parameter in model.parameters())
+
+
+def test_what_a_script_changes_in_the_model_is_followed():
+    """Statistics of batch norm, an attribute, a frozen layer, evaluation mode."""
+
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm, self.last, self.factor = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3), 1.0
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.last(torch.tanh(self.norm(self.first(x)))) * self.factor
+
+    model, (inputs, targets) = Scaled(), batch()
+    estimate = neuro.ForwardGradient(model)
+
+    def change(what: Callable[[], object]) -> None:
+        what()
+        with torch.no_grad():
+            statistics = copy.deepcopy(model.norm.state_dict())
+            right = float(cross_entropy(model(inputs), targets).mean())
+            model.norm.load_state_dict(statistics)
+        assert float(estimate.backward(cross_entropy, inputs, targets)) == pytest.approx(right, rel=1e-4)
+
+    change(lambda: None)
+    change(lambda: setattr(model, "factor", 3.0))
+    change(model.eval)
+    change(lambda: model.norm.running_mean.add_(2.0))
+    change(lambda: model.first.weight.data.mul_(2.0))
+    model.zero_grad()
+    change(lambda: model.first.requires_grad_(False))
+    assert model.first.weight.grad is None
+    assert model.last.weight.grad is not None
+
+
+def test_losses_of_tokens_are_means_or_credited_to_their_tokens():
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))
+    inputs = torch.randint(9, (6, 5))
+
+    def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+        return cross_entropy(outputs.flatten(0, 1), targets.flatten()).view(targets.shape)
+
+    right = true_gradient(model, losses, inputs, inputs)
+    angles = []
+    for credit in (None, "own"):
+        model.zero_grad()
+        options = {"draws": 8, "control_variates": False, "credit": credit}
+        neuro.ForwardGradient(model, **options).backward(losses, inputs, inputs)
+        angles.append(float(F.cosine_similarity(gradients(model).double(), right, dim=0)))
+    assert 0.3 < angles[0] < angles[1]  # a reward a token: less noise
+
+
+def test_a_loss_of_several_calls_and_several_inputs():
+    """A siamese network, and the generator and the discriminator of a GAN."""
+    torch.manual_seed(4)
+    model = nn.Sequential(nn.Linear(6, 4), nn.Tanh())
+    a, b = batch()[0], batch(seed=4)[0]
+
+    def distance(outputs: tuple[Tensor, Tensor]) -> Tensor:
+        return (outputs[0] - outputs[1]).square().sum(1)
+
+    def both(module: nn.Module, inputs: list[Tensor]) -> tuple[Tensor, Tensor]:
+        return module(inputs[0]), module(inputs[1])
+
+    estimate = neuro.ForwardGradient(model, forward=both, draws=8)
+    for _ in range(3):
+        model.zero_grad()
+        estimate.backward(distance, [a, b])
+    found = gradients(model)
+    model.zero_grad()
+    distance((model(a), model(b))).mean().backward()
+    assert F.cosine_similarity(found, gradients(model), dim=0) > 0.95
+
+    generator, critic = nn.Linear(6, 6), nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+    step = neuro.ForwardGradient(generator, draws=16)
+    step.backward(lambda fake: -critic(fake)[:, 0], a)
+    found = gradients(generator)
+    generator.zero_grad()
+    (-critic(generator(a))[:, 0]).mean().backward()
+    assert F.cosine_similarity(found, gradients(generator), dim=0) > 0.7
+    assert all(parameter.grad is not None for parameter in critic.parameters())  # back-propagation's alone
+    real_and_fake = neuro.ForwardGradient(critic, forward=both)
+    real_and_fake.backward(lambda out: F.softplus(-out[0])[:, 0] + F.softplus(out[1])[:, 0], [a, generator(a)])
+
+
+def test_inputs_may_be_keywords_and_targets_missing():
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 3)
+
+        def forward(self, values: Tensor, mask: Tensor, flag: bool = False) -> dict[str, Tensor]:
+            assert flag
+            return {"logits": self.layer(values) * mask}
+
+    model, (inputs, _) = Named(), batch()
+    mask = torch.ones(12, 1)
+    neuro.ForwardGradient(model).backward(
+        lambda outputs: outputs["logits"].square().mean(1), {"values": inputs, "mask": mask, "flag": True}
+    )
+    assert model.layer.weight.grad.abs().sum() > 0
+
+
+@pytest.mark.parametrize(
+    ("loss", "inputs", "error"),
+    [
+        (lambda o, t: F.cross_entropy(o, t), None, r"loss_fn: it gave a tensor of shape \(\); needed is a value for each of"),
+        (lambda o, t: o[None], None, r"loss_fn: it gave a tensor of shape \(1, \d+, 3\)"),
+        (lambda o, t: 3.0, None, "loss_fn: it gave float"),
+        (3, None, "loss_fn=3: must be a function"),
+        (cross_entropy, torch.randint(5, (12, 6)), "inputs are torch.int64, and Sequential needs floats"),
+        (cross_entropy, torch.zeros(11, 6), r"tensors of inputs and targets \(11x6, 12\) need examples"),
+        (cross_entropy, "text", r"tensors of inputs and targets \(12\) need examples"),
+        (lambda o, t: cross_entropy(o, t) * float("nan"), None, "the mean loss in step 1 is nan"),
+        (lambda o, t: cross_entropy(F.dropout(o), t), None, "draws random numbers"),
+    ],
+)
+def test_wrong_losses_and_inputs_are_one_line_and_leave_no_gradient(loss, inputs, error):
+    model, (given, targets) = mlp(), batch()
+    with pytest.raises(neuro.UserError, match=error):
+        neuro.ForwardGradient(model).backward(loss, given if inputs is None else inputs, targets)
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_wrong_models_and_options_are_one_line():
+    frozen = mlp().requires_grad_(False)
+    for model, options, error in (
+        (frozen, {}, "no trainable parameter"),
+        (mlp().half(), {}, "must be torch.float32"),
+        (nn.DataParallel(mlp()), {}, "model=DataParallel: give the module inside"),
+        (torch.zeros(3), {}, "model=Tensor: must be a torch.nn.Module"),
+        (mlp(), {"draws": 0}, "draws=0"),
+        (mlp(), {"sigma": 0}, "sigma=0"),
+        (mlp(), {"space": "x"}, "space=x"),
+        (mlp(), {"credit": "x"}, "credit=x"),
+        (mlp(), {"distribution": "semi_updates"}, "distribution=semi_updates: with noise on activations"),
+    ):
+        with pytest.raises(neuro.UserError, match=error):
+            neuro.ForwardGradient(model, **options)
+    with torch.autocast("cpu", torch.bfloat16), pytest.raises(neuro.ConfigError, match=r"autocast=torch\.bfloat16 on cpu"):
+        neuro.ForwardGradient(mlp()).backward(cross_entropy, *batch())
+    mixing = nn.Sequential(nn.Linear(6, 3), nn.Flatten(0), nn.Unflatten(0, (1, -1)), nn.LazyLinear(3))
+    with pytest.raises(neuro.UserError, match="no size yet"):
+        neuro.ForwardGradient(mixing)
+
+
+def test_half_precision_of_the_passes():
+    model, (inputs, targets) = mlp(), batch()
+    neuro.ForwardGradient(model, precision="bfloat16", draws=8, sigma=0.05).backward(cross_entropy, inputs, targets)
+    assert F.cosine_similarity(gradients(model).double(), true_gradient(model, cross_entropy, inputs, targets), dim=0) > 0.5
+
+
+def test_unlike_batches_of_ranks_are_refused_on_all():
+    def work(world):
+        model = mlp()
+        with pytest.raises(neuro.UserError, match="ranks 0 and 1 scored their members on different examples"):
+            neuro.ForwardGradient(model, world=world, threads=1).backward(cross_entropy, *batch(12, world.rank))
+        return True
+
+    assert on_ranks(2, work) == [True, True]
+
+
+@pytest.mark.parametrize("algo", [None, "pgpe", "openai_es"])
+def test_evolution_takes_the_same_estimate(algo, tmp_path):
+    """Its steps learn, on one rank as on two, batches may differ in length, and a state resumes."""
+
+    def fitness(module: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+        return -cross_entropy(module(inputs), targets)
+
+    chosen = neuro.algo.PGPE(sigma_learning_rate=0.0) if algo == "pgpe" else algo
+
+    def made(world=None):
+        return neuro.Evolution(mlp(), sampler="activation", algo=copy.deepcopy(chosen), threads=1, world=world)
+
+    def run(es, steps):
+        for step in steps:
+            es.step(fitness, *batch(12 if step % 3 else 7, step % 2))
+        return es.centre
+
+    whole = made()
+    first = whole.step(fitness, *batch(seed=0)).fitness_mean
+    for _ in range(20):
+        report = whole.step(fitness, *batch(seed=0))
+    assert report.fitness_mean > first
+    es = made()
+    run(es, range(5))
+    torch.save(es.state_dict(), tmp_path / "state.pt")
+    run(es, range(5, 8))
+    other = made()
+    other.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    torch.save(other.state_dict(), tmp_path / "again.pt")
+    other = made()
+    other.load_state_dict(torch.load(tmp_path / "again.pt", weights_only=True))
+    assert torch.equal(run(other, range(5, 8)), es.centre)
+    for centre in on_ranks(2, lambda world: run(made(world), range(8))):
+        assert torch.equal(centre, es.centre)
+
+
+def test_evolution_with_noise_on_activations_needs_batches():
+    es = neuro.Evolution(mlp(), sampler="activation")
+    with pytest.raises(neuro.ConfigError, match=r"sampler=activation: needs step\(fitness, inputs, targets\)"):
+        es.step(lambda member: 1.0)
+    with pytest.raises(neuro.ConfigError, match="its members are passes, not networks"):
+        es.ask()
+    with pytest.raises(neuro.ConfigError, match="distribution=semi_updates: with noise on activations"):
+        neuro.Evolution(mlp(), sampler="activation", distribution="semi_updates")

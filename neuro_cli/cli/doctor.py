@@ -20,8 +20,9 @@ from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
 from neuro_cli.fabric.mpi import library_name
+from neuro_cli.fabric.network import TORCHRUN
 from neuro_cli.launch import slurm
-from neuro_cli.launch.launcher import launcher, launcher_at
+from neuro_cli.launch.launcher import Launcher, launcher, launcher_at
 from neuro_cli.launch.openmpi import ROOT_FIX, refuses_root
 
 PYTHONS = ((3, 11), (3, 13))
@@ -48,6 +49,13 @@ MPI.COMM_WORLD.Barrier()
 if MPI.COMM_WORLD.rank == 0:
     sys.stdout.write(f"{MPI.COMM_WORLD.size}\\n")
 """
+TORCH_MEETING = """
+from neuro_cli.fabric.start import launched_world
+world = launched_world()
+world.any(False)
+if world.rank == 0:
+    print(world.size)
+"""
 
 
 @dataclass(frozen=True)
@@ -65,7 +73,7 @@ def doctor() -> int:
     """Print the report. Returns 0 when ``neuro train`` has all that it needs, else 1."""
     console = Console()
     broken = 0
-    for check in (python, packages, devices, numba_kernels, folder, mpi, cluster, extras, data_sets):
+    for check in (python, packages, devices, numba_kernels, folder, mpi, torch_ranks, cluster, extras, data_sets):
         for finding in _findings(check):
             mark, colour = ("ok", "green") if finding.good else ("FAIL", "red") if finding.needed else ("--", "yellow")
             line = Text.assemble((f"{mark:<5}", colour), f"{finding.name:<15}", finding.text)
@@ -176,10 +184,20 @@ def mpi() -> Iterator[Finding]:
     yield Finding("mpi launcher", not problem, text, MPI_FIX if problem else "", needed=False)
 
 
+def torch_ranks() -> Iterator[Finding]:
+    """Let two ranks of torch.distributed meet, without MPI."""
+    starts = Launcher(sys.executable, TORCHRUN)
+    answer, problem = _ask(starts.command(2, [sys.executable, "-P", "-c", TORCH_MEETING]))
+    if not problem and answer.strip() != "2":
+        problem = f"2 ranks said {answer.split()}"
+    text = f"gloo on this machine, for torchrun and fabric=gloo: {problem or '2 ranks met'}"
+    yield Finding("torchrun", not problem, text, needed=False)
+
+
 def _ask(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:
     """Run a command in a process of its own, since a bad MPI ends the process that starts it. Returns (output, problem)."""
     # the process is no rank of a world that a launcher may have started this one in
-    launched = ("PMI_", "PMIX_", "OMPI_", "SLURM_", "MPI_LOCAL")
+    launched = ("PMI_", "PMIX_", "OMPI_", "SLURM_", "MPI_LOCAL", "RANK", "WORLD_SIZE", "MASTER_", "LOCAL_", "TORCHELASTIC_")
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(launched) or "ALLOW_RUN" in name or name in keep
     }

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from neuro_cli.core.checks import boolean, number
+from neuro_cli.core.checks import boolean, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.cost import Cost, CostModel
@@ -16,6 +16,7 @@ from neuro_cli.fabric.start import launched, launched_world
 
 log = logging.getLogger(__name__)
 
+MPI, TORCHRUN = "mpi", "torchrun"  # what starts ranks
 EMULATED_RATE = 10e9  # bit/s; a user-space switch on the ranks' processors carries little more
 # variables that choose the interface: UCX and libfabric (MPICH), Open MPI
 _INTERFACE = ("UCX_NET_DEVICES", "FI_TCP_IFACE", "OMPI_MCA_btl_tcp_if_include")
@@ -33,7 +34,7 @@ class Network:
     """Network of ranks. ``rate``: bit/s of a rank's link, each way; ``latency``: seconds, one way; None: the launcher's network.
 
     ``environment``: variables of MPI libraries for worlds that neuro starts. ``interface``: network interface for MPI.
-    ``cost``: the cost model; None: measured when needed.
+    ``cost``: the cost model; None: measured when needed. ``launcher``: what ``ranks=N`` starts: mpi | torchrun.
     """
 
     def __init__(
@@ -45,14 +46,20 @@ class Network:
         emulate: bool = False,
         environment: Mapping[str, str] | None = None,
         cost: Mapping[str, Mapping[str, float]] | None = None,
+        launcher: str = MPI,
     ) -> None:
         self.name = name
         self.rate = None if rate is None else number("fabric.rate", rate, above=0.0)
         self.latency = None if latency is None else number("fabric.latency", latency, low=0.0)
         self.interface = interface
+        self.launcher = one_of("fabric.launcher", launcher, (MPI, TORCHRUN))
         self.emulate = boolean("fabric.emulate", emulate)
         self.environment = {str(key): str(value) for key, value in (environment or {}).items()}
         self.cost = None if cost is None else _cost_model(cost)
+        if self.emulate and self.launcher != MPI:
+            raise ConfigError(
+                "fabric.emulate", True, f"needs fabric.launcher={MPI}: the ranks of {self.launcher} share the loopback interface"
+            )
         if self.emulate and (self.rate is None or self.latency is None):
             raise ConfigError("fabric.emulate", True, f"fabric={name} has no rate and latency to emulate")
         if self.emulate and self.rate > EMULATED_RATE:  # type: ignore[operator]

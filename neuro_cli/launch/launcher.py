@@ -19,17 +19,18 @@ from neuro_cli.core.machine.process import start
 from neuro_cli.fabric.emulation import PORT
 from neuro_cli.fabric.emulation.hosts import MOST, address
 from neuro_cli.fabric.mpi import FIX
-from neuro_cli.fabric.network import Network
+from neuro_cli.fabric.network import MPI, TORCHRUN, Network
 from neuro_cli.launch import openmpi, slurm
 from neuro_cli.launch.lock import STARTED, launched_by_us
 from neuro_cli.runner.stop import hear, heard
 
 EMULATION = "neuro_cli.fabric.emulation"
+AGENT = "neuro_cli.launch.torch_agent"
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """Program that starts ranks. ``kind``: mpich (and its kin) | openmpi | srun; ``mpi``: srun's ``--mpi``."""
+    """Program that starts ranks. ``kind``: mpich (and its kin) | openmpi | srun | torchrun; ``mpi``: srun's ``--mpi``."""
 
     path: str
     kind: str
@@ -37,7 +38,7 @@ class Launcher:
 
     def passed_on(self, number: int) -> int:
         """Return the signal to send to the launcher for signal ``number``: most launchers kill ranks on the usual ones."""
-        if self.kind == "mpich":
+        if self.kind in ("mpich", TORCHRUN):
             return signal.SIGTERM if number == signal.SIGUSR2 else number
         return signal.SIGUSR2 if self.kind == "srun" else openmpi.STOP_SIGNAL
 
@@ -45,6 +46,8 @@ class Launcher:
         """Return the command line that runs ``program`` on ``ranks`` ranks, which may be more than the cores."""
         if self.kind == "srun":
             return [self.path, f"--mpi={self.mpi}", *slurm.step_options(), "-n", str(ranks), *program]
+        if self.kind == TORCHRUN:
+            return [self.path, "-P", "-m", AGENT, str(ranks), *program]
         options = openmpi.OPTIONS if self.kind == "openmpi" else ()
         return [self.path, *options, "-n", str(ranks), *program]
 
@@ -64,6 +67,8 @@ class Launcher:
         if self.kind == "openmpi":
             openmpi.check_root(ranks)
         mine = openmpi.variables(ranks) if self.kind == "openmpi" else {}
+        if self.kind == TORCHRUN:
+            mine = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # torchrun's own choice, without its lines
         inherited = slurm.job_environment(os.environ) if slurm.in_job() else dict(os.environ)
         return inherited | mine | {STARTED: "1"}
 
@@ -128,6 +133,15 @@ def world_launcher() -> Launcher:
     return mpiexec if srun is None else Launcher(srun[0], "srun", srun[1])
 
 
+def torch_launcher() -> Launcher:
+    """Return the launcher of torch.distributed's ranks on this machine. Raises UserError in a SLURM job."""
+    if slurm.in_job():
+        raise ConfigError(
+            "fabric.launcher", TORCHRUN, "starts ranks on one machine; in a SLURM job use srun, or fabric.launcher=mpi"
+        )
+    return Launcher(sys.executable, TORCHRUN)
+
+
 @cache
 def mpiexec_launcher() -> Launcher:
     """Return the launcher mpiexec with its kind. Raises UserError without one."""
@@ -156,6 +170,6 @@ def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
     if network.emulate and ranks > MOST:
         raise ConfigError("ranks", ranks, f"at most {MOST} hosts can be emulated")
     # emulated hosts are on this machine, also in a SLURM job
-    starts = mpiexec_launcher() if network.emulate else world_launcher()
+    starts = mpiexec_launcher() if network.emulate else world_launcher() if network.launcher == MPI else torch_launcher()
     command = starts.emulated(ranks, network, program) if network.emulate else starts.command(ranks, program)
     return Start(starts, command, starts.environment(ranks) | network.variables())

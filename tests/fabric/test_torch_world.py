@@ -1,0 +1,137 @@
+"""Worlds of torch.distributed, gloo on loopback: their bits are those of one process and of MPI; a lost rank ends them."""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.inside import neuro_inside
+from support.torch_ranks import by_variables, rank_of, run_torchrun, torchrun
+from support.worlds import _run, clean_environment, needs_mpi, neuro, wait_for_rows
+
+pytestmark = pytest.mark.waits
+
+HERE = Path(__file__).parent
+TRAIN = (
+    "population=10",
+    "batch_size=16",
+    "threads=1",
+    "model=MNIST_10K",
+    "generations=30",
+    "checkpoint.every=3",
+    "evaluate.every=100",
+)
+CHROMOSOMES = (*TRAIN, "distribution=chromosome_updates")
+
+
+def parameters(run: Path) -> str:
+    return str(json.loads((run / "summary.json").read_text())["parameters_sha256"])
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory) -> str:
+    folder = tmp_path_factory.mktemp("alone")
+    done = neuro_inside("train", *CHROMOSOMES, "hydra.run.dir=run", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return parameters(folder / "run")
+
+
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
+def test_collectives_of_real_ranks(ranks, tmp_path):
+    done = run_torchrun(ranks, str(HERE / "collectives_program.py"), cwd=tmp_path, NEURO_SHARE_CORES="0")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all well") == ranks
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_torchrun_trains_the_parameters_of_one_process(alone, ranks, tmp_path):
+    done = run_torchrun(ranks, "-m", "neuro_cli", "train", *CHROMOSOMES, "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert parameters(tmp_path / "run") == alone
+    assert f"{ranks} ranks of 1 thread" in done.stdout
+
+
+@pytest.mark.slow
+@needs_mpi
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("distribution=replicated", "distribution=semi_updates", "distribution=data_parallel"),
+        *("distribution=chromosome_updates distribution.overlap=true", "distribution=chromosome_updates distribution.wire=int8"),
+    ],
+)
+def test_every_method_has_the_bits_of_mpi(method, tmp_path):
+    """On two ranks also where sums are MPI's own: a sum of two has one order."""
+    words = (*TRAIN, "generations=4", *method.split())
+    assert neuro("train", *words, "hydra.run.dir=mpi", cwd=tmp_path, ranks=2).returncode == 0
+    done = run_torchrun(2, "-m", "neuro_cli", "train", *words, "hydra.run.dir=torch", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert parameters(tmp_path / "torch") == parameters(tmp_path / "mpi")
+
+
+@pytest.mark.slow
+def test_a_rank_that_is_killed_is_started_again_by_torchrun_and_resumes(alone, tmp_path):
+    command = torchrun(2, "-m", "neuro_cli", "train", *CHROMOSOMES, "hydra.run.dir=run", options=("--max-restarts=1",))
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    wait_for_rows(tmp_path / "run", 5, process)
+    pid = rank_of(process.pid, 1)
+    subprocess.run(["kill", "-KILL", str(pid)], check=True)
+    said, _ = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    assert said.count("neuro: error: ") == 1
+    assert "RankLostError: rank 1 of 2 ended before the others" in said
+    assert "torchrun started the ranks again (1): it resumes from generation" in (tmp_path / "run" / "log.txt").read_text()
+    assert parameters(tmp_path / "run") == alone
+    assert (tmp_path / "run" / "metrics.csv").read_text().count("\n") == 31
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lost", [0, 1])
+def test_a_lost_rank_is_one_line_and_the_run_resumes_elsewhere(alone, lost, tmp_path):
+    ranks = by_variables(3, "-m", "neuro_cli", "train", *CHROMOSOMES, "hydra.run.dir=run", cwd=tmp_path)
+    wait_for_rows(tmp_path / "run", 7, ranks[0])
+    ranks[lost].kill()
+    said = [process.communicate(timeout=240) for process in ranks]
+    assert [process.returncode for process in ranks] == [-signal.SIGKILL if rank == lost else 1 for rank in range(3)]
+    lines = [line for _, text in said for line in text.splitlines() if line.startswith("neuro: error: ")]
+    assert len(lines) == 1
+    assert f"rank {lost} of 3 ended before the others" in lines[0]
+    done = neuro_inside("resume", "run", cwd=tmp_path)  # alone, where three ranks began
+    assert done.returncode == 0, done.stderr
+    assert parameters(tmp_path / "run") == alone
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("own_group", [False, True])
+def test_a_script_around_evolution_has_the_bits_of_one_process(own_group, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    one = _run([sys.executable, "script.py", ""], tmp_path, 240, {})
+    done = run_torchrun(2, "script.py", "own" if own_group else "", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert one.stdout.split()[0] == "1"
+    assert done.stdout.split() == ["2", one.stdout.split()[1]] * 2
+
+
+SCRIPT = """
+import hashlib
+import sys
+import torch
+import torch.distributed
+import neuro_cli as neuro
+
+if sys.argv[1]:
+    torch.distributed.init_process_group("gloo")
+torch.manual_seed(3)
+module = torch.nn.Linear(8, 3)
+inputs = torch.randn(16, 8)
+evolution = neuro.Evolution(module, population=12, sigma=0.1, threads=1)
+for _ in range(3):
+    evolution.step(lambda member: -float(member(inputs).square().mean()))
+digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in module.parameters())).hexdigest()
+sys.stdout.write(f"{evolution.world.size} {digest}\\n")
+"""

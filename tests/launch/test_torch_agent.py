@@ -1,0 +1,62 @@
+"""``ranks=N fabric=gloo``: torchrun's ranks by one command, which stops cleanly and prints no traceback."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.inside import neuro_inside, one_line
+from support.torch_ranks import rank_of
+from support.worlds import clean_environment, neuro, wait_for_end, wait_for_rows
+
+WORDS = ("population=10", "batch_size=16", "threads=1", "model=MNIST_10K", "checkpoint.every=2", "fabric=gloo", "ranks=2")
+
+
+def started(folder: Path) -> subprocess.Popen:
+    command = [sys.executable, "-m", "neuro_cli", "train", *WORDS, "generations=500", "hydra.run.dir=run"]
+    process = subprocess.Popen(
+        command, cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    wait_for_rows(folder / "run", 4, process)
+    return process
+
+
+@pytest.mark.slow
+def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
+    process = started(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate(timeout=240)
+    assert process.returncode == 0, errors
+    assert "continue with: neuro resume run" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_a_killed_rank_is_one_line(tmp_path):
+    process = started(tmp_path)
+    subprocess.run(["kill", "-KILL", str(pid := rank_of(process.pid, 1))], check=True)
+    _, errors = process.communicate(timeout=240)
+    wait_for_end([pid])
+    assert process.returncode == 1
+    assert len(lines := [line for line in errors.splitlines() if line]) == 1, errors
+    assert lines[0].startswith("neuro: error: RankLostError: rank 1 of 2 ended before the others")
+
+
+@pytest.mark.slow
+def test_bad_input_is_one_line(tmp_path):
+    done = neuro("train", *WORDS, "algo.sigma=-1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "neuro: error: algo.sigma=-1: must be a number > 0\n"
+
+
+def test_emulation_needs_ranks_that_do_not_share_the_loopback_interface(tmp_path):
+    words = ("fabric=ethernet_1g", "fabric.launcher=torchrun", "fabric.emulate=true")
+    assert one_line(neuro_inside("train", *words, cwd=tmp_path)).startswith("fabric.emulate=True: needs fabric.launcher=mpi")
+    line = one_line(neuro_inside("train", "fabric.launcher=slurm", cwd=tmp_path))
+    assert line == "fabric.launcher=slurm: must be one of mpi, torchrun"
+
+
+def test_a_slurm_job_starts_its_ranks_by_srun(tmp_path):
+    line = one_line(neuro_inside("train", "fabric=gloo", "ranks=2", cwd=tmp_path, SLURM_JOB_ID="7"))
+    assert line.startswith("fabric.launcher=torchrun: starts ranks on one machine")

@@ -1,0 +1,62 @@
+"""Real worlds of torch.distributed: by torchrun, or by processes with its variables alone."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from support.worlds import _run, alive, clean_environment, descendants
+
+
+def torchrun(ranks: int, *program: str, options: tuple[str, ...] = ()) -> list[str]:
+    """The command line of ``python -m torch.distributed.run``."""
+    return [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        f"--nproc-per-node={ranks}",
+        "--master-port",
+        str(free_port()),
+        *options,
+        *program,
+    ]
+
+
+def run_torchrun(ranks: int, *program: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return _run(torchrun(ranks, *program), cwd, 300, environment)
+
+
+def by_variables(ranks: int, *program: str, cwd: Path) -> list[subprocess.Popen[str]]:
+    """Start ``ranks`` processes as any launcher may: without torchrun's agent."""
+    port = str(free_port())
+    place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [
+        subprocess.Popen(
+            [sys.executable, *program],
+            cwd=cwd,
+            env=clean_environment() | place | {"RANK": str(rank)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(ranks)
+    ]
+
+
+def free_port() -> int:
+    with socket.socket() as asked:
+        asked.bind(("127.0.0.1", 0))
+        return int(asked.getsockname()[1])
+
+
+def rank_of(launcher: int, rank: int) -> int:
+    """The process of a rank below torchrun."""
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline:
+        for pid in descendants(launcher):
+            if alive(pid) and f"RANK={rank}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                return pid
+        time.sleep(0.05)
+    raise AssertionError(f"no rank {rank} below {launcher}: {os.listdir('/proc')[:3]}")

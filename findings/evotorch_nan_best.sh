@@ -36,7 +36,7 @@ def share_of_nan(sense):
         plain = x.as_subclass(torch.Tensor)
         values = (plain**2).sum(1) * (1 if sense == "min" else -1)
         if len(seen) > 1:  # the first population is all of finite members
-            values[plain[:, 0] > 1.5] = float("nan")
+            values[plain[:, 0] > 0.5] = float("nan")
         return values
 
     problem = Problem(sense, score, solution_length=5, initial_bounds=(-0.1, 0.1), vectorized=True, seed=1)

@@ -4,7 +4,7 @@
 # Version: tokenizers 0.23.3
 # Belief: Training counts and draws nothing, so the same lines give the same file, as they do for BPE and WordLevel.
 # Seen: Six trainings in one process give six files for WordPiece and six for Unigram, one for BPE and WordLevel. Texts are split
-#   into the same pieces, but WordPiece has other numbers for them each time, and Unigram now and then.
+#   into nearly the same pieces, but WordPiece has other numbers for them each time, and Unigram mostly.
 # Means: A run that trains its tokenizer at its start cannot be repeated or resumed: rows of a saved embedding belong to other
 #   pieces, without an error, and ranks that each train it score other networks. Train once and keep the file.
 set -euo pipefail

@@ -66,6 +66,18 @@ class LinearLayer:
         """
         return self._made(linear_kernels.low_rank_layer, factors, self._vectors(shifts), *columns, rank, np.float32(share))
 
+    def add_own(self, noise: Tensor, outputs: Tensor, inputs: Tensor, begin: int, out: Tensor) -> None:
+        """Write outcomes with the members' own weights, weight + scale * A noise B, to columns of ``out`` from ``begin`` on.
+
+        A and B: signs (D, O) and (D, I), float32. Without a bias, and for rows of all sides.
+        """
+        rows, (outcomes, width) = self.rows, self.weight.shape
+        linear_kernels.own_layer(
+            self.x.view(-1, width).numpy(), self.weight.numpy(), noise.numpy(), outputs.numpy(), inputs.numpy(),
+            np.array(rows.scales, np.float32), self.x.numel() // width // (len(rows.scales) * rows.directions), begin,
+            out.view(-1, out.shape[-1]).numpy(),
+        )  # fmt: skip
+
     def _vectors(self, shifts: Tensor | None) -> np.ndarray:
         return np.empty((self.rows.directions, 0), np.float32) if shifts is None else shifts.float().numpy()
 

@@ -26,6 +26,7 @@ from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
 ROWS = 256  # of E in use at a time, where all of it would be as large as the centre; a multiple of a word's signs
 MOSTLY = 0.9  # share of linear layers
+OWN_ROWS = 16  # of a member from which on a tile of its own weights costs less than a second product
 
 
 def _words(count: int) -> int:
@@ -232,16 +233,24 @@ class FlippedPerturbation(StructuredPerturbation):
         """Return the outputs of :meth:`linear`, ROWS of them after others, so that E's rows are drawn near their use."""
         sampler, address, (written, read) = self.sampler, self.address, self.sampler.columns_of(block)
         bias = None if shift is None else self.block(shift)
-        result = layer.x.new_empty(layer.rows.count, *layer.x.shape[1:-1], block.rows)
+        result, rows = layer.x.new_empty(layer.rows.count, *layer.x.shape[1:-1], block.rows), layer.rows
+        mine = layer.x.numel() // block.width // (len(rows.scales) * rows.directions)  # rows of a member
+        own = len(layer.x) == rows.count and mine >= OWN_ROWS and layer.x.dtype == torch.float32
+        signs = [torch.from_numpy(part) for part in sampler.signs_of(block, self.factors)] if own else []
         for low in range(0, block.rows, ROWS):
             high, word = min(low + ROWS, block.rows), low // 32
             noise = sampler.rows(block, address, low, high).view(high - low, -1)
+            if own:
+                replace(layer, weight=layer.weight[low:high]).add_own(noise, signs[0][:, low:high], signs[1], low, result)
+                continue
             shifted = -1 if bias is None else sampler.columns_of(bias)[0] + word
             moved = None if bias is None else sampler.rows(bias, address, low, high)
             part = replace(layer, weight=layer.weight[low:high], bias=None if layer.bias is None else layer.bias[low:high])
             columns = read, written if written < 0 else written + word, shifted
             result[..., low:high] = part.flipped(noise.to(self.dtype), moved, self.factors, columns)
-        return result
+        if own and layer.bias is not None:
+            result += layer.bias
+        return rows.add_vectors(result, self.vectors(shift), -1) if own and shift is not None else result
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)

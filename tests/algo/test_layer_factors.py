@@ -93,7 +93,7 @@ def test_a_step_is_the_published_one_with_factors():
     algo = OpenAIES(sigma, partial(torch.optim.SGD, lr=rate), "raw", layers=FACTORS)
     layout = ParameterLayout(network())
     start = layout.flatten(network())
-    algo.start(start, layout, population, 3)
+    algo.start(start.clone(), layout, population, 3)
     noise = np.random.default_rng(0).standard_normal((population, 26))
     fitness = np.arange(6.0) ** 2
     scale, rates = (started(FACTORS).spread(torch.device("cpu"), kind).double().numpy() for kind in ("sigma", RATE))

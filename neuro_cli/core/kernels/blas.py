@@ -93,7 +93,7 @@ def _call(context, builder, signature, arguments):
     return context.get_dummy_value()
 
 
-_N, _T = nb.int8(ord("N")), nb.int8(ord("T"))
+UNCHANGED, TRANSPOSED = _N, _T = nb.int8(ord("N")), nb.int8(ord("T"))
 
 
 _matrix = (types.uintp, types.int32)  # address, and numbers from a row to the next

@@ -26,6 +26,10 @@ class DensePerturbation(Perturbation):
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)
 
+    def times(self, scale: Tensor) -> "DensePerturbation":
+        """Return the noise times ``scale`` (M,)."""
+        return DensePerturbation(self._noise * scale.to(self._noise.dtype), self.rows)
+
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
     ) -> Tensor | None:

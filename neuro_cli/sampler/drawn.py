@@ -31,13 +31,12 @@ class DrawnNoise:
                 self._chunks[first] = made
         return made
 
-    def taken(self, generation: int, directions: range) -> list[Tensor] | None:
-        """Return the noise of exactly ``directions``, chunk after chunk, and forget it; None where some of it is not here."""
+    def of(self, generation: int, directions: range) -> list[Tensor] | None:
+        """Return the noise of exactly ``directions``, chunk after chunk; None where some of it is not here."""
         with self._lock:
-            chunks = self._chunks if generation == self._generation else {}
-            self._generation, self._chunks = -1, {}
+            chunks = sorted(self._chunks.items()) if generation == self._generation else []
         result, reached = list[Tensor](), directions.start
-        for first, noise in sorted(chunks.items()):
+        for first, noise in chunks:
             low, high = max(first, reached), min(first + len(noise), directions.stop)
             if low < high and low == reached:
                 result.append(noise[low - first : high - first])

@@ -61,7 +61,7 @@ class Iid(Dense):
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
-        drawn = self._drawn.taken(generation, directions)
+        drawn = self._drawn.of(generation, directions)
         return self.noise.combine(weights, moments, generation, directions, start, stop, drawn)
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:

@@ -26,6 +26,9 @@ from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
 
+# beyond this many examples a member, its own forward pass costs less than the second layer that reused noise needs, where it is large
+FEW_EXAMPLES = 8
+
 
 @dataclass(frozen=True, kw_only=True)
 class PassSettings:
@@ -95,14 +98,15 @@ class ScoringSettings(PassSettings):
         return self.batch_size // self.sampler.directions if self.per_example else self.batch_size
 
     @property
-    def shares_noise(self) -> bool:
-        """Return whether members were meant to share passes: on a GPU, or with a sampler that reuses noise for it."""
-        return self.device.type != "cpu" or self.sampler.reuses_noise
+    def few_examples(self) -> bool:
+        """Return whether a pass of many members is faster, whatever they are: few examples, or noise without a second product."""
+        sampler = self.sampler
+        return sampler.reuses_noise and (self.examples <= FEW_EXAMPLES or sampler.serves_many_rows)
 
     def say_slower(self, reason: str) -> None:
         """Log why members are scored one by one, once: a warning where they were meant to share passes."""
         message = f"members are scored one by one, slower: {reason}"
-        if self.shares_noise:
+        if self.few_examples or self.device.type != "cpu":
             self.warn(message)
         elif message not in self.said:
             self.said.add(message)

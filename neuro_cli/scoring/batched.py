@@ -22,6 +22,7 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.sampler.dense import Dense, DensePerturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
@@ -100,7 +101,7 @@ class BatchedScorer(PopulationScorer):
         """Return the reason for which the proposal cannot be scored so, or None."""
         if len(proposal.bases) > 1 or proposal.frozen:
             return "the members have different parents"
-        if proposal.scale.numel() > 1 and proposal.layers is None:
+        if _by_parameter(proposal) and not isinstance(self.settings.sampler, Dense):
             return "every parameter has a step size of its own"
         if proposal.transform is not None:
             return "the noise of a member is transformed as a whole"
@@ -237,11 +238,15 @@ class BatchedScorer(PopulationScorer):
     def _chunk(self, way: Way, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
         """Return the sums (S, D, C) of directions [low, high)."""
         start = time.perf_counter()
-        settings, sigma = self.settings, proposal.sigma
+        settings, each = self.settings, _by_parameter(proposal)
+        sigma = 1.0 if each else proposal.sigma
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
         perturbation: Perturbation = settings.sampler.perturbation(generation, low, rows, settings.precision)
         if proposal.layers is not None:
             perturbation = LayerScaled(perturbation, proposal.layers.factors)
+        elif each:
+            assert isinstance(perturbation, DensePerturbation)
+            perturbation = perturbation.times(proposal.scale)
         drawn = time.perf_counter()
         batch = (shared or self.task.batch(generation, low * self.examples, high * self.examples)).to(settings.precision)
         times = rows.count // len(batch.targets)
@@ -287,6 +292,11 @@ class BatchedScorer(PopulationScorer):
 
 def _drawing(module: nn.Module, generators: list[str]) -> str:
     return f"{type(module).__name__} draws random numbers ({', '.join(generators)}) in a forward pass"
+
+
+def _by_parameter(proposal: Proposal) -> bool:
+    """Return whether every parameter has a step size of its own."""
+    return proposal.scale.numel() > 1 and proposal.layers is None
 
 
 def unshared(tensor: Tensor, kept: Tensor) -> Tensor:

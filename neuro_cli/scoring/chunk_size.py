@@ -35,22 +35,15 @@ def dense_directions(size: int, device: torch.device) -> int:
     return max(1, NOISE[device.type] // size)
 
 
-# beyond this many examples a member, its own forward pass costs less than the second layer that reused noise needs
-FEW_EXAMPLES = 8
 # products of a number and a weight of a member, below which calls cost more than the products that noise doubles
-SMALL = 2**21
+SMALL = 2**22
 # products of a member with reused noise, and for each of its weights, beyond which single members are faster than the mapped pass
 MANY, PER_WEIGHT = 2**24, 128
 
 
-def _few(settings: ScoringSettings) -> bool:
-    sampler = settings.sampler
-    return sampler.reuses_noise and (settings.examples <= FEW_EXAMPLES or sampler.serves_many_rows)
-
-
 def may_share_passes(settings: ScoringSettings) -> bool:
     """Return whether one pass of many members may be faster than one of each; a trial then counts the products."""
-    if settings.device.type != "cpu" or _few(settings):
+    if settings.device.type != "cpu" or settings.few_examples:
         return True
     # nearly every weight meets every example at least once
     return settings.precision == torch.float32 and settings.layout.size * settings.examples <= SMALL
@@ -65,8 +58,8 @@ def is_slower(settings: ScoringSettings, products: int, mapped: bool) -> bool:
     than products there.
     """
     mine = products * settings.examples
-    if settings.device.type != "cpu" or mine <= SMALL:
+    if settings.device.type != "cpu":
         return False
-    if not _few(settings):
-        return True
+    if not settings.few_examples:
+        return mine > SMALL
     return mapped and mine > MANY and mine > PER_WEIGHT * settings.layout.size

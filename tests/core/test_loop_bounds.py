@@ -23,6 +23,7 @@ from torch import Tensor
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
 from neuro_cli.core.kernels import blas, blocks, convolutions
+from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
@@ -221,6 +222,7 @@ def test_noise(loops, start, length, count):
         assert torch.equal(noise.words(2, directions, stop, NOISE_STREAM).long(), words)
         weights = np.arange(1.0, 1 + 2 * count).reshape(2, count)
         made = noise.combine(weights, [1, 2], 2, directions, start, stop)
+        assert torch.equal(noise.combine(weights, [1, 2], 2, directions, start, stop, list(normals.split(1))), made)
         moments = normals[:, start:].double(), normals[:, start:].double() ** 2 - 1
         close(made, torch.stack([torch.from_numpy(row) @ moment for row, moment in zip(weights, moments, strict=True)]))
         base, scale = normal(stop), normal(stop) if stop != 1024 else torch.ones(1)
@@ -365,6 +367,7 @@ def numbers(*shape: int) -> np.ndarray:
         (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
         (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
         (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
+        (noise_kernels, "add_drawn", (numbers(2, 5), np.ones((1, 3)), np.array([1]), np.zeros((1, 5)))),
         (policy_kernels, "bound", (numbers(2, 3), numbers(2), numbers(3), numbers(2, 3))),
     ],
 )

@@ -200,8 +200,8 @@ def test_a_trial_in_float64_tells_rounding_from_a_mistake():
 
 
 def test_single_members_are_taken_where_they_are_faster(monkeypatch, caplog):
-    monkeypatch.setattr("neuro_cli.scoring.trial.MANY", 1000)
-    monkeypatch.setattr("neuro_cli.scoring.trial.PER_WEIGHT", 6)
+    monkeypatch.setattr("neuro_cli.scoring.chunk_size.MANY", 1000)
+    monkeypatch.setattr("neuro_cli.scoring.chunk_size.PER_WEIGHT", 6)
     with caplog.at_level(logging.INFO):
         parts_of("sampler=sign_flip", model(Recurrent), "+model.kind=LSTM")  # 7 steps
         assert "would be slower here" in caplog.text

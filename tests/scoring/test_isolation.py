@@ -193,7 +193,7 @@ def test_the_reason_is_said_once(kind, said, caplog):
     es = evolution(kind, 2)
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            step(es, "batch")
+            step(es, "closure")  # members one by one
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said in line
 
@@ -506,11 +506,12 @@ def test_a_module_that_begins_to_keep_state_is_kept_apart_from_then_on():
     assert seen == sorted(seen)
 
 
+@pytest.mark.parametrize(("form", "start"), [("closure", 30 * POPULATION), ("batch", 60)])  # a batch: a pass of many members
 @pytest.mark.parametrize("draw", [np.random.random, random.random, lambda: float(torch.rand(()))])
-def test_draws_that_begin_late_are_seen(draw, caplog):
-    es = evolution(late(30 * POPULATION, lambda _: 1.0 + draw()))
-    for _ in range(30 + DrawWatch.EVERY):
-        step(es, "batch")
+def test_draws_that_begin_late_are_seen(draw, form, start, caplog):
+    es = evolution(late(start, lambda _: 1.0 + draw()))
+    for _ in range(60 + DrawWatch.EVERY):
+        step(es, form)
     assert "scoring draws random numbers" in caplog.text
 
 

@@ -1,0 +1,167 @@
+"""Small networks on a CPU: their members share passes, with the scores of single members, by counted products alone."""
+
+import copy
+import logging
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+from neuro_cli.algo.base import Proposal
+from neuro_cli.model.char_gpt import CharGPT
+from neuro_cli.sampler.drawn import KEPT, DrawnNoise
+from neuro_cli.scoring import chunk_size
+from neuro_cli.scoring.batched import BatchedScorer
+from neuro_cli.scoring.members import MemberScorer
+from neuro_cli.scoring.passes.elementwise import tanh
+
+SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "noise_table")
+
+
+def policy() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 12, bias=False), nn.LayerNorm(12), nn.ReLU(), nn.Linear(12, 3))
+
+
+def negative_squares(member: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return -(member(x).flatten(1) - y).square().mean(1)
+
+
+def evolution(module: nn.Module, examples: int, **options) -> neuro.Evolution:
+    """Evolution after a generation; its data are on it."""
+    generator = torch.Generator().manual_seed(1)
+    es = neuro.Evolution(module, **{"population": 16, "sigma": 0.1, "threads": 1} | options)
+    es.data = torch.randn(examples, 6, generator=generator), torch.randn(examples, 3, generator=generator)
+    es.step(negative_squares, *es.data)
+    return es
+
+
+def scorers(es: neuro.Evolution) -> tuple[BatchedScorer, MemberScorer]:
+    """Scorer of the generation, and a new one of single members."""
+    (scorer,) = es._population.distribution.job.scorer._scorers.values()
+    return scorer, MemberScorer(scorer.settings, es._population.algo.centre)
+
+
+@pytest.fixture(params=[12, 40], ids=["two products", "own weights"])
+def examples(request) -> int:
+    return request.param
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_members_that_share_a_pass_have_the_scores_of_single_ones(sampler, examples):
+    es = evolution(policy(), examples, sampler=sampler)
+    many, single = scorers(es)
+    assert type(many) is BatchedScorer
+    proposal = es._algo.ask(1)
+    with torch.no_grad():
+        found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
+def test_dense_noise_takes_a_step_size_for_each_parameter(sampler, examples):
+    es = evolution(policy(), examples, sampler=sampler)
+    many, single = scorers(es)
+    scale = torch.rand(es.centre.numel(), generator=torch.Generator().manual_seed(2)) * 0.2 + 0.01
+    proposal = Proposal.around(es.centre, scale)
+    assert many.refuses(proposal) is None
+    found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
+def test_a_transformer_shares_passes_with_dense_noise():
+    model = CharGPT(11, 8, width=8, depth=1, heads=2)
+    tokens = torch.randint(11, (6, 8), generator=torch.Generator().manual_seed(1))
+
+    def fitness(member: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        return -nn.functional.cross_entropy(member(x).transpose(1, 2), y, reduction="none").mean(1)
+
+    es = neuro.Evolution(model, population=16, sigma=0.1, threads=1)
+    es.step(fitness, tokens, tokens.roll(-1, 1))
+    many, single = scorers(es)
+    assert type(many) is BatchedScorer
+    proposal = es._algo.ask(1)
+    found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
+@pytest.mark.parametrize("algo", ["openai_es", "snes", "pgpe"])
+def test_a_run_has_the_same_bits_on_any_number_of_threads(algo, examples):
+    first = policy()
+    centres = []
+    for threads in (1, 2, 3):
+        es = evolution(copy.deepcopy(first), examples, threads=threads, algo=algo, sigma=None, sampler="antithetic")
+        es.step(negative_squares, *es.data)
+        centres.append(es.centre)
+    assert all(torch.equal(centre, centres[0]) for centre in centres)
+
+
+def test_counted_products_choose(monkeypatch, caplog):
+    monkeypatch.setattr(chunk_size, "SMALL", 291 * 12)  # numbers of the policy
+    assert type(scorers(evolution(policy(), 12))[0]) is BatchedScorer
+    assert type(scorers(evolution(policy(), 13))[0]) is MemberScorer
+    monkeypatch.setattr(chunk_size, "SMALL", 10_000)
+    with caplog.at_level(logging.INFO):
+        scorer, _ = scorers(evolution(nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 300, 3, padding=1), Means()), 8))
+    assert type(scorer) is MemberScorer
+    assert "would be slower here" in caplog.text  # 1,200 weights, each of them used 6 times
+
+
+class Means(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean(2)[:, :3]
+
+
+def test_a_module_that_cannot_share_a_pass_on_a_cpu_says_so_without_a_warning(caplog):
+    class Centred(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            made = self.layer(x)
+            return made - made[:1] if made.mean().item() < math.inf else made
+
+    with caplog.at_level(logging.INFO):
+        scorer, _ = scorers(evolution(Centred(), 4))
+    assert type(scorer) is MemberScorer
+    (line,) = [record for record in caplog.records if "one by one, slower" in record.getMessage()]
+    assert line.levelno == logging.INFO
+
+
+def test_the_update_reads_the_noise_that_passes_drew(monkeypatch):
+    es = evolution(policy(), 12, population=64)
+    noise, sampler = es._sampler.noise, es._sampler
+    weights = np.random.default_rng(1).normal(size=(2, 32))
+    proposal = es._algo.ask(1)
+    scorers(es)[0].scores(proposal, 1, range(64))
+    drawn = sampler._drawn.of(1, range(32))
+    assert sum(map(len, drawn)) == 32
+    monkeypatch.setattr("neuro_cli.core.noise.tier.few", 0)  # compiled loops
+    taken = sampler.sums(weights, (1, 2), 1, range(32), 3, noise.size)
+    assert torch.equal(taken, noise.combine(weights, (1, 2), 1, range(32), 3, noise.size))
+    assert len(torch.cat(sampler._drawn.of(1, range(5, 20)))) == 15
+    assert sampler._drawn.of(2, range(32)) is None
+    assert sampler._drawn.of(1, range(33)) is None
+
+
+def test_much_noise_is_not_kept():
+    noise = evolution(policy(), 4)._sampler.noise
+    for directions, kept in ((KEPT // noise.size, True), (KEPT // noise.size + 1, False)):
+        drawn = DrawnNoise(noise, directions)
+        drawn.draw(0, 0, 2, torch.float32)
+        assert (drawn.of(0, range(2)) is not None) == kept
+    assert drawn.draw(0, 0, 2, torch.float64).dtype == torch.float64
+
+
+def test_a_tangent_has_the_bits_of_its_number_wherever_it_lies():
+    x = torch.randn(3, 1013) * 4
+    x[0, :4] = torch.tensor([math.nan, math.inf, -math.inf, -0.0])
+    made = tanh(x)
+    torch.testing.assert_close(made, torch.tanh(x), rtol=3e-7, atol=0, equal_nan=True)
+    assert all(torch.equal(tanh(part).nan_to_num(), made[1, begin : begin + len(part)].nan_to_num())
+               for begin in (0, 1, 7, 1000) for part in (x[1, begin : begin + 13].clone(),))  # fmt: skip
+    assert torch.equal(tanh(x.double())[1:], torch.tanh(x.double())[1:])
+    assert torch.equal(tanh(x.T), tanh(x).T) or torch.allclose(tanh(x.T), tanh(x).T, equal_nan=True)

@@ -37,7 +37,7 @@ class Tier:
     numbers never loads them. Both make the same bits.
     """
 
-    CALL = 2_048  # numbers in the time that the definition takes for a call, however few it makes
+    CALL = 8_192  # numbers in the time that the definition takes for a call, however few it makes
 
     def __init__(self, few: int = 4_000_000, large: int = 2**18) -> None:
         self.few, self.large = few, large  # numbers that the definition makes in all, and in one call
@@ -208,7 +208,7 @@ class Noise:
         out: Tensor,
     ) -> bool:  # fmt: skip
         """Write :func:`kernels.members` where compiled loops are to make the numbers; return whether that was done."""
-        if not self._compiled(out.numel()):
+        if not self._compiled(self.size, calls=len(out)):
             return False
         which = (generation, NOISE_STREAM, directions, signs)
         kernels.members(*self._key, *which, bases.numpy(), parents, scale.numpy(), out.numpy())
@@ -230,10 +230,9 @@ class Noise:
         """
         stop = self.size if stop is None else stop
         weights = np.ascontiguousarray(weights, np.float64)
-        few = self.device.type == "cpu" and stop - start <= philox.LANE
-        if few and not self._compiled(len(directions) * (stop - start)):
-            return self._combine_few(weights, moments, generation, directions, start, stop)
-        if not few and not self._compiled(stop - start, calls=len(directions)):
+        if not self._compiled(stop - start, calls=len(directions)):
+            if self.device.type == "cpu" and stop - start <= philox.LANE:
+                return self._combine_few(weights, moments, generation, directions, start, stop)
             combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
             return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)

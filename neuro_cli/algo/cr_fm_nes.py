@@ -63,6 +63,7 @@ class CRFMNES(PopulationAlgorithm):
         self._centre, self._size = centre.clone(), self.sigma
         first = numbers_of(seed, FIRST_DIRECTION).standard_normal(n) / math.sqrt(n)
         self._v = torch.from_numpy(first).to(centre.device)
+        self._along: Tensor | None = None  # unit vector of v, once something asks for it
         self._layers.start(layout)
         spread = self._layers.spread(centre.device)
         self._d = torch.ones_like(self._v)
@@ -104,7 +105,9 @@ class CRFMNES(PopulationAlgorithm):
 
     @property
     def probe(self) -> Tensor | None:
-        return self._v / self._v.norm()
+        if self._along is None:
+            self._along = self._v / self._v.norm()
+        return self._along
 
     def probed(self, lengths: np.ndarray, products: np.ndarray) -> None:
         self._lengths, self._products = lengths, products
@@ -157,7 +160,7 @@ class CRFMNES(PopulationAlgorithm):
         crossed = self._form_rate * stretch * (z.along + more * z.square * u) + one * inner * own
         inner_square = self._form_rate * stretch**2 * z.square + one * inner**2
         by_v, by_d = _natural(u, squared, squares, crossed, inner_square, one)
-        self._v = self._v + by_v / norm
+        self._v, self._along = self._v + by_v / norm, None
         self._d = self._d + by_d * self._d
         # the determinant becomes 1: a factor common to all parameters belongs to sigma
         log_root = self._d.log().mean() + math.log1p(float(self._v.square().sum())) / (2 * len(u))
@@ -170,7 +173,7 @@ class CRFMNES(PopulationAlgorithm):
     def restore(self, state: State) -> None:
         kept = state.tensors
         self._centre.copy_(kept["centre"])
-        self._v, self._d = kept["v"].clone(), kept["d"].clone()
+        self._v, self._d, self._along = kept["v"].clone(), kept["d"].clone(), None
         self._path, self._step_path = kept["path"].clone(), kept["step_path"].clone()
         self._size = float(state.scalars["sigma"])
 

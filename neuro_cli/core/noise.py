@@ -27,6 +27,9 @@ NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_S
 EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, ROUNDING_STREAM, WEIGHT_STREAM = 7, 8, 9, 10, 11
 
 
+MOST = 2**18  # numbers of few columns that are remembered from one call to the next
+
+
 class Tier:
     """Chooses between the definition, which starts at once, and the compiled loops, which are 60 times as fast.
 
@@ -53,6 +56,8 @@ tier = Tier()
 def random_words(seed: int, generation: int, direction: int, stream: int, count: int) -> np.ndarray:
     """``count`` random words (count,) uint32 of one address."""
     if not tier.compiled(count):
+        if count <= philox.LANE:
+            return philox.few_words(key_of(seed), generation, np.array([direction]), stream, 0, count)[0].astype(np.uint32)
         return _uint32(philox.words(key_of(seed), generation, torch.tensor([direction], dtype=torch.int64), stream, 0, count)[0])
     out = np.empty(count, np.uint32)
     kernels.words(*key_of(seed), generation, direction, stream, out)
@@ -83,6 +88,7 @@ class Noise:
     def __init__(self, seed: int, size: int, device: torch.device, threads: Threads) -> None:
         self.seed, self.size, self.device, self.threads = seed, size, device, threads
         self._key = key_of(seed)
+        self._last: tuple[object, np.ndarray] | None = None  # address and numbers of the last tile of few columns
         if device.type != "cpu":
             by = "torch operations" if gpu.noise_kernels(device.type) is None else "Triton kernels"
             log.info("noise on %s is made by %s", device, by)
@@ -140,6 +146,11 @@ class Noise:
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Normals (``law``) or words of the directions, made where they are needed."""
+        if self.device.type == "cpu" and stop - start <= philox.LANE:
+            if not law:
+                chosen = philox.few_words(self._key, generation, _numbers(directions), stream, start, stop)
+                return torch.from_numpy(chosen.astype(np.int64))
+            return torch.from_numpy(self._few(generation, _numbers(directions), stream, start, stop).copy()).to(dtype)
         if len(directions) == 1:
             directions = range(directions[0], directions[0] + 1)
         if isinstance(directions, range):  # no copy from the host, for which the device would have to wait
@@ -153,6 +164,17 @@ class Noise:
             return result.to(dtype) if law else result
         words = philox.words(self._key, generation, chosen, stream, start, stop)
         return philox.normals(words).to(dtype) if law else words
+
+    def _few(self, generation: int, directions: np.ndarray, stream: int, start: int, stop: int) -> np.ndarray:
+        """Return normals of few columns, to be read only; those of the last call are not made twice: ask, then tell."""
+        address = (generation, stream, start, stop, directions.tobytes())
+        last = self._last
+        if last is not None and last[0] == address:
+            return last[1]
+        made = philox.few_normals(philox.few_words(self._key, generation, directions, stream, start, stop))
+        if made.size <= MOST:
+            self._last = (address, made)
+        return made
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
@@ -186,7 +208,7 @@ class Noise:
         out: Tensor,
     ) -> bool:  # fmt: skip
         """Write :func:`kernels.members` where compiled loops are to make the numbers; return whether that was done."""
-        if not self._compiled(out.numel()):
+        if not self._compiled(self.size, calls=len(out)):
             return False
         which = (generation, NOISE_STREAM, directions, signs)
         kernels.members(*self._key, *which, bases.numpy(), parents, scale.numpy(), out.numpy())
@@ -211,6 +233,8 @@ class Noise:
         stop = self.size if stop is None else stop
         weights = np.ascontiguousarray(weights, np.float64)
         if not self._compiled(stop - start, calls=len(directions)):
+            if self.device.type == "cpu" and stop - start <= philox.LANE:
+                return self._combine_few(weights, moments, generation, directions, start, stop)
             combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
             return combined(weights, moments, generation, directions, start, stop)
         out = np.empty((len(weights), stop - start), np.float32)
@@ -226,6 +250,25 @@ class Noise:
 
         self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
         return torch.from_numpy(out)
+
+    def _combine_few(
+        self,
+        weights: np.ndarray,
+        moments: Sequence[int],
+        generation: int,
+        directions: Sequence[int],
+        start: int,
+        stop: int,
+    ) -> Tensor:
+        noise = self._few(generation, _numbers(directions), NOISE_STREAM, start, stop).astype(np.float64)
+        total, kinds = np.zeros((len(weights), stop - start)), np.asarray(moments)
+        for kind in set(moments):
+            values, rows = noise if kind == 1 else noise * noise - 1.0, np.flatnonzero(kinds == kind)
+            part, chosen = np.zeros((len(rows), stop - start)), weights[rows].T[:, :, None]
+            for weight, value in zip(chosen, values, strict=True):  # in the order of the directions
+                part += weight * value
+            total[rows] = part
+        return torch.from_numpy(total.astype(np.float32))
 
     def _combine_by_triton(
         self,

@@ -157,7 +157,7 @@ def _transformed(builder: ir.IRBuilder, transform: Any, taps: tuple[int, int], t
 
 @intrinsic
 def _spread(typing, lines, columns, source, row, pixel, target, step):
-    """Put the points of LANES channels of a tile with its first pixel at ``source`` to ``target``, a point every ``step`` bytes."""
+    """Put the points of LANES channels of a tile, its first pixel at ``source``, to ``target``, one every ``step`` bytes."""
     taps = len(lines), len(columns)
 
     def code(context, builder, signature, arguments):
@@ -241,12 +241,23 @@ def _zeros(count):
 
 
 @_compiled
+def _copied(images, image, low, padding, channels, padded):
+    """Put ``channels`` of an image from ``low`` on into ``padded``."""
+    for i in range(images.shape[1]):
+        for j in range(images.shape[2]):
+            source, target = images[image, i, j], padded[i + padding[0], j + padding[1]]
+            for c in range(nb.uintp(channels)):  # signed ones might count from the end, and no vectors would do
+                target[c] = source[nb.uintp(low) + c]
+
+
+@_compiled
 def _put(tile, count, out, image, y, x, low):
     """Put the pixels of a tile (m, n, LANES) that lie in ``out`` (B, H', W', O) there, ``count`` channels from ``low`` on."""
     for i in range(min(tile.shape[0], out.shape[1] - y)):
         for j in range(min(tile.shape[1], out.shape[2] - x)):
-            for c in range(count):
-                out[image, y + i, x + j, low + c] = tile[i, j, c]
+            source, target = tile[i, j], out[image, y + i, x + j]
+            for c in range(nb.uintp(count)):
+                target[nb.uintp(low) + c] = source[c]
 
 
 @_compiled
@@ -288,9 +299,7 @@ def convolved(images, filters, bias, padding, lines, columns, group, out):
         for place in range(here):
             image, tile = divmod(first + place, down * across)
             if tile == 0 or place == 0:
-                padded[padding[0] : padding[0] + height, padding[1] : padding[1] + width, :channels] = images[
-                    image, :, :, read : read + channels
-                ]
+                _copied(images, image, read, padding, channels, padded)
             source = padded.ctypes.data + tall * (tile // across) * row + wide * (tile % across) * pixel
             target = spread.ctypes.data + place // TILES * block_bytes + place % TILES * LANES * _BYTES
             for group in range(groups):

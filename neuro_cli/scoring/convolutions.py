@@ -113,10 +113,13 @@ def pays(size: torch.Size, weight: Tensor, geometry: Geometry, examples: int) ->
 
 
 def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """Return the convolution of lines or images by the compiled loops, in the input's order of memory."""
+    """Return the convolution of lines or images by the compiled loops, in the input's order of memory.
+
+    Where that says nothing, as of images of one channel, in the weight's.
+    """
     images, outputs = lifted(input), len(weight) // geometry.groups
     pixels = images.permute(0, 2, 3, 1)
-    last = pixels.is_contiguous()
+    last = pixels.is_contiguous() and not (images.is_contiguous() and weight.is_contiguous())
     taps = lifted(weight).shape[2:]
     made = torch.empty(len(images), *_out(input.shape[2:], weight, geometry), len(weight))
     lines, columns = ((0,) * count for count in taps)

@@ -67,7 +67,7 @@ def test_the_way_follows_from_shapes(size, shape, groups, taken):
     taps = shape[2:]
     padding = tuple(count // 2 for count in taps)
     geometry = Geometry(padding=(0, *padding) if len(taps) == 1 else padding, groups=groups)
-    assert convolutions.pays(torch.Size(size), torch.empty(shape), geometry, 64) == taken
+    assert convolutions.Layer(torch.Size(size), torch.Size(shape), geometry, 64).pays == taken
 
 
 @pytest.mark.parametrize(

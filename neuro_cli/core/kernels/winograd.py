@@ -155,8 +155,7 @@ def _transformed(builder: ir.IRBuilder, transform: Any, taps: tuple[int, int], t
     return [transform(builder, taps[0], [line[column] for line in lines]) for column in range(len(lines[0]))]
 
 
-@intrinsic
-def _spread(typing, lines, columns, source, row, pixel, target, step):
+def _spread_typed(typing, lines, columns, source, row, pixel, target, step):
     """Put the points of LANES channels of a tile, its first pixel at ``source``, to ``target``, one every ``step`` bytes."""
     taps = len(lines), len(columns)
 
@@ -173,8 +172,7 @@ def _spread(typing, lines, columns, source, row, pixel, target, step):
     return types.void(lines, columns, *[types.intp] * 5), code
 
 
-@intrinsic
-def _gather(typing, lines, columns, source, step, bias, target, row, pixel):
+def _gather_typed(typing, lines, columns, source, step, bias, target, row, pixel):
     """Put LANES channels of a tile and a bias to ``target``, its pixels ``row`` and ``pixel`` bytes apart."""
     taps = len(lines), len(columns)
 
@@ -193,8 +191,7 @@ def _gather(typing, lines, columns, source, step, bias, target, row, pixel):
     return types.void(lines, columns, *[types.intp] * 6), code
 
 
-@intrinsic
-def _product(typing, spread, filters, target, channels):
+def _product_typed(typing, spread, filters, target, channels):
     """Put TILES x PAIR sums over ``channels`` to ``target``; spread (groups, TILES, LANES), filters (channels, PAIR)."""
 
     def code(context, builder, signature, arguments):
@@ -229,6 +226,9 @@ def _product(typing, spread, filters, target, channels):
     return types.void(*[types.intp] * 4), code
 
 
+_spread: Any = intrinsic(_spread_typed)
+_gather: Any = intrinsic(_gather_typed)
+_product: Any = intrinsic(_product_typed)
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 

@@ -6,7 +6,9 @@ that is clearly less. Outcomes differ from torch's by rounding.
 """
 
 import logging
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -33,26 +35,69 @@ ENOUGH = 2e9  # products of a generation: fewer are done before the compiled loo
 TRIED = 16  # examples of the trial
 
 
+@dataclass(frozen=True)
+class Layer:
+    """Convolution of ``examples`` images or lines of ``size`` each, with a weight of ``shape``."""
+
+    size: torch.Size
+    shape: torch.Size
+    geometry: Geometry
+    examples: int
+
+    @property
+    def out(self) -> tuple[int, int]:
+        """Height and width of an outcome."""
+        height, width = out_sizes((1, *self.size)[-2:], self.taps, self.geometry)
+        return height, width
+
+    @property
+    def taps(self) -> tuple[int, int]:
+        """Taps of a column and of a line."""
+        height, width = (1, *self.shape[2:])[-2:]
+        return height, width
+
+    @property
+    def products(self) -> int:
+        """Products of an example by torch's way."""
+        return math.prod(self.out) * self.shape.numel()
+
+    @property
+    def work(self) -> float:
+        """Work of the compiled loops on an example, in products."""
+        points, tiles = 1, 1
+        for pixels, count in zip(self.out, self.taps, strict=True):
+            points *= kernels.points(count)
+            tiles *= -(-pixels // kernels.SIDES[count])
+        groups = self.geometry.groups
+        outputs, inputs = self.shape[0] // groups, self.shape[1]
+        vectors = sum(-(-channels // kernels.LANES) * kernels.LANES for channels in (inputs, outputs))
+        sums = inputs * -(-outputs // kernels.PAIR) * kernels.PAIR
+        return groups * (points * tiles * (sums + SPREAD * vectors) + FILTER * inputs * outputs / self.examples)
+
+    @property
+    def pays(self) -> bool:
+        """Whether the compiled loops have clearly less work than torch."""
+        return self.work < WORTH * self.products
+
+
 class _Convolution(_ConvNd):
     """Convolution that takes the compiled loops where these have less work. ``examples``: of one member."""
 
     examples: int
 
-    def geometry(self) -> Geometry:
-        """Return stride, padding, dilation and groups, of lines as of images of height 1."""
-        return geometry_of(self.weight, self.stride, self.padding, self.dilation, self.groups)
-
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        if self._taken(input, weight) and pays(input.shape[2:], weight, self.geometry(), self.examples):
-            return convolved(input, weight, bias, self.geometry())
-        plain: Tensor = super()._conv_forward(input, weight, bias)  # type: ignore[misc]
+        geometry = geometry_of(weight, self.stride, self.padding, self.dilation, self.groups)
+        if self._taken(input, weight) and Layer(input.shape[2:], weight.shape, geometry, self.examples).pays:
+            return convolved(input, weight, bias, geometry)
+        plain: Tensor = super()._conv_forward(input, weight, bias)
         return plain
 
     def _taken(self, input: Tensor, weight: Tensor) -> bool:
         """Return whether the loops may have the tensors: plain ones that no function of torch follows."""
         plain = all(x.dtype == torch.float32 and x.layout == torch.strided and x.is_cpu for x in (input, weight))
         followed = torch.is_grad_enabled() or any(_functorch.is_functorch_wrapped_tensor(x) for x in (input, weight))
-        return plain and input.dim() == weight.dim() and not followed and not torch.compiler.is_compiling()
+        fits = input.dim() == weight.dim() and input.shape[1] == weight.shape[1] * self.groups
+        return plain and fits and not followed and not torch.compiler.is_compiling()
 
 
 class Lines(_Convolution, nn.Conv1d):
@@ -80,49 +125,23 @@ def put_convolutions(module: nn.Module, examples: int) -> None:
     for part in module.modules():
         if _fits(part):
             part.__class__ = KINDS[type(part)]
-            part.examples = examples
-
-
-def products(size: torch.Size, weight: Tensor, geometry: Geometry) -> int:
-    """Return the products of one image or line of ``size`` by torch's way."""
-    height, width = _out(size, weight, geometry)
-    return height * width * weight.numel()
-
-
-def _out(size: torch.Size, weight: Tensor, geometry: Geometry) -> tuple[int, int]:
-    height, width = out_sizes((1, *size)[-2:], lifted(weight).shape[2:], geometry)
-    return height, width
-
-
-def work(size: torch.Size, weight: Tensor, geometry: Geometry, examples: int) -> float:
-    """Return the work of the compiled loops on one image or line of ``size``, in products."""
-    outputs, inputs, *taps = lifted(weight).shape
-    points, tiles = 1, 1
-    for pixels, count in zip(_out(size, weight, geometry), taps, strict=True):
-        points *= kernels.points(count)
-        tiles *= -(-pixels // kernels.SIDES[count])
-    outputs //= geometry.groups
-    vectors = sum(-(-channels // kernels.LANES) * kernels.LANES for channels in (inputs, outputs))
-    sums = inputs * -(-outputs // kernels.PAIR) * kernels.PAIR
-    return geometry.groups * (points * tiles * (sums + SPREAD * vectors) + FILTER * inputs * outputs / examples)
-
-
-def pays(size: torch.Size, weight: Tensor, geometry: Geometry, examples: int) -> bool:
-    """Return whether the compiled loops have clearly less work than torch."""
-    return work(size, weight, geometry, examples) < WORTH * products(size, weight, geometry)
+            vars(part)["examples"] = examples
 
 
 def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """Return the convolution of lines or images by the compiled loops, in the input's order of memory."""
+    """Return the convolution of lines or images by the compiled loops, in the input's order of memory.
+
+    Where that says nothing, as of images of one channel, in the weight's.
+    """
     images, outputs = lifted(input), len(weight) // geometry.groups
     pixels = images.permute(0, 2, 3, 1)
-    last = pixels.is_contiguous()
-    taps = lifted(weight).shape[2:]
-    made = torch.empty(len(images), *_out(input.shape[2:], weight, geometry), len(weight))
-    lines, columns = ((0,) * count for count in taps)
+    last = pixels.is_contiguous() and not (images.is_contiguous() and weight.is_contiguous())
+    layer = Layer(input.shape[2:], weight.shape, geometry, len(input))
+    made = torch.empty(len(images), *layer.out, len(weight), dtype=torch.float32)
+    lines, columns = ((0,) * count for count in layer.taps)
     for group in range(geometry.groups):
         part = slice(group * outputs, (group + 1) * outputs)
-        shift = torch.zeros(-(-outputs // kernels.PAIR) * kernels.PAIR)
+        shift = torch.zeros(-(-outputs // kernels.PAIR) * kernels.PAIR, dtype=torch.float32)
         if bias is not None:
             shift[:outputs] = bias[part]
         kernels.convolved(
@@ -153,11 +172,11 @@ def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:
     plain, inputs = settings.module_at(centre), settings.few(TRIED).inputs
     if not any(map(_fits, plain.modules())):
         return False
-    seen: list[tuple[bool, torch.Size, Tensor, Geometry]] = []
+    seen: list[tuple[bool, Layer]] = []
 
     def see(part: Any, given: tuple[Tensor, ...], _: Tensor) -> None:
         geometry = geometry_of(part.weight, part.stride, part.padding, part.dilation, part.groups)
-        seen.append((_fits(part), given[0].shape[2:], part.weight.detach(), geometry))
+        seen.append((_fits(part), Layer(given[0].shape[2:], part.weight.shape, geometry, settings.examples)))
 
     for part in plain.modules():
         if type(part) in KINDS:
@@ -176,11 +195,9 @@ def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:
     return alike(made, wanted, tolerance(torch.float32))
 
 
-def _enough(settings: ScoringSettings, seen: Sequence[tuple[bool, torch.Size, Tensor, Geometry]]) -> bool:
+def _enough(settings: ScoringSettings, seen: Sequence[tuple[bool, Layer]]) -> bool:
     """Return whether the convolutions ``seen`` have so many products that the loops are worth loading, and fewer by these."""
-    every = sum(products(*layer) for _, *layer in seen)
+    every = sum(layer.products for _, layer in seen)
     if every * settings.examples * settings.sampler.directions < ENOUGH or not kernels.AVAILABLE:
         return False
-    examples = settings.examples
-    fewer = (products(*layer) - work(*layer, examples) for fits, *layer in seen if fits and pays(*layer, examples))
-    return sum(fewer) > GAIN * every
+    return sum(layer.products - layer.work for fits, layer in seen if fits and layer.pays) > GAIN * every

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import blas, compiled, linear, vectors
+from neuro_cli.core.kernels import blas, compiled, linear, vectors, winograd
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies
@@ -154,6 +154,24 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
 
         return law
 
+    def spread(lines: Any, columns: Any, source: Any, row: Any, pixel: Any, target: Any, step: Any) -> None:
+        high, broad = (winograd.points(len(taps)) for taps in (lines, columns))
+        for i in range(high * broad):
+            memory.at(source + i // broad * row + i % broad * pixel, winograd.LANES, single)
+            memory.at(target + i * step, winograd.LANES, single)[:] = 0
+
+    def products_of_points(spread: Any, filters: Any, target: Any, channels: Any) -> None:
+        memory.at(spread, -(-channels // winograd.LANES) * winograd.TILES * winograd.LANES, single)
+        memory.at(filters, channels * winograd.PAIR, single)
+        memory.at(target, winograd.TILES * winograd.PAIR, single)[:] = 0
+
+    def gather(lines: Any, columns: Any, source: Any, step: Any, bias: Any, target: Any, row: Any, pixel: Any) -> None:
+        for i in range(winograd.points(len(lines)) * winograd.points(len(columns))):
+            memory.at(source + i * step, winograd.LANES, single)
+        for i in range(winograd.SIDES[len(lines)]):
+            for j in range(winograd.SIDES[len(columns)]):
+                memory.at(target + i * row + j * pixel, winograd.LANES, single)[:] = memory.at(bias, winograd.LANES, single)
+
     def half(lanes: int) -> Callable[..., None]:
         def law(source: Any, bits: Any, target: Any) -> None:
             other = ((int(bits) >> np.arange(lanes)) & 1).astype(word) << word(15)
@@ -167,7 +185,8 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
         vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
-        vectors.signed_sums: signed_sums, blas.sgemm: sgemm,
+        vectors.signed_sums: signed_sums, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: products_of_points,
+        winograd._gather: gather,
     }  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import test_linear
 import test_rows
 import test_sign_sums
 import test_sums
+import test_winograd
 import torch
 import torch.nn.functional as F
 from checked_loops import watching
@@ -22,7 +23,7 @@ from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blas, blocks, convolutions
+from neuro_cli.core.kernels import blas, blocks, convolutions, winograd
 from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -202,6 +203,20 @@ def test_convolutions_with_own_weights(loops, **given):
     out = np.empty((4, 3, 5), np.float32)
     loops(convolutions).own_weights(base, noise, rows, columns, np.float32(0.5), out)
     np.testing.assert_array_equal(out, base + noise * (np.float32(0.5) * rows[:, :, None] * columns[:, None]))
+
+
+@pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")
+@given(
+    count=FEW, channels=SIZES, outputs=SIZES, image=st.tuples(st.integers(1, 7), st.integers(1, 7)), groups=st.integers(1, 2),
+    padding=st.tuples(FEW, FEW), bias=st.booleans(),
+)  # fmt: skip
+@settings(drawn, max_examples=8)
+def test_convolutions_of_fewer_products(loops, request, bias, groups, **shape):
+    """In Python only what they touch is held: their sums are instructions."""
+    x, weight, shift = test_winograd.tensors(groups=groups, bias=bias, taps=(3, 3), **shape)
+    made = test_winograd.convolved(x, weight, shift, shape["padding"], groups)
+    if "guarded" in request.node.name:
+        close(made, test_winograd.exact(x, weight, shift, shape["padding"], groups))
 
 
 @given(

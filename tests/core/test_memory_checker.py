@@ -13,7 +13,7 @@ from neuro_cli.core.machine.processor import supported
 
 HERE = Path(__file__).parent
 PROGRAM = HERE / "memory_program.py"
-LOOPS = ("rows", "linear", "sums", "sign_sums", "convolutions", "noise", "loop_bounds")
+LOOPS = ("rows", "linear", "sums", "sign_sums", "convolutions", "noise", "winograd", "loop_bounds")
 # valgrind emulates a processor without AVX-512, for which the loops are compiled before: to compile takes it an hour
 PLAIN = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+sse4.2,+popcnt,+avx,+avx2,+fma,+bmi,+bmi2", "OMP_NUM_THREADS": "1"}
 

@@ -155,9 +155,8 @@ def _transformed(builder: ir.IRBuilder, transform: Any, taps: tuple[int, int], t
     return [transform(builder, taps[0], [line[column] for line in lines]) for column in range(len(lines[0]))]
 
 
-@intrinsic
-def _spread(typing, lines, columns, source, row, pixel, target, step):
-    """Put the points of LANES channels of a tile with its first pixel at ``source`` to ``target``, a point every ``step`` bytes."""
+def _spread_typed(typing, lines, columns, source, row, pixel, target, step):
+    """Put the points of LANES channels of a tile, its first pixel at ``source``, to ``target``, one every ``step`` bytes."""
     taps = len(lines), len(columns)
 
     def code(context, builder, signature, arguments):
@@ -173,8 +172,7 @@ def _spread(typing, lines, columns, source, row, pixel, target, step):
     return types.void(lines, columns, *[types.intp] * 5), code
 
 
-@intrinsic
-def _gather(typing, lines, columns, source, step, bias, target, row, pixel):
+def _gather_typed(typing, lines, columns, source, step, bias, target, row, pixel):
     """Put LANES channels of a tile and a bias to ``target``, its pixels ``row`` and ``pixel`` bytes apart."""
     taps = len(lines), len(columns)
 
@@ -193,8 +191,7 @@ def _gather(typing, lines, columns, source, step, bias, target, row, pixel):
     return types.void(lines, columns, *[types.intp] * 6), code
 
 
-@intrinsic
-def _product(typing, spread, filters, target, channels):
+def _product_typed(typing, spread, filters, target, channels):
     """Put TILES x PAIR sums over ``channels`` to ``target``; spread (groups, TILES, LANES), filters (channels, PAIR)."""
 
     def code(context, builder, signature, arguments):
@@ -229,6 +226,9 @@ def _product(typing, spread, filters, target, channels):
     return types.void(*[types.intp] * 4), code
 
 
+_spread: Any = intrinsic(_spread_typed)
+_gather: Any = intrinsic(_gather_typed)
+_product: Any = intrinsic(_product_typed)
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
@@ -241,12 +241,23 @@ def _zeros(count):
 
 
 @_compiled
+def _copied(images, image, low, padding, channels, padded):
+    """Put ``channels`` of an image from ``low`` on into ``padded``."""
+    for i in range(images.shape[1]):
+        for j in range(images.shape[2]):
+            source, target = images[image, i, j], padded[i + padding[0], j + padding[1]]
+            for c in range(nb.uintp(channels)):  # signed ones might count from the end, and no vectors would do
+                target[c] = source[nb.uintp(low) + c]
+
+
+@_compiled
 def _put(tile, count, out, image, y, x, low):
     """Put the pixels of a tile (m, n, LANES) that lie in ``out`` (B, H', W', O) there, ``count`` channels from ``low`` on."""
     for i in range(min(tile.shape[0], out.shape[1] - y)):
         for j in range(min(tile.shape[1], out.shape[2] - x)):
-            for c in range(count):
-                out[image, y + i, x + j, low + c] = tile[i, j, c]
+            source, target = tile[i, j], out[image, y + i, x + j]
+            for c in range(nb.uintp(count)):
+                target[nb.uintp(low) + c] = source[c]
 
 
 @_compiled
@@ -288,9 +299,7 @@ def convolved(images, filters, bias, padding, lines, columns, group, out):
         for place in range(here):
             image, tile = divmod(first + place, down * across)
             if tile == 0 or place == 0:
-                padded[padding[0] : padding[0] + height, padding[1] : padding[1] + width, :channels] = images[
-                    image, :, :, read : read + channels
-                ]
+                _copied(images, image, read, padding, channels, padded)
             source = padded.ctypes.data + tall * (tile // across) * row + wide * (tile % across) * pixel
             target = spread.ctypes.data + place // TILES * block_bytes + place % TILES * LANES * _BYTES
             for group in range(groups):

@@ -104,7 +104,11 @@ class Trial:
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
         if self._large:
             members.layout.attach(module, members.centre)
-            with Unwritten(members.centre), kept(module, statistics=True), DenseMember(module, members.layout, self._values(side, direction)):
+            with (
+                Unwritten(members.centre),
+                kept(module, statistics=True),
+                DenseMember(module, members.layout, self._values(side, direction)),
+            ):
                 return members.single(module, self._dtype, side, direction)
         step = members.rows.scales[side] * members.sampler.explicit(members.generation, direction, exact)
         self._put(module, members.centre.to(exact) + step)

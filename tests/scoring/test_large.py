@@ -73,7 +73,8 @@ def test_a_run_and_its_continuation_have_the_same_bits_on_any_number_of_threads(
                 evolved.load_state_dict(state)
             evolved.step(fitness, INPUTS, TARGETS)
         ends.append(torch.cat([parameter.detach().flatten() for parameter in module.parameters()]))
-    assert torch.equal(ends[0], ends[1]) and torch.equal(ends[0], ends[2])
+    assert torch.equal(ends[0], ends[1])
+    assert torch.equal(ends[0], ends[2])
 
 
 def test_the_modules_parameters_are_the_centre(size):
@@ -91,7 +92,8 @@ def test_memory_that_others_see_stays_where_it_is(size):
     seen = module[0].weight.detach()
     evolved = evolution(module, "low_rank")
     evolved.step(fitness, INPUTS, TARGETS)
-    assert torch.equal(seen, module[0].weight) and seen.data_ptr() == module[0].weight.data_ptr()
+    assert torch.equal(seen, module[0].weight)
+    assert seen.data_ptr() == module[0].weight.data_ptr()
 
 
 class Clamping(nn.Linear):

@@ -71,7 +71,7 @@ class LinearLayer:
 
         A and B: signs (D, O) and (D, I), float32. Without a bias, and for rows of all sides.
         """
-        rows, (outcomes, width) = self.rows, self.weight.shape
+        rows, (_outcomes, width) = self.rows, self.weight.shape
         linear_kernels.own_layer(
             self.x.view(-1, width).numpy(), self.weight.numpy(), noise.numpy(), outputs.numpy(), inputs.numpy(),
             np.array(rows.scales, np.float32), self.x.numel() // width // (len(rows.scales) * rows.directions), begin,

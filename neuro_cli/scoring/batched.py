@@ -42,6 +42,8 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
+LARGE_ROWS = 1024  # most rows of a chunk by a large network: enough for its products, and activations stay small next to it
+
 
 class BatchedScorer(PopulationScorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
@@ -88,6 +90,8 @@ class BatchedScorer(PopulationScorer):
         """Return the number of directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
         settings, sampler = self.settings, self.settings.sampler
         rows = chunk_rows(largest, settings.device, sampler.directions * self._sides * self.examples)
+        if self._large and settings.device.type == "cpu":
+            rows = min(rows, LARGE_ROWS)
         length = max(1, min(rows // (self._sides * self.examples), sampler.directions))
         if not sampler.reuses_noise:
             length = min(length, dense_directions(settings.layout.size, settings.device))

@@ -73,6 +73,21 @@ def test_sign_flips(shape, sides):
     case.check(made, step, None if shift is None else signs[2] * shift)
 
 
+@given(shape=SHAPES, more=st.sampled_from([0, 3]))
+@settings(max_examples=30, deadline=None)
+def test_own_weights(shape, more):
+    case = Case(*shape[:-1], False)
+    directions, _, _, inputs, outputs, _ = shape
+    noise = normal(outputs, inputs, seed=4)
+    signs = [random_signs(words(directions, 3, seed), count, torch.float32) for seed, count in ((1, outputs), (2, inputs))]
+    made = torch.full((*case.layer.x.shape[:-1], outputs + 2 * more), 7.0)
+    case.layer.add_own(noise, *signs, more, made)
+    step = (case.x * signs[1].double()[:, None]) @ noise.double().T * signs[0].double()[:, None]
+    case.check(made[..., more : more + outputs].contiguous(), step, None)
+    assert (made[..., :more] == 7).all()
+    assert (made[..., more + outputs :] == 7).all()
+
+
 @given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]), share=st.sampled_from([1.0, 0.4]))
 @settings(max_examples=30, deadline=None)
 def test_permutations(shape, sides, share):

@@ -158,6 +158,7 @@ def test_products_with_features(loops, channels, points, rank, examples):
 @drawn
 def test_linear_layers(loops, shape, rank, sides, share):
     test_linear.test_sign_flips.hypothesis.inner_test(shape, sides)
+    test_linear.test_own_weights.hypothesis.inner_test(shape, 3)
     test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
     test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
     if blas.SERVES_HALF:

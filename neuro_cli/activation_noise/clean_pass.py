@@ -72,7 +72,8 @@ class PassRecord:
     """Record of a pass: its calls in order, the layers among them, and the ``nodes`` and the ``root`` of the backward graph.
 
     ``coupled``: an example's result depends on the others (batch norm). ``smooth``: the backward graph has no step function
-    (``round``, a comparison). ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves.
+    (``round``, a comparison). ``cut``: a call of it gives a tensor without a derivative (``argmax``, ``detach``).
+    ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -82,6 +83,7 @@ class PassRecord:
     root: Tensor | None = None
     coupled: bool = False
     smooth: bool = True
+    cut: bool = False
     scores: Tensor | None = None
 
     def join_layers(self) -> None:
@@ -217,6 +219,8 @@ class RecordingMode(TorchFunctionMode):
         self._note_coupled(func, args, kwargs)
         with torch.set_grad_enabled(func not in ROUNDED):
             result = REPLACEMENTS.get(func, func)(*args, **kwargs)
+        if isinstance(result, Tensor) and not result.requires_grad:
+            self.record.cut |= any(tensor.requires_grad for tensor in tensors([*args, *kwargs.values()]))
         step = step_node(func, args, kwargs, result, len(self.record.nodes))
         if step is None:
             return result

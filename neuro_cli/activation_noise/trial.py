@@ -209,7 +209,8 @@ class _Trial:
         try:
             record, _ = self._record(self._batch, plan.complete, True)
             layers, last = noisy_layers(record, plan), None
-            plan.smooth = record.smooth and record.scores is not None and not any(call.foreign for call in record.calls)
+            steps = record.cut or not record.smooth or record.scores is None
+            plan.smooth = not steps and not any(call.foreign for call in record.calls)
             if record.scores is None:
                 outputs = layers[-1].outputs_a_reward
                 if outputs is None or outputs > MEASURED:

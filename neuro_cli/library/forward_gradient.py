@@ -23,7 +23,7 @@ from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.memory import keep_freed_memory
-from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
@@ -147,9 +147,10 @@ class ForwardGradient:
         Raises what model and loss raise (on several ranks a UserError, on all), UserError for another shape, CandidateError for a
         loss that is not finite. After an error the gradients are as before.
         """
+        modes = Modes.present()
         with threads_kept():
             with collectively(self.world):
-                self._task.take_batch(loss_fn, inputs, targets)
+                self._task.take_batch(loss_fn, inputs, targets, modes)
             refuse_unlike(self._task, self.world)
             population = self._population()
             scorer, method, generation = scorer_of(population), population.distribution, self.generation

@@ -60,9 +60,11 @@ class LossTask(FitnessTask):
         self._batch: Examples | None = None
         self.form: Hashable = None  # of the batch: noise and plans of passes belong to it
 
-    def take_batch(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any) -> None:
-        """Take a batch and its loss. Raises UserError for anything but tensors with as many rows, and under autocast."""
-        modes = Modes.present()
+    def take_batch(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any, modes: Modes) -> None:
+        """Take a batch, its loss, and the modes of torch that the user calls in.
+
+        Raises UserError for anything but tensors with as many rows, and for autocast.
+        """
         if modes.autocast:
             kind, dtype = next(iter(modes.autocast.items()))
             allowed = "call backward outside of it; ForwardGradient(precision='bfloat16') runs its passes in half precision"

@@ -1,0 +1,53 @@
+"""docs/examples of training without back-propagation run, and the page's diff is that of two scripts."""
+
+import difflib
+import re
+from itertools import pairwise
+
+import pytest
+import torch
+from doc_commands import ROOT
+from test_library_page import EXAMPLES, images_of, printed
+
+PAGE = (ROOT / "docs" / "explanation" / "activation_noise.md").read_text()
+
+
+def test_the_diff_is_that_of_the_two_scripts():
+    before, after = ((EXAMPLES / name).read_text().splitlines() for name in ("mnist_backprop.py", "mnist_forward_gradient.py"))
+    changed = [line[0] + line[2:] for line in difflib.ndiff(before, after) if line[0] in "+-" and line[2:].strip()]
+    changed = [line for line in changed if '"""' not in line]
+    page = (ROOT / "docs" / "how_to" / "library.md").read_text()
+    shown = re.findall(r"^```diff\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[-1].splitlines()
+    assert sorted(changed) == sorted(line for line in shown if line[1:].strip())
+
+
+def test_the_script_trains_on_files_of_mnists_form(tmp_path, monkeypatch):
+    images_of(tmp_path / "MNIST" / "raw", 1024)
+    monkeypatch.chdir(tmp_path)
+    lines = printed("mnist_forward_gradient.py", str(tmp_path), "3").splitlines()
+    shares = [float(re.search(r"([\d.]+)%", line)[1]) for line in lines]
+    assert len(shares) == 3
+    assert shares[-1] > 60  # squares in ten places, a tenth by chance
+    assert (tmp_path / "mnist.pt").exists()
+
+
+def test_an_encoder_learns_in_front_of_a_black_box():
+    pytest.importorskip("sklearn")
+    before, after = (float(re.search(r"([\d.]+)%", line)[1]) for line in printed("black_box_inside.py", "12").splitlines())
+    assert after > before + 10
+
+
+def test_lightning_trains_by_manual_optimisation(tmp_path, monkeypatch):
+    pytest.importorskip("lightning")
+    monkeypatch.chdir(tmp_path)
+    losses = [float(line.split()[-1]) for line in printed("lightning_forward_gradient.py", "3").splitlines() if "loss" in line]
+    assert all(later < earlier for earlier, later in pairwise(losses))
+
+
+def test_the_trainer_of_transformers_trains(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    monkeypatch.chdir(tmp_path)
+    first, last = (float(line.split()[-1]) for line in printed("trainer_forward_gradient.py", "3").splitlines() if "loss" in line)
+    assert last < first
+    assert torch.is_grad_enabled()

@@ -51,7 +51,7 @@ LAUNCHERS = {
     "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"),
     "torchrun": ("--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--max-restarts", "-m"),
     "accelerate": (),
-    "launch": ("--num-processes", "--cpu", "-m"),
+    "launch": ("--multi-gpu", "--num-processes", "-m"),
     "exec": (),
 }
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

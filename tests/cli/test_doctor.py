@@ -27,12 +27,20 @@ def named(findings: Iterator[Finding]) -> dict[str, Finding]:
 
 @needs_mpi
 def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"PMI_RANK": "1", "PMI_SIZE": "2", "PMI_FD": "99", "OMPI_COMM_WORLD_RANK": "1"}.items():
+    for name, value in {
+        "PMI_RANK": "1",
+        "PMI_SIZE": "2",
+        "PMI_FD": "99",
+        "OMPI_COMM_WORLD_RANK": "1",
+        "RANK": "1",
+        "WORLD_SIZE": "3",
+    }.items():
         monkeypatch.setenv(name, value)
     assert doctor() == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[:5]] == ["python", "torch", "torchvision", "cpu", "threads"]
     assert any(line.startswith("ok   mpi launcher") and line.endswith("2 ranks met") for line in lines)
+    assert any(line.startswith("ok   torchrun") and line.endswith("2 ranks met") for line in lines)
     assert any(line.startswith("ok   numba") for line in lines)
     assert any(line.startswith("ok   digits") for line in lines)
     assert "                    fix: neuro train task=mnist task.download=true" in lines

@@ -46,7 +46,14 @@ PLACES = {
     "SWEEP": "outputs/sweep",
     "HOST:PORT": "host:7700",
 }
-LAUNCHERS = {"mpiexec": ("-n", "--oversubscribe"), "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"), "exec": ()}
+LAUNCHERS = {
+    "mpiexec": ("-n", "--oversubscribe"),
+    "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"),
+    "torchrun": ("--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--max-restarts", "-m"),
+    "accelerate": (),
+    "launch": ("--multi-gpu", "--num-processes", "-m"),
+    "exec": (),
+}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # what a reader has in the current folder: a package, a network that a search left, a folder of options
 READER = Path(__file__).parent / "reader"
@@ -65,7 +72,7 @@ def check(words: tuple[str, ...], cwd: Path) -> None:
     program, rest = words[0].rsplit("/", 1)[-1], list(words[1:])
     if words[:2] == ("sh", "-c"):
         check(tuple(rest[1].split()), cwd)
-    elif program == "neuro":
+    elif program in ("neuro", "neuro_cli"):
         check_neuro([placed(word) for word in rest], cwd)
     elif program == "pip":
         check_pip(rest)

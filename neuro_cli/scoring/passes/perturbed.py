@@ -20,8 +20,8 @@ from torch.utils._pytree import tree_map
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.elementwise import tanh
+from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor

@@ -25,7 +25,7 @@ from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
 
-# beyond this many examples a member, its own forward pass costs less than the second layer that reused noise needs, where it is large
+# beyond this many examples a member, a large member's own pass costs less than the second layer that reused noise needs
 FEW_EXAMPLES = 8
 
 
@@ -89,7 +89,7 @@ class ScoringSettings(PassSettings):
 
     @property
     def few_examples(self) -> bool:
-        """Return whether members with reused noise have so few examples that a pass of many of them is faster, whatever they are."""
+        """Return whether members with reused noise have so few examples that a shared pass is faster, whatever their size."""
         return self.sampler.reuses_noise and self.examples <= FEW_EXAMPLES
 
     def say_slower(self, reason: str) -> None:

@@ -84,6 +84,11 @@ class FitnessTask(Task):
         return self._batch is not None
 
     @property
+    def autocasts(self) -> bool:
+        """Return whether the user calls the present fitness under autocast."""
+        return bool(self._modes.autocast)
+
+    @property
     def hands_batch(self) -> bool:  # type: ignore[override]
         return self.takes_batch
 

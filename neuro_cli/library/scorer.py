@@ -17,7 +17,7 @@ from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import Candidate, brief
-from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.scoring.choice import scorer_of, scorer_under_autocast
 from neuro_cli.scoring.members import MemberScorer
 
 log = logging.getLogger(__name__)
@@ -66,12 +66,14 @@ class FitnessScorer(PopulationScorer):
         task = self.task
         assert isinstance(task, FitnessTask)
         scores = None
+        make: Callable[[ScoringSettings, Tensor], PopulationScorer]
         if self._shared_pass and not task.takes_batch:
             scores = self._in_one_pass(task, proposal, generation, members)
         if scores is None:
             with agreed(self._world):
-                form = "batch" if task.takes_batch else "closure"
-                make = scorer_of if task.takes_batch else MemberScorer
+                form, make = ("batch", scorer_of) if task.takes_batch else ("closure", MemberScorer)
+                if task.takes_batch and task.autocasts:
+                    form, make = "batch under autocast", scorer_under_autocast
                 scorer = self._scorer(form, task.batch_size, make, proposal)
                 scores = scorer.scores(proposal, generation, members, part)
         refuse_unlike(task, self._world)

@@ -26,7 +26,7 @@ from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
 
-# beyond this many examples a member, its own forward pass costs less than the second layer that reused noise needs, where it is large
+# beyond this many examples a member, a large member's own pass costs less than the second layer that reused noise needs
 FEW_EXAMPLES = 8
 
 

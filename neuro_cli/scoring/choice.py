@@ -45,6 +45,16 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScore
     return batched
 
 
+def scorer_under_autocast(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:
+    """Return :func:`scorer_of` for a caller's autocast, which rounds a member's products and not the noise of a shared pass.
+
+    So small networks, which share passes for speed alone, do not share any.
+    """
+    if settings.device.type == "cpu" and not settings.few_examples:
+        return MemberScorer(settings, centre)
+    return scorer_of(settings, centre)
+
+
 def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
     """Raise ConfigError where batch norm has a single value for each channel of a member: there is nothing to normalise by."""
     if settings.examples > 1 or not any(isinstance(part, _BatchNorm) for part in settings.module.modules()):

@@ -125,7 +125,8 @@ def test_ask_and_tell_have_the_bits_of_steps(examples, algo):
                 es.tell([float(log_likelihoods(member, inputs, targets).double().sum() / 32) for member in candidates])
             return es.centre
 
-    stepped = trained(examples, 3, algo=algo, distribution="replicated")
+    # members one by one: those of a batch share passes, and round otherwise
+    stepped = trained(examples, 3, closure=True, algo=algo, distribution="replicated")
     assert torch.equal(told(SingleProcess()), stepped)
     assert all(torch.equal(centre, stepped) for centre in on_ranks(3, told))
 

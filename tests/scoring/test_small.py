@@ -22,7 +22,8 @@ SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "noise_table")
 
 
 def policy() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(6, 12), nn.Tanh(), nn.Linear(12, 12, bias=False), nn.LayerNorm(12), nn.ReLU(), nn.Linear(12, 3))
+    middle = nn.Linear(12, 12, bias=False)
+    return nn.Sequential(nn.Linear(6, 12), nn.Tanh(), middle, nn.LayerNorm(12), nn.ReLU(), nn.Linear(12, 3))
 
 
 def negative_squares(member: nn.Module, x: Tensor, y: Tensor) -> Tensor:

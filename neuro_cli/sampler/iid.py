@@ -54,4 +54,3 @@ class Iid(Dense):
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
         return self.noise.combine(weights, moments, generation, directions, start, stop)
-

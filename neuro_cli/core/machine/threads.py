@@ -111,7 +111,7 @@ class Threads:
             self._pool.shutdown()
 
 
-class threads_kept(AbstractContextManager[None]):  # noqa: N801 (used as a function)
+class threads_kept(AbstractContextManager[None]):
     """Context of work of ours on a thread of the user's: one intra-operator thread, torch's modes at rest; after it as before."""
 
     def __enter__(self) -> None:

@@ -148,8 +148,8 @@ class Noise:
         """Normals (``law``) or words of the directions, made where they are needed."""
         if self.device.type == "cpu" and stop - start <= philox.LANE:
             if not law:
-                chosen = philox.few_words(self._key, generation, _numbers(directions), stream, start, stop)
-                return torch.from_numpy(chosen.astype(np.int64))
+                few = philox.few_words(self._key, generation, _numbers(directions), stream, start, stop)
+                return torch.from_numpy(few.astype(np.int64))
             return torch.from_numpy(self._few(generation, _numbers(directions), stream, start, stop).copy()).to(dtype)
         if len(directions) == 1:
             directions = range(directions[0], directions[0] + 1)
@@ -308,7 +308,7 @@ class Noise:
 def _numbers(directions: Sequence[int]) -> np.ndarray:
     """Return directions as (D,) int64; numpy reads a range number by number."""
     if isinstance(directions, range):
-        return np.arange(directions.start, directions.stop, directions.step, np.int64)
+        return np.arange(directions.start, directions.stop, directions.step, dtype=np.int64)
     return np.asarray(directions, np.int64)
 
 

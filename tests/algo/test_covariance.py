@@ -49,7 +49,7 @@ def trained(algo: PopulationAlgorithm, noise: np.ndarray, state_at: int | None =
             made.start(torch.zeros(N), layout_of(N), POPULATION, 3)
             made.restore(state)
         proposal, rows = made.ask(generation), torch.from_numpy(drawn)
-        points = torch.stack([proposal.bases[0] + proposal.scale * proposal.transform(row) for row in rows])
+        points = torch.stack([proposal.bases[0] + proposal.scale * row for row in proposal.transform(rows)])
         if made.probe is not None:
             made.probed(np.linalg.norm(drawn, axis=1), drawn.astype(np.float64) @ made.probe.numpy())
         wanted = made.combination(generation, ellipsoid(points.double().numpy()))

@@ -196,7 +196,7 @@ def moved(algo: PopulationAlgorithm, unit: torch.Tensor) -> np.ndarray:
             algo.probed(noise.double().norm(dim=1).numpy(), (noise.double() @ probe).numpy())
         change = proposal.transform or (lambda one: one)
         members = [
-            proposal.bases[proposal.parent_of(i)] + (proposal.scale * change(noise[i]) if i not in proposal.frozen else 0.0)
+            proposal.bases[proposal.parent_of(i)] + (proposal.scale * change(noise)[i] if i not in proposal.frozen else 0.0)
             for i in range(population)
         ]
         fitness = np.array([-float(((unit * member - goal) ** 2).double().sum()) for member in members])

@@ -248,6 +248,11 @@ def test_noise(loops, start, length, count):
                 step = scale * normals[directions.index(direction)]
                 assert plus is None or torch.equal(plus, base + step)
                 assert minus is None or torch.equal(minus, base - step)
+        rows = torch.empty(2 * count, stop)
+        which, signs = np.repeat(directions, 2), np.tile([1, -1], count)
+        assert noise.members(base[None], np.zeros(2 * count, np.int64), scale, 2, which, signs, rows)
+        steps = scale * normals
+        assert torch.equal(rows, torch.stack([base + steps, base - steps], 1).view(-1, stop))
 
 
 def test_noise_past_the_caches(loops, request):

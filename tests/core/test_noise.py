@@ -228,3 +228,12 @@ def test_no_global_generator_is_used():
     random_words(1, 2, 3, 4, 10)
     assert torch.equal(torch.get_rng_state(), before[0])
     assert np.array_equal(np.random.get_state()[1], before[1])
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 10), (3, 259), (250, 300), (1020, 1030)])
+def test_few_columns_by_numpy_have_the_bits_of_the_definition(start, stop):
+    directions = [3, 4, 2**31]
+    words = philox.words(key_of(7), 5, torch.tensor(directions), NOISE_STREAM, start, stop)
+    few = philox.few_words(key_of(7), 5, np.array(directions), NOISE_STREAM, start, stop)
+    assert np.array_equal(few.astype(np.int64), words.numpy())
+    assert philox.few_normals(few).tobytes() == philox.normals(words).numpy().tobytes()

@@ -7,11 +7,12 @@ import pytest
 import torch
 
 from neuro_cli.algo.base import Proposal
+from neuro_cli.core import noise
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.sampler.iid import Iid
-from neuro_cli.scoring.jobs import jobs_of
+from neuro_cli.scoring.jobs import jobs_of, write_members
 
 POPULATION = 8
 
@@ -59,3 +60,17 @@ def test_members_are_written_as_the_proposal_says(sampler):
         direction, sign = sampler.side(member)
         step = 0.0 if member == 4 else sign * 0.5 * sampler.explicit(2, direction)
         torch.testing.assert_close(row, proposal.bases[0] + step)
+
+
+@pytest.mark.parametrize("transform", [None, lambda rows: rows.flip(1)], ids=["plain", "transformed"])
+@pytest.mark.parametrize("few", [0, 10**9], ids=["compiled", "by numpy"])
+def test_all_members_at_once_have_the_bits_of_their_jobs(sampler, transform, few, monkeypatch):
+    monkeypatch.setattr(noise, "tier", noise.Tier(few=few))
+    parents = np.array([0, 0, 0, 1, 1, 1, 1, 1])
+    proposal = replace(around(sampler), parent=parents, bases=torch.randn(2, 15), frozen=frozenset({4}), transform=transform)
+    rows, at_once = torch.empty(2, POPULATION, sampler.layout.size)
+    for job in jobs_of(sampler, range(POPULATION), proposal):
+        job.write(sampler, proposal, 2, *(None if side is None else rows[side] for side in (job.plus, job.minus)))
+    for low, high in ((0, 3), (3, POPULATION)):  # shares of two ranks, which split a pair
+        write_members(sampler, proposal, 2, range(low, high), at_once[low:high])
+    assert torch.equal(at_once, rows)

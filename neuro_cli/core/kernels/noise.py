@@ -193,7 +193,7 @@ def perturb(key0, key1, generation, stream, direction, base, scale, start, plus,
 def members(key0, key1, generation, stream, directions, signs, bases, parents, scale, out):
     """Row r of ``out`` (n, M) = bases[parents[r]] + signs[r] * scale * noise of directions[r], with the bits of :func:`perturb`.
 
-    ``bases`` (T, M) and ``scale`` (M,) or (1,) float32; ``directions`` (n,), ``signs`` (n,) of +1 or -1 and ``parents`` (n,) int64.
+    ``bases`` (T, M) and ``scale`` (M,) or (1,) float32; ``directions``, ``signs`` of +1 or -1, and ``parents``, all (n,) int64.
     Noise is made once for consecutive rows of one direction.
     """
     rows, columns = out.shape

@@ -1,7 +1,8 @@
 """Simulators, which step the environments of an episode loop together.
 
-gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the MuJoCo environments that it
-knows together, with the same bits. :mod:`envpool_simulator` takes other implementations of them, with other numbers.
+gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` and :mod:`classic_control` step the
+environments that they know together, with the same bits. :mod:`envpool_simulator` takes other implementations of them,
+with other numbers.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """

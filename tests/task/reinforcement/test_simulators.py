@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement import classic_control
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, stopwatch, untimed
 from neuro_cli.task.reinforcement.policies import policies_of
@@ -24,6 +25,9 @@ SERVED = [
     ("Walker2d-v5", {}, "mujoco"),
     ("Swimmer-v5", {"forward_reward_weight": 3.5}, "mujoco"),
     ("Ant-v5", WITHOUT_CONTACTS, "mujoco"),
+    ("CartPole-v1", {}, "gymnasium"),
+    ("CartPole-v1", {"sutton_barto_reward": True}, "gymnasium"),
+    ("Pendulum-v1", {"g": 9.81}, "gymnasium"),
 ]
 SLOTS = 3
 
@@ -104,7 +108,8 @@ def test_a_row_without_a_number_ends_alone():
 @pytest.mark.parametrize(
     ("identifier", "options", "reason"),
     [
-        ("CartPole-v1", {}, "CartPole-v1 is none of HalfCheetah, Hopper, "),
+        ("MountainCar-v0", {}, "MountainCar-v0 is none of HalfCheetah, Hopper, "),
+        ("CartPole-v1", {"render_mode": "rgb_array"}, "CartPole-v1 is none of HalfCheetah, Hopper, "),
         ("Ant-v5", {}, "contact forces count; task.options.contact_cost_weight=0"),
         ("LunarLander-v3", {}, "LunarLander-v3 is none of HalfCheetah, Hopper, "),
         ("Hopper-v5", {"render_mode": "depth_array"}, "it draws pictures"),
@@ -176,3 +181,35 @@ def test_auto_takes_what_is_quicker():
     assert isinstance(simulator_of(EnvironmentFactory("Swimmer-v5", 5, {}), 2, False, "auto"), MujocoSimulator)
     with pytest.raises(ConfigError, match=r"^task\.simulator=quick: must be one of auto, gymnasium, direct, envpool$"):
         Reinforcement(id="CartPole-v1", simulator="quick")
+
+
+@pytest.mark.parametrize("identifier", ["CartPole-v1", "Pendulum-v1"])
+def test_returns_are_those_of_the_plain_loop(identifier):
+    """Policies in steps together, against one environment that a loop resets and steps."""
+    gymnasium, torch = pytest.importorskip("gymnasium"), pytest.importorskip("torch")
+    torch.manual_seed(0)
+    task = Reinforcement(id=identifier, max_steps=150, environments=7, normalise=False)
+    task.load(input_shape=None, device=torch.device("cpu"), seed=0, batch_size=1)
+    policy = torch.nn.Linear(task.spaces.inputs, task.spaces.outputs)
+    seeds = np.arange(20)
+    policies = policies_of(policy, len(seeds), task.spaces.shape)
+    returns = task.play(plan_of(seeds[None]), policies, None).returns
+    environment = gymnasium.make(identifier, max_episode_steps=150)
+    for seed, together in zip(seeds.tolist(), returns, strict=True):
+        seen, over, total = environment.reset(seed=seed)[0], False, 0.0
+        while not over:
+            output = policies.act(seen[None], np.zeros(1, np.int64), np.array([seed]))[0].copy()
+            action = int(output.argmax()) if task.spaces.actions else np.clip(output, task.spaces.low, task.spaces.high)
+            seen, reward, terminated, truncated, _ = environment.step(action)
+            total, over = total + float(reward), terminated or truncated
+        assert total == together
+
+
+def test_steps_by_numpy_that_differ_step_aside(monkeypatch, caplog):
+    def wrong(plain, states, actions):
+        after, seen, rewards, over = classic_control._pendulum(plain, states, actions)
+        return after, seen, rewards * (1 + 1e-15), over
+
+    monkeypatch.setitem(classic_control.RULES, "pendulum.PendulumEnv", wrong)
+    assert isinstance(simulator_of(EnvironmentFactory("Pendulum-v1", 5, {}), 2, False, "auto"), GymnasiumSimulator)
+    assert "Pendulum-v1: numpy's steps for many differ from gymnasium's: stepped one by one, slower" in caplog.text

@@ -217,7 +217,7 @@ def test_convolutions_of_fewer_products(loops, request, bias, groups, **shape):
     x, weight, shift = test_winograd.tensors(groups=groups, bias=bias, taps=(3, 3), **shape)
     made = test_winograd.convolved(x, weight, shift, shape["padding"], groups)
     if "guarded" in request.node.name:
-        close(made, test_winograd.exact(x, weight, shift, shape["padding"], groups))
+        test_winograd.close(made, test_winograd.exact(x, weight, shift, shape["padding"], groups))
 
 
 @given(

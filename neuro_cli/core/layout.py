@@ -90,7 +90,7 @@ class ParameterLayout:
         start, room = first.storage_offset(), first.untyped_storage()
         if first.dtype != torch.float32 or room.nbytes() < 4 * (start + self.size):
             return None
-        flat = torch.empty(0, dtype=torch.float32, device=first.device).set_(room, start, (self.size,))
+        flat = torch.empty(0, dtype=torch.float32, device=first.device).set_(room, start, (self.size,), (1,))
         for place in self.places:
             view, parameter = place.view(flat), parameters[place.name]
             if parameter.data_ptr() != view.data_ptr() or parameter.stride() != view.stride():

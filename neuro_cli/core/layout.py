@@ -101,7 +101,7 @@ class ParameterLayout:
         start, room = first.storage_offset(), first.untyped_storage()
         if room.nbytes() < first.element_size() * (start + self.size):
             return None
-        flat = first.new_empty(0).set_(room, start, (self.size,))
+        flat = first.new_empty(0).set_(room, start, (self.size,), (1,))
         for place in self.places:
             view, parameter = place.view(flat), parameters[place.name]
             if parameter.data_ptr() != view.data_ptr() or parameter.stride() != view.stride():

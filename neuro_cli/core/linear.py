@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels
@@ -64,7 +65,19 @@ class LinearLayer:
 
         ``columns`` of ``factors`` (D, W) where b and where a of all ranks begin.
         """
+        if self.x.dtype == torch.bfloat16 and not blas_kernels.FAST_HALF:
+            return self._low_rank_by_torch(factors, shifts, columns, rank, share)
         return self._made(linear_kernels.low_rank_layer, factors, self._vectors(shifts), *columns, rank, np.float32(share))
+
+    def _low_rank_by_torch(
+        self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float
+    ) -> Tensor:
+        """:meth:`low_rank` of bfloat16 with torch's product, whose outcomes are rounded before the noise is added too."""
+        rows, times, (outputs, inputs) = self.rows, self.rows.count // len(self.x), self.weight.shape
+        made = torch.cat([F.linear(self.x, self.weight, self.bias).float()] * times)
+        read, written = (first + size * np.arange(rank) for first, size in zip(columns, (inputs, outputs), strict=True))
+        rows.add_low_rank(made, torch.cat([self.x.float()] * times), factors.float(), read, written, share)
+        return (made if shifts is None else rows.add_vectors(made, shifts, -1)).to(self.x.dtype)
 
     def add_own(self, noise: Tensor, outputs: Tensor, inputs: Tensor, begin: int, out: Tensor) -> None:
         """Write outcomes with the members' own weights, weight + scale * A noise B, to columns of ``out`` from ``begin`` on.

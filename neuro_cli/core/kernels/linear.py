@@ -320,8 +320,9 @@ def own_layer(x, weight, noise, outputs, inputs, scales, examples, begin, out):
                 source = nb.uintp(x.ctypes.data) + _FLOAT * (nb.uintp(member * examples) * read + nb.uintp(low))
                 target = nb.uintp(out.ctypes.data) + _FLOAT * (nb.uintp(member * examples) * width + nb.uintp(begin + first))
                 sgemm(
-                    (_T, _N), (nb.int32(some), nb.int32(examples), nb.int32(length)), (nb.uintp(near.ctypes.data), nb.uintp(INNER)),
-                    (source, read), nb.float32(0 if low == 0 else 1), (target, width),
+                    (_T, _N), (nb.int32(some), nb.int32(examples), nb.int32(length)),
+                    (nb.uintp(near.ctypes.data), nb.uintp(INNER)), (source, read),
+                    nb.float32(0 if low == 0 else 1), (target, width),
                 )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if x.dtype == weight.dtype:
         return F.linear(x, weight, bias)
     matrix = weight.flatten(1)
-    result = _by_rows(x, *matrix.shape, lambda low, high: matrix[low:high].to(x.dtype))
+    result = _by_rows(x, len(matrix), matrix.shape[1], lambda low, high: matrix[low:high].to(x.dtype))
     return result if bias is None else result.add_(bias.to(x.dtype))
 
 

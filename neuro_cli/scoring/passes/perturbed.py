@@ -132,8 +132,8 @@ class PerturbedForward(ManyForward):
         whole = self._whole(ConvolutionOperator(geometry), input, weight, bias)
         if whole is not None:
             return whole
-        plain = (part if part is None else part.to(input.dtype) for part in (weight, bias))
-        result = F.conv2d(input, *plain, geometry.stride, geometry.padding, geometry.dilation, groups)
+        kernel, shift = weight.to(input.dtype), None if bias is None else bias.to(input.dtype)
+        result = F.conv2d(input, kernel, shift, geometry.stride, geometry.padding, geometry.dilation, groups)
         return self._layer(ConvolutionOperator(geometry), result, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:

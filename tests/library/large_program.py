@@ -37,8 +37,7 @@ module = module.to_empty(device="cpu")
 generator = torch.Generator().manual_seed(0)
 with torch.no_grad():
     for parameter in module.parameters():
-        for row in parameter:
-            row.copy_(torch.randn(row.shape, generator=generator) * size**-0.5)
+        parameter.normal_(0.0, size**-0.5, generator=generator)  # in place: a view left over would keep the memory from moving
 inputs = torch.randn(8, size, generator=generator)
 targets = (inputs[:, 0] > 0).long()
 before = module.layers[0].weight[0].clone()

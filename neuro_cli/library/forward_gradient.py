@@ -86,9 +86,9 @@ class ForwardGradient:
     ``sampler=activation``. ``credit``: own | following | all, which losses of tokens the noise of a token is credited with; None:
     an example's loss is the mean of its tokens', without bias. ``sigma``: size of the noise in units of a layer's outputs; None:
     0.001, or 0.1 where the loss has steps or calls that torch cannot follow. ``seed``: the noise's, in [0, 2**64).
-    ``forward(model, inputs)`` returns outputs, for a loss of several calls; None: one call. ``precision`` of the passes:
-    float32 | bfloat16. ``threads``: passes at the same time on a rank; None: the machine's cores over its ranks.
-    ``distribution``, ``fabric`` and ``world`` as in :class:`neuro_cli.Evolution`. Raises ConfigError.
+    ``forward``: a function of model and inputs that returns outputs, for a loss of several calls; None: one call.
+    ``precision`` of the passes: float32 | bfloat16. ``threads``: passes at the same time on a rank; None: the machine's cores
+    over its ranks. ``distribution``, ``fabric`` and ``world`` as in :class:`neuro_cli.Evolution`. Raises ConfigError.
     """
 
     def __init__(

@@ -9,8 +9,6 @@ import torch
 from doc_commands import ROOT
 from test_library_page import EXAMPLES, images_of, printed
 
-PAGE = (ROOT / "docs" / "explanation" / "activation_noise.md").read_text()
-
 
 def test_the_diff_is_that_of_the_two_scripts():
     before, after = ((EXAMPLES / name).read_text().splitlines() for name in ("mnist_backprop.py", "mnist_forward_gradient.py"))
@@ -48,6 +46,7 @@ def test_the_trainer_of_transformers_trains(tmp_path, monkeypatch):
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     monkeypatch.chdir(tmp_path)
-    first, last = (float(line.split()[-1]) for line in printed("trainer_forward_gradient.py", "3").splitlines() if "loss" in line)
+    lines = [line for line in printed("trainer_forward_gradient.py", "3").splitlines() if " epoch: loss" in line]
+    first, last = (float(line.split()[-1]) for line in lines)
     assert last < first
     assert torch.is_grad_enabled()

@@ -331,7 +331,7 @@ def test_ranks_on_unlike_examples_are_refused(examples):
     ("options", "said"),
     [
         ({"sampler": "sgn_flip"}, "sampler=sgn_flip: no such option; did you mean sign_flip"),
-        ({"sampler": neuro.algo.SNES}, "must make a neuro_cli.sampler.base.Sampler"),
+        ({"sampler": neuro.algo.SNES}, "must make a neuro_cli.sampler.base.Estimator"),
         ({"algo": "sgd"}, "must make a neuro_cli.algo.base.PopulationAlgorithm, not SGD"),
         ({"algo": "snes", "lr": 0.1}, "lr=0.1: algo=snes has none; valid are layers, learning_rate, "),
         ({"sigma": -1.0}, "algo.sigma=-1.0: must be a number > 0"),

@@ -3,9 +3,9 @@
 #
 # Version: evox 1.4.0, torch 2.14.1
 # Belief: OpenES ranks or standardises the fitnesses of a generation, as the paper and its namesakes do.
-# Seen: Its step is the learning rate times the sum of noise times raw fitness. The first step on a sphere is 0.26, on 100 times the
-#   sphere 26.2. Without mirrored sampling a constant of 1,000 added to all fitnesses makes the step 22 times as long. SNES of the
-#   same package does not feel either.
+# Seen: Its step is the learning rate times the sum of noise times raw fitness. The first step on a sphere is 0.26, on 100 times
+#   the sphere 26.2. Without mirrored sampling a constant of 1,000 added to all fitnesses makes the step 22 times as long. SNES
+#   of the same package does not feel either.
 # Means: Its learning rate has the unit of an inverse fitness, so rates of other libraries do not carry over, and reward scaling
 #   is part of the algorithm. Standardise in the problem, or give it Adam.
 set -euo pipefail

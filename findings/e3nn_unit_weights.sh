@@ -2,11 +2,10 @@
 # e3nn's weights have size 1 at any width, so one sigma is a large step for torch's layers and a small one for e3nn's
 #
 # Version: e3nn 0.6.0, torch 2.14.1, numpy 2.4.6
-# Belief: A fresh layer's weights shrink with its width, as torch's do, so a sigma that suits a network of torch's layers suits one
-#   of e3nn's.
-# Seen: e3nn draws weights from N(0, 1) and divides by the width in the forward pass. Noise of sigma 0.05 on 256 channels changes the
-#   output of torch.nn.Linear by 1.4 times its size and that of o3.Linear by a twentieth. Its compiled code runs under vmap over
-#   weights, with the bits of one by one.
+# Belief: A fresh layer's weights shrink with its width, as torch's do, so a sigma that suits torch's layers suits e3nn's.
+# Seen: e3nn draws weights from N(0, 1) and divides by the width in the forward pass. Noise of sigma 0.05 on 256 channels
+#   changes the output of torch.nn.Linear by 1.4 times its size and that of o3.Linear by a twentieth. Its compiled code runs
+#   under vmap over weights, with the bits of one by one.
 # Means: Sigma, learning rates and weight decay are in other units: multiply sigma by about the root of the width, or give the two
 #   kinds of layers factors of their own.
 set -euo pipefail
@@ -29,7 +28,7 @@ for layer in (torch.nn.Linear(256, 256, bias=False), o3.Linear("256x0e", "256x0e
     change = float((outputs - layer(x)).norm(dim=(1, 2)).mean() / layer(x).norm())
     name = type(layer).__module__.split(".")[0]
     changes[name] = change
-    print(f"{name}: weights have size {float(weight.std()):.3f}, noise of 0.05 changes outputs by {change:.2f} of their size,", end=" ")
+    print(f"{name}: weights have size {float(weight.std()):.3f}, noise of 0.05 changes outputs by {change:.2f} of theirs,", end=" ")
     print(f"vmap differs by {float((outputs - single).abs().max()):.1e}")
 raise SystemExit(not (changes["torch"] > 1 and changes["e3nn"] < 0.1))
 EOF

@@ -5,8 +5,8 @@
 # Belief: A step samples, evaluates and updates, so that the centre after one step has learnt from one population.
 # Seen: The first step of SNES, PGPE and XNES only evaluates; each later one updates from the population before, then samples and
 #   evaluates. After one step the centre is where it began, and the centre of the status never knows the last population.
-# Means: A comparison at an equal number of evaluations is one update behind for EvoTorch: of 100 generations it uses 99, of the 10 of
-#   a quick test 9, and a test that takes one step sees no learning at all.
+# Means: A comparison at an equal number of evaluations is one update behind for EvoTorch: of 100 generations it uses 99, of
+#   the 10 of a quick test 9, and a test that takes one step sees no learning at all.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -38,7 +38,8 @@ for kind, options in (
     for _ in range(3):
         search.step()
         moved.append(float(torch.as_tensor(search.status["center"].clone()).norm()))
-    print(f"{kind.__name__}: populations {len(evaluated)}, distance of the centre after 1, 2, 3 steps:", [round(m, 3) for m in moved])
+    distances = [round(distance, 3) for distance in moved]
+    print(f"{kind.__name__}: populations {len(evaluated)}, distance of the centre after 1, 2, 3 steps: {distances}")
     holds &= len(evaluated) == 3 and moved[0] == 0 and moved[1] > 0
 raise SystemExit(not holds)
 EOF

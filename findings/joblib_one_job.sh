@@ -3,9 +3,9 @@
 #
 # Version: joblib 1.6.0, numpy 2.4.6, threadpoolctl 3.8.0
 # Belief: The number of workers decides where a function runs and not what it returns, if it draws from a seed that it is given.
-# Seen: On two cores or more n_jobs=1 runs in the parent, whose BLAS has all cores, and each worker of the default back end gets its
-#   share of them, one thread here. Dot products of 10^6 numbers differ for all of 40 seeds, norms of products of 300 x 300
-#   for some. The back ends threading and multiprocessing leave the threads as they are and give the parent's bits.
+# Seen: On two cores or more n_jobs=1 runs in the parent, whose BLAS has all cores, and each worker of the default back end gets
+#   its share of them, one thread here. Dot products of 10^6 numbers differ for all of 40 seeds, norms of products of 300 x
+#   300 for some. The back ends threading and multiprocessing leave the threads as they are and give the parent's bits.
 # Means: Ranks of close members change with the number of workers, so a run of a peer on another machine is another run. Set
 #   OMP_NUM_THREADS or joblib's inner_max_num_threads to 1 for all numbers of workers before two runs are compared.
 set -euo pipefail

@@ -4,9 +4,9 @@
 # Version: peft 0.21.2, transformers 5.24.0, torch 2.14.1
 # Belief: merge_adapter makes passes faster; the parameters that are trained are the same, so members that replace them by
 #   torch.func.functional_call are as before, or the call refuses.
-# Seen: Merged layers read the base weight alone, and the adapter's tensors are still listed as trainable. Six members with noise on
-#   them give one output, the centre's. Without the merge outputs differ, but noise on A alone changes nothing in a fresh
-#   adapter, for its B is zero.
+# Seen: Merged layers read the base weight alone, and the adapter's tensors are still listed as trainable. Six members with
+#   noise on them give one output, the centre's. Without the merge outputs differ, but noise on A alone changes nothing in a
+#   fresh adapter, for its B is zero.
 # Means: Evolution after a merge sees a flat fitness and, in peers that rank ties by order, walks at random. Score unmerged, and
 #   expect one half of a fresh adapter's noise to have no effect in the first generation.
 set -euo pipefail

@@ -62,8 +62,8 @@ class Evolution:
     in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
     same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
     ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
-    ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient, the
-    network determines the population, and :meth:`step` needs inputs and targets. Raises ConfigError.
+    ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient,
+    the network determines the population, and :meth:`step` needs inputs and targets. Raises ConfigError.
     """
 
     def __init__(

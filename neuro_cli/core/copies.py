@@ -22,6 +22,11 @@ def in_pages(parameters: Sequence[nn.Parameter], pages: Pages) -> None:
         setattr(parameter, PAGES, (pages, place))
 
 
+def has_pages(module: nn.Module) -> bool:
+    """Return whether parameters of ``module`` are :func:`in_pages`."""
+    return any(PAGES in vars(parameter) for parameter in module.parameters())
+
+
 def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn.Parameter] = ()) -> nn.Module:
     """Copy a module with all that it holds. Raises UserError for what Python cannot copy, such as locks and open files.
 

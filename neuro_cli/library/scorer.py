@@ -10,7 +10,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
+from neuro_cli.core.copies import has_pages
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.fabric.base import World
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
@@ -109,5 +111,7 @@ class FitnessScorer(PopulationScorer):
         key = (form, 1 if form == "closure" else length)
         if key not in self._scorers:
             self._scorers[key] = make(replace(self.settings, batch_size=length), proposal.bases[0])
+            if has_pages(self.module):  # its trials made large frozen parameters in float64, whose memory the C library keeps
+                give_back_memory()
         self.settings = self._scorers[key].settings
         return self._scorers[key]

@@ -50,6 +50,6 @@ def write_members(sampler: Sampler, proposal: Proposal, generation: int, members
     directions, signs = sampler.signed_directions(who)
     parents = None if proposal.parent is None else proposal.parent[who]
     sampler.prepare(generation, range(int(directions[0]), int(directions[-1]) + 1))
-    sampler.write_members(proposal.bases, parents, proposal.scale, proposal.transform, generation, directions, signs, out)
+    sampler.write_members(proposal.bases.float(), parents, proposal.scale, proposal.transform, generation, directions, signs, out)
     for row in frozen:
         out[row] = proposal.bases[0 if parents is None else int(parents[row])]

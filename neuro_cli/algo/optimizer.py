@@ -204,6 +204,7 @@ class CentreOptimizer:
         average: float = 0.0,
     ) -> None:
         self.rounding: Rounding | None = None
+        self._room: Tensor | None = None
         exact = centre.dtype == torch.float32
         self._share = number("algo.average", average, low=0.0, below=1.0)
         if self._share and not exact:
@@ -249,12 +250,18 @@ class CentreOptimizer:
         else:
             within = [(low, high) for low, high in self.spans or [] if start <= low and high <= stop]
             for low, high in within or [(start, stop)]:
-                exact = self.centre[low:high].float()
+                exact = self._exact(low, high)
                 self._step(generation, low, gradient[low - start : high - start], exact, decay, more)
                 self.rounding.store(exact, generation, low, self.centre)
         if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
             average, centre = self.average[start:stop], self.centre[start:stop]
             average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+
+    def _exact(self, start: int, stop: int) -> Tensor:
+        """Return columns [start, stop) of the centre in float32, in one memory for all spans: the C library would reuse none."""
+        if self._room is None or len(self._room) < stop - start:
+            self._room = torch.empty(stop - start, dtype=torch.float32, device=self.centre.device)
+        return self._room[: stop - start].copy_(self.centre[start:stop])
 
     def _step(self, generation: int, start: int, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
         """Step the pieces of columns from ``start`` on, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""

@@ -26,7 +26,7 @@ from neuro_cli.sampler.dense import Dense, DensePerturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.chunk_size import chunk_rows, dense_directions
+from neuro_cli.scoring.chunk_size import chunk_rows, dense_directions, shared_directions
 from neuro_cli.scoring.isolation import DrawWatch, Watched
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
@@ -95,6 +95,8 @@ class BatchedScorer(PopulationScorer):
         length = max(1, min(rows // (self._sides * self.examples), sampler.directions))
         if not sampler.reuses_noise:
             length = min(length, dense_directions(settings.layout.size, settings.device))
+            if settings.device.type == "cpu":
+                length = min(length, shared_directions(sampler.directions))
         period = sampler.noise_period
         if period is not None:
             # a divisor: a chunk that crossed the border of two periods would need the noise of both

@@ -30,6 +30,16 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     return max(low, -(-total // (-(-count // some) * some)))
 
 
+# dense noise on a CPU: least number of chunks, and most directions of one. A rank makes complete chunks, so larger ones would let
+# ranks with few members make the noise of many others
+PARTS, SHARED = 8, 64
+
+
+def shared_directions(directions: int) -> int:
+    """Return the most directions of a chunk with dense noise on a CPU, of ``directions`` in a generation."""
+    return min(SHARED, max(1, directions // PARTS))
+
+
 def dense_directions(size: int, device: torch.device) -> int:
     """Return the number of directions of ``size`` numbers each that a chunk may hold."""
     return max(1, NOISE[device.type] // size)

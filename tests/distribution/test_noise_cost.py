@@ -13,6 +13,7 @@ from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
+from neuro_cli.scoring.chunk_size import shared_directions
 
 MEMBERS = 2  # a rank
 RANKS = (1, 2, 7, 96)
@@ -63,9 +64,11 @@ class Counter:
         self._kernels["draw"](key0, key1, generation, stream, directions, start, out)
 
 
-def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *overrides: str) -> dict[str, int]:
+def numbers_a_rank(
+    monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *overrides: str, examples: int = 16
+) -> dict[str, int]:
     """Numbers of noise that one rank makes in one generation, by kernel."""
-    setting = (f"population={MEMBERS * ranks}", "batch_size=2", "threads=1", "model=MNIST_10K", *overrides)
+    setting = (f"population={MEMBERS * ranks}", f"batch_size={examples}", "threads=1", "model=MNIST_10K", *overrides)
     parts = build(Options(composed(*setting)), RankOf(rank, ranks))
     parts.distribution.step(0)  # scores two members once more
     with monkeypatch.context() as patch:
@@ -91,6 +94,16 @@ def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
             # a slice has at most one column more than its even share; a direction whose weights are zero is left out
             even = directions * columns if method[0] == "semi_updates" else directions * (columns + ranks)
             assert 0 < numbers["combine"] <= even, (rank, ranks)
+
+
+def test_ranks_of_a_small_network_make_complete_chunks_and_no_more(monkeypatch):
+    """Members share passes then: a rank makes the noise of at most SHARED directions more than its own."""
+    columns = build(Options(composed("model=MNIST_10K", "batch_size=2")), SingleProcess()).layout.size
+    for ranks in (1, 7, 96, 400):
+        numbers = numbers_a_rank(monkeypatch, ranks // 2, ranks, "sampler=antithetic", examples=2)
+        assert numbers["perturb"] == 0
+        chunk = shared_directions(MEMBERS * ranks // 2)
+        assert 0 < numbers["draw"] <= chunk * columns <= 64 * columns
 
 
 def test_replicated_makes_the_noise_of_all_members(monkeypatch):

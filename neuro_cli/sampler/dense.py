@@ -133,7 +133,7 @@ def _taps_first(place: Place) -> bool:
 def _shaped(piece: Tensor, place: Place) -> Tensor:
     """Return rows (B, values) of a flat vector as parameters ``(B, *shape)``, without a copy."""
     if not _taps_first(place):
-        return piece.unflatten(1, place.shape)
+        return piece.view(len(piece), *place.shape)  # a scalar parameter has no shape to unflatten
     out, inner, height, width = place.shape
     return piece.unflatten(1, (out, height, width, inner)).permute(0, 1, 4, 2, 3)
 

@@ -4,10 +4,12 @@ import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
@@ -15,8 +17,9 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.chunk_size import may_share_passes
+from neuro_cli.scoring.chunk_size import SMALL, may_share_passes
 from neuro_cli.scoring.episodes import EpisodeScorer
+from neuro_cli.scoring.isolation import drawing
 from neuro_cli.scoring.members import MemberScorer
 
 log = logging.getLogger(__name__)
@@ -32,7 +35,7 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScore
     if any(isinstance(part, _DropoutNd) for part in settings.module.modules()):
         log.info("the model's dropout is off while candidates are scored")
     _refuse_lone_values(settings, centre)
-    if not may_share_passes(settings):
+    if not may_share_passes(settings) or _has_many_products(settings, centre):
         return MemberScorer(settings, centre)
     try:
         batched = BatchedScorer(settings, centre)
@@ -43,6 +46,26 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScore
         log.info("one forward pass for many members would be slower here: a member has many products for each of its weights")
         return MemberScorer(settings, centre)
     return batched
+
+
+def _has_many_products(settings: ScoringSettings, centre: Tensor) -> bool:
+    """Return whether linear layers and convolutions alone have more products than members that share passes on a CPU may have.
+
+    A trial would count them too, but load compiled loops first.
+    """
+    if settings.device.type != "cpu" or settings.few_examples:
+        return False
+    module, products = settings.module_at(centre), list[int]()
+
+    def count(part: nn.Linear | _ConvNd, _: Any, output: Any) -> None:
+        products.append(output.numel() * part.weight[0].numel())
+
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+            part.register_forward_hook(count)
+    with torch.no_grad(), drawing(0), suppress(Exception):  # what it raises is the trial's to say
+        settings.task.score(module, settings.few(1).clone())
+    return sum(products) * settings.examples > SMALL
 
 
 def scorer_under_autocast(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:

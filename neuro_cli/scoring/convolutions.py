@@ -31,7 +31,7 @@ TAPS = 7  # most that the compiled loops take
 SPREAD, FILTER = 6, 1000  # products that take as long as to spread or gather one number, and a filter
 WORTH = 0.7  # most work of that of torch's way
 GAIN = 0.15  # least share of a network's products that is saved
-ENOUGH = 2e9  # products of a generation: fewer are done before the compiled loops are loaded, which takes a second or two
+ENOUGH = 1e10  # products of a generation: fewer are done before the compiled loops are loaded, which takes a second or two
 TRIED = 16  # examples of the trial
 
 

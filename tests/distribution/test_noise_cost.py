@@ -64,9 +64,7 @@ class Counter:
         self._kernels["draw"](key0, key1, generation, stream, directions, start, out)
 
 
-def numbers_a_rank(
-    monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *overrides: str, examples: int = 16
-) -> dict[str, int]:
+def numbers_a_rank(monkeypatch: pytest.MonkeyPatch, rank: int, ranks: int, *overrides: str, examples: int = 16) -> dict[str, int]:
     """Numbers of noise that one rank makes in one generation, by kernel."""
     setting = (f"population={MEMBERS * ranks}", f"batch_size={examples}", "threads=1", "model=MNIST_10K", *overrides)
     parts = build(Options(composed(*setting)), RankOf(rank, ranks))

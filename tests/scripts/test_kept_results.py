@@ -39,7 +39,7 @@ def test_what_a_gpu_gave_is_kept_apart_and_never_shown_in_place_of_a_cpus(tmp_pa
     assert script(tmp_path, "out").returncode == 0
     assert (tmp_path / "docs" / "results" / "gpu" / "nes_table_2.csv").read_bytes() == kept.read_bytes()
     summary, speed, gpu = (tmp_path / "README.md").read_text().split("<!-- /results -->")[:3]
-    assert "[nes_table_2](docs/results/gpu/nes_table_2.md) | full, GPU | 21 reproduced" in summary
+    assert "[nes_table_2](docs/results/gpu/nes_table_2.md) | full, GPU | 10 reproduced" in summary
     assert "nes_table_2" not in speed
     assert "[nes_table_2](docs/results/gpu/nes_table_2.md), full, GPU | 3,64,32x32, IID" in gpu
 
@@ -69,7 +69,7 @@ def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):
     assert text.startswith("before\n")
     assert text.endswith("<!-- /results -->\nafter\n")
     assert script(tmp_path, "--check").returncode == 0
-    page.write_text(text.replace("reproduced", "replicated"))
+    page.write_text(text.replace("as expected", "as hoped"))
     refused = script(tmp_path, "--check")
     assert refused.returncode == 1
     assert "docs/page.md: its tables are not what docs/results says" in refused.stderr

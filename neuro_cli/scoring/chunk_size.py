@@ -32,7 +32,7 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
 
 # dense noise on a CPU: least number of chunks, and most directions of one. A rank makes complete chunks, so larger ones would let
 # ranks with few members make the noise of many others
-PARTS, SHARED = 8, 64
+PARTS, SHARED = 4, 64
 
 
 def shared_directions(directions: int) -> int:

@@ -11,13 +11,17 @@ Layer = list[Any]
 
 
 class Network(NamedTuple):
-    """Layers for inputs of ``shape`` (without batch), and the generation's ``population`` and ``batch``."""
+    """Layers for inputs of ``shape`` (without batch), and the generation's ``population`` and ``batch``.
+
+    ``rounds``: generations that are timed at once, where one takes milliseconds; a library may do more work in its first ones.
+    """
 
     layers: list[Layer]
     shape: tuple[int, ...]
     population: int
     batch: int
     gpt: dict[str, int] | None = None
+    rounds: int = 1
 
 
 def separable(inputs: int, outputs: int, stride: int) -> list[Layer]:
@@ -46,9 +50,9 @@ MOBILE: list[Layer] = [
 STRIDED: list[Layer] = [*plain(3, 64), *plain(64, 64), *plain(64, 128, 3, 2), *plain(128, 128), ["mean"], ["linear", 128, 10]]
 FIVES: list[Layer] = [*plain(3, 24, 5), ["pool"], *plain(24, 48, 5), ["pool"], *plain(48, 96, 5), ["mean"], ["linear", 96, 10]]
 NETWORKS = {
-    "policy_512": Network(POLICY, (24,), 512, 16),
-    "policy_4096": Network(POLICY, (24,), 4096, 16),
-    "char_gpt": Network([], (64,), 256, 4, {"vocabulary": 64, "width": 32, "depth": 2, "heads": 4}),
+    "policy_512": Network(POLICY, (24,), 512, 16, rounds=20),
+    "policy_4096": Network(POLICY, (24,), 4096, 16, rounds=10),
+    "char_gpt": Network([], (64,), 256, 4, {"vocabulary": 64, "width": 32, "depth": 2, "heads": 4}, rounds=5),
     "blocks_3x3": Network(BLOCKS, (3, 32, 32), 32, 64),
     "conv_96_160": Network([*plain(96, 160), ["mean"], ["linear", 160, 10]], (96, 24, 24), 16, 16),
     "mobile_64x64": Network(MOBILE, (3, 64, 64), 32, 32),

@@ -32,10 +32,16 @@ class Net(nn.Module):
 @pytest.fixture(autouse=True)
 def _put_back(monkeypatch) -> Iterator[None]:
     monkeypatch.delenv(VARIABLE, raising=False)
-    level = logging.getLogger().level
+    root = logging.getLogger()
+    # a library that another test of this process used may have set the root logger up
+    plain = [handler for handler in root.handlers if type(handler) not in (logging.StreamHandler, logging.FileHandler)]
+    monkeypatch.setattr(root, "handlers", plain)
+    level = root.level
+    root.setLevel(logging.WARNING)
     yield
     close_logs()
-    assert logging.getLogger().level == level
+    assert root.level == logging.WARNING
+    root.setLevel(level)
 
 
 def say() -> None:

@@ -17,6 +17,8 @@ from neuro_cli.fabric.base import World
 from neuro_cli.library.evolution import Evolution
 from neuro_cli.run_folder.summary import peak_memory_bytes
 
+WARM = 3.0  # seconds of generations before: loops compile, and small networks are watched more closely in their first sixteen
+
 
 def network(sizes: list[int]) -> nn.Sequential:
     """Return an MLP of these widths; its weights are drawn once, where they lie."""
@@ -43,12 +45,16 @@ def measure(plan: dict[str, Any], world: World) -> dict[str, Any]:
         optimizer=torch.optim.SGD, seed=plan["seed"], threads=plan["threads"], world=world,
     )  # fmt: skip
     with evolution:
-        for repeat in range(plan["repeats"] + 1):  # the first generation compiles
+        warm = time.perf_counter() + WARM
+        evolution.step(negative_loss, inputs, targets)
+        while world.any(time.perf_counter() < warm):
+            evolution.step(negative_loss, inputs, targets)
+        for _ in range(plan["repeats"]):
             world.any(False)  # ranks begin together
             begun = time.perf_counter()
             evolution.step(negative_loss, inputs, targets)
             world.any(False)
-            seconds += [time.perf_counter() - begun] if repeat else []
+            seconds.append(time.perf_counter() - begun)
         memory = world.all_gather(np.array([float(peak_memory_bytes() - imports)]), [1] * world.size).max()
         return {"seconds": seconds, "memory_bytes": float(memory), "parameters": parameters}
 

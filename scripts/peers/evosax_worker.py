@@ -10,6 +10,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -64,25 +65,30 @@ def peak_memory_bytes() -> float:
         return next(float(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
 
 
-def main() -> None:
-    setting = json.loads(sys.argv[1])
-    key, for_network, for_images, for_labels, for_state = jax.random.split(jax.random.key(setting["seed"]), 5)
-    network = initial(for_network, setting)
-    count = sum(leaf.size for leaf in jax.tree.leaves(network))
-    assert count == setting["parameters"], f"{count} parameters, not {setting['parameters']}"
-    images = jax.random.normal(for_images, (setting["batch_size"], 28, 28, 1))
-    labels = jax.random.randint(for_labels, (setting["batch_size"],), 0, 10)
+def serve(
+    loss: Callable[[Any, Array, Array], Array],
+    network: Any,
+    inputs: Array,
+    targets: Array,
+    setting: dict[str, Any],
+    rounds: int = 1,
+) -> None:
+    """Run ``rounds`` generations for every line on standard input, each with all members on one batch.
+
+    ``loss`` of a member's weights, inputs and targets; ``network``: the initial ones; ``setting``: population, vmap and seed.
+    """
+    key, for_state = jax.random.split(jax.random.key(setting["seed"] + 1))
     constant = optax.constant_schedule(SIGMA)
     strategy = Open_ES(setting["population"], network, optimizer=optax.adam(LEARNING_RATE), std_schedule=constant)
     params = strategy.default_params
 
-    def generation(key: Array, state: Any, images: Array, labels: Array) -> tuple[Any, Array]:
+    def generation(key: Array, state: Any, inputs: Array, targets: Array) -> tuple[Any, Array]:
         for_ask, for_tell = jax.random.split(key)
         members, state = strategy.ask(for_ask, state, params)
         if setting["vmap"]:
-            losses = jax.vmap(loss, (0, None, None))(members, images, labels)
+            losses = jax.vmap(loss, (0, None, None))(members, inputs, targets)
         else:
-            losses = lax.map(lambda member: loss(member, images, labels), members)
+            losses = lax.map(lambda member: loss(member, inputs, targets), members)
         state, _ = strategy.tell(for_tell, members, losses, state, params)
         return state, losses
 
@@ -90,11 +96,23 @@ def main() -> None:
     state = strategy.init(for_state, network, params)
     for number, _ in enumerate(sys.stdin):
         start = time.perf_counter()
-        state, losses = step(jax.random.fold_in(key, number), state, images, labels)
+        for repeat in range(rounds):
+            state, losses = step(jax.random.fold_in(key, number * rounds + repeat), state, inputs, targets)
         jax.block_until_ready((state, losses))
-        seconds = time.perf_counter() - start
+        seconds = (time.perf_counter() - start) / rounds
         assert jnp.isfinite(losses).all()
         print(json.dumps({"seconds": seconds, "peak_memory_bytes": peak_memory_bytes()}), flush=True)
+
+
+def main() -> None:
+    setting = json.loads(sys.argv[1])
+    for_network, for_images, for_labels = jax.random.split(jax.random.key(setting["seed"]), 3)
+    network = initial(for_network, setting)
+    count = sum(leaf.size for leaf in jax.tree.leaves(network))
+    assert count == setting["parameters"], f"{count} parameters, not {setting['parameters']}"
+    images = jax.random.normal(for_images, (setting["batch_size"], 28, 28, 1))
+    labels = jax.random.randint(for_labels, (setting["batch_size"],), 0, 10)
+    serve(loss, network, images, labels, setting)
 
 
 if __name__ == "__main__":

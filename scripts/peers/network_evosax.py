@@ -7,14 +7,12 @@ state's memory; members one after another (``lax.map``) or side by side (``"vmap
 import json
 import math
 import sys
-import time
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import optax
-from evosax.algorithms import Open_ES
-from evosax_worker import LEARNING_RATE, SIGMA, peak_memory_bytes
+from evosax_worker import serve
 from jax import Array, lax
 from networks import NETWORKS, Layer, Network
 
@@ -121,35 +119,13 @@ def problem(network: Network, key: Array) -> tuple[Any, Array, Array, Any]:
 def main() -> None:
     setting = json.loads(sys.argv[1])
     network = NETWORKS[setting["network"]]
-    key, for_problem, for_state = jax.random.split(jax.random.key(1), 3)
-    weights, inputs, targets, logits = problem(network, for_problem)
-    constant = optax.constant_schedule(SIGMA)
-    strategy = Open_ES(network.population, weights, optimizer=optax.adam(LEARNING_RATE), std_schedule=constant)
-    params = strategy.default_params
+    weights, inputs, targets, logits = problem(network, jax.random.key(1))
 
     def loss(member: Any, inputs: Array, targets: Array) -> Array:
         return optax.softmax_cross_entropy_with_integer_labels(logits(member, inputs), targets).mean()
 
-    def generation(key: Array, state: Any, inputs: Array, targets: Array) -> tuple[Any, Array]:
-        for_ask, for_tell = jax.random.split(key)
-        members, state = strategy.ask(for_ask, state, params)
-        if setting["vmap"]:
-            losses = jax.vmap(loss, (0, None, None))(members, inputs, targets)
-        else:
-            losses = lax.map(lambda member: loss(member, inputs, targets), members)
-        state, _ = strategy.tell(for_tell, members, losses, state, params)
-        return state, losses
-
-    step = jax.jit(generation, donate_argnums=1)
-    state = strategy.init(for_state, weights, params)
-    for number, _ in enumerate(sys.stdin):
-        start = time.perf_counter()
-        for repeat in range(network.rounds):
-            state, losses = step(jax.random.fold_in(key, number * network.rounds + repeat), state, inputs, targets)
-        jax.block_until_ready((state, losses))
-        seconds = (time.perf_counter() - start) / network.rounds
-        assert jnp.isfinite(losses).all()
-        print(json.dumps({"seconds": seconds, "peak_memory_bytes": peak_memory_bytes()}), flush=True)
+    given = {"population": network.population, "vmap": setting["vmap"], "seed": 1}
+    serve(loss, weights, inputs, targets, given, network.rounds)
 
 
 if __name__ == "__main__":

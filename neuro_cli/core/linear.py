@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels, own_layer_kernels
 from neuro_cli.core.rows import MemberBatch
 
 ROWS = 512  # rows of a block: with fewer, products are slower; more do not fit in the nearest caches
@@ -85,7 +85,7 @@ class LinearLayer:
         A and B: signs (D, O) and (D, I), float32. Without a bias, and for rows of all sides.
         """
         rows, (_outcomes, width) = self.rows, self.weight.shape
-        linear_kernels.own_layer(
+        own_layer_kernels.own_layer(
             self.x.view(-1, width).numpy(), self.weight.numpy(), noise.numpy(), outputs.numpy(), inputs.numpy(),
             np.array(rows.scales, np.float32), self.x.numel() // width // (len(rows.scales) * rows.directions), begin,
             out.view(-1, out.shape[-1]).numpy(),

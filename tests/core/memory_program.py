@@ -5,6 +5,7 @@ Of ``wrong`` a loop writes behind an array at the end: what looks on has to see 
 
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numba as nb
 import numpy as np
@@ -40,6 +41,10 @@ for sides in ("both", "inputs"):
 run(bounds.test_sums_over_directions, directions=5, inputs=33, outputs=15, rank=2, low=1)
 own = {"channels": 2, "outputs": 3, "image": (2, 2), "kernel": (2, 5), "examples": 1, "bias": 2, "last": True, "lines": 1}
 run(bounds.test_convolutions_with_own_weights, **own, **WIDE)
+watched = SimpleNamespace(node=SimpleNamespace(name="guarded"))
+for groups in (1, 2):
+    shape = {"count": 1, "channels": 3, "outputs": 33, "image": (5, 2), "padding": (1, 2)}
+    run(bounds.test_convolutions_of_fewer_products, request=watched, groups=groups, bias=groups == 1, **shape)
 run(bounds.test_members_of_a_block, lines=3, width=17, rank=2, sides=(True, True), one=False, seed=1, kept=5)
 run(bounds.test_sums_of_placed_noise, directions=3, lines=4, inner=9, taps=17, square=True, first=False, seed=1)
 run(bounds.test_sums_of_a_table, count=70, directions=3, start=3)

@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.pools import collected, task
 from support.worlds import alive, descendants
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.pool.base import WorkResult, WorkUnit
 
 pytest.importorskip("grpc")
 from neuro_cli.pool.embedded import EmbeddedPool
@@ -32,23 +32,6 @@ def pool() -> Iterator[EmbeddedPool]:
     pool = EmbeddedPool(2)
     yield pool
     pool.close()
-
-
-def task(name: str, seconds: float = 0.0) -> WorkUnit:
-    return WorkUnit(name, "noop", {"seconds": seconds, "echo": name})
-
-
-def collected(pool: EmbeddedPool, count: int) -> dict[str, WorkResult]:
-    """``count`` results by their task; none comes twice."""
-    results: dict[str, WorkResult] = {}
-    deadline = time.monotonic() + 240
-    while len(results) < count and time.monotonic() < deadline:
-        for result in pool.results(1.0):
-            assert result.id not in results
-            results[result.id] = result
-    assert len(results) == count
-    assert pool.results(0.0) == []
-    return results
 
 
 def test_every_task_has_one_result_with_its_own_payload_also_when_a_worker_is_killed(pool):

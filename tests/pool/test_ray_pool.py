@@ -9,29 +9,14 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
+from support.pools import collected, task
 from support.worlds import descendants
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.pool.base import WorkResult, WorkUnit
 from neuro_cli.pool.ray import RayPool, attempt
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no ray: pip install '.[ray]'")  # it reads settings at its import
 TINY = ("trainings=7", "max_layers=2", "strategy.population=3", "training.epochs=1", "training.batch_size=256", "model.filters=2")
-
-
-def task(name: str, seconds: float = 0.0, kind: str = "noop") -> WorkUnit:
-    return WorkUnit(name, kind, {"seconds": seconds, "echo": name})
-
-
-def collected(pool: RayPool, count: int) -> dict[str, WorkResult]:
-    results: dict[str, WorkResult] = {}
-    deadline = time.monotonic() + 240
-    while len(results) < count and time.monotonic() < deadline:
-        for result in pool.results(1.0):
-            assert result.id not in results
-            results[result.id] = result
-    assert len(results) == count
-    return results
 
 
 def command_of(pid: int) -> str:

@@ -38,7 +38,7 @@ STEP = 1e-2  # least change, in units of sigma, by which a derivative by the las
 
 
 class Learnt:
-    """What an estimator has learnt for its predictions, whatever the form of a batch: models, and how well they predict."""
+    """Models that an estimator has learnt for its predictions, and how well they predict, for all forms of a batch."""
 
     def __init__(self) -> None:
         self.models = ResponseModels()

@@ -1,4 +1,4 @@
-"""Whether members share a forward pass, and how many: functions of model and settings, never of ranks or clocks."""
+"""Number of members that share a forward pass, perhaps one alone: functions of model and settings, never of ranks or clocks."""
 
 import torch
 

@@ -76,7 +76,7 @@ class Layer:
 
     @property
     def pays(self) -> bool:
-        """Whether the compiled loops have clearly less work than torch."""
+        """Return whether the compiled loops have clearly less work than torch."""
         return self.work < WORTH * self.products
 
 
@@ -169,9 +169,9 @@ def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:
 
     A property of model, batch, population and kind of processor, not of a clock: all ranks choose alike.
     """
-    plain, inputs = settings.module_at(centre), settings.few(TRIED).inputs
-    if not any(map(_fits, plain.modules())):
+    if not any(map(_fits, settings.module.modules())):  # most networks: no copy of their weights is made
         return False
+    plain, inputs = settings.module_at(centre), settings.few(TRIED).inputs
     seen: list[tuple[bool, Layer]] = []
 
     def see(part: Any, given: tuple[Tensor, ...], _: Tensor) -> None:

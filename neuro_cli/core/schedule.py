@@ -18,14 +18,20 @@ class Schedule:
         self.final = number(f"{key}.final", final, low=0.0)
         self.generations = integer(f"{key}.generations", generations, 1)
         self.warmup = integer(f"{key}.warmup", warmup, 0)
+        self._pace: tuple[int, int] | None = None
         if kind == "exponential":
             number(f"{key}.final", final, above=0.0)
 
+    def end_at(self, end: int, since: int) -> None:
+        """Let the schedule end at generation ``end`` instead, from generation ``since`` on; earlier factors stay."""
+        self._pace = since, end
+
     def factor(self, generation: int) -> float:
-        """The factor in generation 0, 1, 2, ..."""
+        """Return the factor in generation 0, 1, 2, ..."""
         if generation < self.warmup:
             return (generation + 1) / (self.warmup + 1)
-        progress = min(1.0, (generation - self.warmup) / max(1, self.generations - self.warmup))
+        end = self._pace[1] if self._pace is not None and generation >= self._pace[0] else self.generations
+        progress = min(1.0, (generation - self.warmup) / max(1, end - self.warmup))
         match self.kind:
             case "linear":
                 return 1 + (self.final - 1) * progress
@@ -37,10 +43,19 @@ class Schedule:
                 return 1.0
 
 
-def ended(algo: object, generations: int) -> list[str]:
-    """A line for each schedule of an algorithm's config that ends before ``generations`` do, as in a run that is continued."""
+def schedules_of(algo: object) -> list[Schedule]:
+    """Return the schedules that an algorithm was constructed with."""
+    return [value for value in vars(algo).values() if isinstance(value, Schedule) and value is not CONSTANT]
+
+
+def ended(algo: object, generations: int, end: int | None = None) -> list[str]:
+    """Return a line for each schedule of an algorithm's config that ends before ``generations`` do, as in a continued run.
+
+    ``end``: generation where a time limit ended those that are longer.
+    """
     nodes = algo if isinstance(algo, dict) else {}
     ends = {key: node["generations"] for key, node in nodes.items() if key.endswith("_schedule") and node["kind"] != "constant"}
+    ends = {key: length if end is None else min(length, end) for key, length in ends.items()}
     return [
         f"algo.{key} ended at generation {end}: its last factor holds from there on"
         for key, end in ends.items()

@@ -32,6 +32,12 @@ def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
                 write_atomically(path, config_before)
 
 
+def rewrite(run: Path, values: Mapping[str, Any]) -> None:
+    """Write root keys ``values`` to the config of a run's folder, in place of those there."""
+    path = config_file(run)
+    write_atomically(path, OmegaConf.to_yaml(OmegaConf.create({**saved_yaml.read(path), **values})).encode())
+
+
 def _content(path: Path) -> bytes | None:
     return path.read_bytes() if path.exists() else None
 

@@ -18,6 +18,7 @@ from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
+from neuro_cli.run_folder.config import rewrite
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
@@ -115,6 +116,14 @@ class RunRecord:
     def refuse_other(self) -> None:
         """Raise UserError where the run folder was moved or removed."""
         self._store.refuse_other()
+
+    def paced(self, pace: dict[str, Any]) -> None:
+        """Write the end of the schedules to the folder's config, before a generation depends on it."""
+        rewrite(self.run, {"pace": pace})
+        if pace["end"] is not None:
+            log.warning(
+                "the time limit ends the schedules about generation %d; pace.measure=false keeps their length", pace["end"]
+            )
 
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); continue with: neuro resume %s", generation, reason or "signal", self.run)

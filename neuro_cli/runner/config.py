@@ -85,6 +85,20 @@ class EvaluateConfig:
     every: int = key(bounded(1), resumable=True)
 
 
+@dataclass(frozen=True)
+class PaceConfig:
+    """Pace of a run with a time limit: whether it is measured, and the generation ``end`` where schedules end since ``since``."""
+
+    measure: bool = key(boolean, resumable=True, default=False)
+    since: int | None = key(or_none(bounded(1, BITS_32)), default=None)
+    end: int | None = key(or_none(bounded(1)), default=None)
+
+    def __post_init__(self) -> None:
+        if (self.since is None) != (self.end is None):
+            missing = "pace.end" if self.end is None else "pace.since"
+            raise ConfigError(missing, None, "pace.since and pace.end go together: schedules end at the one since the other")
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """Root keys of ``conf/train.yaml``; ``plain``: the whole resolved config, as a run folder keeps it."""
@@ -98,6 +112,7 @@ class RunConfig:
     precision: str = key(choice(*PRECISION_NAMES))
     weights: str = key(choice(*PRECISION_NAMES), default="float32")
     time_limit: float | None = key(or_none(positive), resumable=True)
+    pace: PaceConfig
     stop: StopConfig
     threads: int | None = key(or_none(thread_count), resumable=True)
     cuda_graphs: bool = key(boolean, resumable=True, default=False)

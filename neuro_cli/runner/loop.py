@@ -3,7 +3,7 @@
 import logging
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from neuro_cli.runner.build import build
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.ensemble.training import build_ensemble
 from neuro_cli.runner.options import Options
+from neuro_cli.runner.pace import Pace
 from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest, Target
 from neuro_cli.runner.trainable import Trainable
@@ -63,7 +64,8 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
             work.restore(checkpoint)
             scalars = checkpoint.scalars
             at = Progression(checkpoint.generation, scalars["seconds"], scalars["metrics"], scalars.get("best"))
-            for line in ended(options.plain.get("algo"), options.config.generations) if world.rank == 0 else ():
+            lines = ended(options.plain.get("algo"), options.config.generations, options.config.pace.end)
+            for line in lines if world.rank == 0 else ():
                 log.warning("%s", line)
     record = None
     with collectively(world):
@@ -87,6 +89,7 @@ def _generations(
     total, every = config.generations, config.checkpoint.every
     begun, before, reached = time.perf_counter(), at.seconds, False
     saved = at.generation if at.generation else None
+    pace = Pace(config, work.schedules, stop.begun)
     work.begin(run)
     if saved is None:
         _save(work, at, record)
@@ -112,6 +115,9 @@ def _generations(
             reached = target.reached(at.metrics)
         if record is not None:
             record.row(_row(row, work, at, seconds, traffic, evaluated))
+        measured = pace.measured(at.generation, world)
+        if measured is not None and record is not None:
+            record.paced(asdict(measured))
         stopping = world.any(stop.wanted()) or reached
         due = last or stopping or at.generation % every == 0
         improved = evaluated and config.checkpoint.best and at.improves(work.metrics[0])

@@ -2,6 +2,7 @@
 
 import statistics
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from torch import nn
 
 from neuro_cli.algo.base import WORST, State
 from neuro_cli.core.metric import Metric
+from neuro_cli.core.schedule import Schedule, schedules_of
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.logger.columns import RANK_COLUMNS, Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint
@@ -34,6 +36,10 @@ class PopulationTraining(Trainable):
         self.method = parts.distribution.name
         self._meter: EfficiencyMeter | None = None
         self._measured: list[Row] = []
+
+    @property
+    def schedules(self) -> Sequence[Schedule]:
+        return schedules_of(self.parts.algo)
 
     def begin(self, run: Path) -> None:
         self._meter = self.parts.distribution.watch()

@@ -44,7 +44,7 @@ class StopRequest:
 
     def __init__(self, time_limit: float | None) -> None:
         self._limit = time_limit
-        self._begun = time.monotonic()
+        self.begun = time.monotonic()
         self.reason = ""
 
     def __enter__(self) -> "StopRequest":
@@ -68,7 +68,7 @@ class StopRequest:
         """Return whether this rank wants to stop."""
         if not self.reason and _heard:
             self.reason = _heard[0]
-        if not self.reason and self._limit is not None and time.monotonic() - self._begun > self._limit:
+        if not self.reason and self._limit is not None and time.monotonic() - self.begun > self._limit:
             self.reason = f"time_limit={self._limit:g} s"
         return bool(self.reason)
 

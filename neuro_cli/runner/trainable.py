@@ -5,7 +5,7 @@ implement it. The loop, the record, resume and scaling studies use nothing else.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import nn
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
+from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import World
 from neuro_cli.logger.columns import Row
 from neuro_cli.run_folder.checkpoint import Checkpoint
@@ -44,6 +45,11 @@ class Trainable(ABC):
     @abstractmethod
     def packages(self) -> tuple[str, ...]:
         """Packages of the task, whose versions ``summary.json`` records."""
+
+    @property
+    def schedules(self) -> Sequence[Schedule]:
+        """Schedules of the algorithm, whose ends a time limit may set."""
+        return ()
 
     @abstractmethod
     def step(self, generation: int) -> Row:

@@ -90,5 +90,5 @@ def test_an_early_check_passes_over_what_refers_to_other_keys_or_is_absent():
 
 def test_what_resume_may_change_of_the_root():
     assert [name for name in keys_of() if name not in RESUME_KEYS] == [
-        "seed", "population", "batch_size", "layout", "precision", "weights",
+        "seed", "population", "batch_size", "layout", "precision", "weights", "pace.since", "pace.end",
     ]  # fmt: skip

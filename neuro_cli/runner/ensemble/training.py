@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -19,6 +20,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
+from neuro_cli.core.schedule import Schedule, schedules_of
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.logger.columns import Row, training_row
@@ -51,14 +53,18 @@ log = logging.getLogger(__name__)
 class EnsembleTraining(Trainable):
     """Share of the members on one rank (all of them with batch_parallel), which the rank also writes to checkpoints."""
 
-    def __init__(self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, keeps: bool) -> None:
+    def __init__(self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, algo: Ensemble) -> None:
         self.config, self.world, self.device = config, job.world, job.device
         self.threads, self.clock, self.candidates, self.method = job.threads, job.clock, job.size, method.name
-        self._job, self._method, self._keeps = job, method, keeps
+        self._job, self._method, self._algo = job, method, algo
         share = range(*shares(job.size, job.world.size)[job.world.rank])
         self._share = {number: job.members[number] for number in share}
         self.parameters = parameters
         self._run, self._last_step = Path(), LastStep(Path(), 2)
+
+    @property
+    def schedules(self) -> Sequence[Schedule]:
+        return schedules_of(self._algo)
 
     def step(self, generation: int) -> Row:
         outcome = self._method.step(generation)
@@ -88,13 +94,13 @@ class EnsembleTraining(Trainable):
     def begin(self, run: Path) -> None:
         self._run, self._last_step = run, LastStep(run, self._method.staleness + 2)
         with collectively(self.world):
-            if self.world.rank == 0 and self._keeps:
+            if self.world.rank == 0 and self._algo.keep_last_step:
                 self._last_step.clear()
         with collectively(self.world):
             refuse_unseen(run)
 
     def keep(self, generation: int, seconds: float) -> None:
-        if self._keeps:
+        if self._algo.keep_last_step:
             contents = {number: shard_bytes(member.state()) for number, member in self._share.items()}
             self._last_step.write(generation, seconds, contents)
 
@@ -193,7 +199,7 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     )
     method.bind(job)
     log.info("ensemble of %d members: %s", size, ", ".join(f"{kind.count} {kind.name}" for kind in kinds))
-    return EnsembleTraining(config, job, method, parameters, algo.keep_last_step)
+    return EnsembleTraining(config, job, method, parameters, algo)
 
 
 def refuse_unseen(run: Path, patience: float = 10.0) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
+from neuro_cli.task.reinforcement.wrappers import BARE, Wrapping
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +49,27 @@ class Spaces:
         return self.actions or len(self.low)
 
 
-class EnvironmentFactory:
-    """Factory of equal environments ``identifier``. ``max_steps``: limit of an episode, None: the environment's own."""
+# packages that register the environments of a namespace, or of ids that begin so
+HOMES = {
+    "ALE/": "ale_py",
+    "dm_control/": "shimmy",
+    "PyFlyt/": "PyFlyt.gym_envs",
+    "Meta-World/": "metaworld",
+    "MiniGrid-": "minigrid",
+    "Fetch": "gymnasium_robotics",
+    "PointMaze": "gymnasium_robotics",
+    "mo-": "mo_gymnasium",
+}
 
-    def __init__(self, identifier: str, max_steps: int | None, options: dict[str, Any]) -> None:
-        self.identifier, self.max_steps, self.options = identifier, max_steps, options
+
+class EnvironmentFactory:
+    """Factory of equal environments ``identifier``, each in its ``wrapping``.
+
+    ``max_steps``: limit of an episode, None: the environment's own.
+    """
+
+    def __init__(self, identifier: str, max_steps: int | None, options: dict[str, Any], wrapping: Wrapping = BARE) -> None:
+        self.identifier, self.max_steps, self.options, self.wrapping = identifier, max_steps, options, wrapping
 
     def make(self) -> Any:
         """Create an environment. Raises UserError: no such environment, or a package that it needs is missing."""
@@ -69,18 +86,17 @@ class EnvironmentFactory:
         except gymnasium.error.UnregisteredEnv as error:
             close = closest(self.identifier, gymnasium.registry)
             near = "one of a package has its name before a colon, as in ale_py:ALE/Pong-v5"
-            if close and not isinstance(error, gymnasium.error.NamespaceNotFound):
+            home = next((home for start, home in HOMES.items() if self.identifier.startswith(start)), None)
+            if home is not None:
+                near = f"the package {home} has it: task.id={home}:{self.identifier}"
+            elif close and not isinstance(error, gymnasium.error.NamespaceNotFound):
                 near = f"did you mean {' or '.join(close)}? {near.capitalize()}"
             raise ConfigError("task.id", self.identifier, f"no such environment; {near}") from error
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
         except Exception as error:  # packages of unmatched versions may fail in any way
             raise ConfigError("task.id", self.identifier, f"cannot be made: {reason(error, self.identifier)}") from error
-        if environment.spec is None or environment.spec.max_episode_steps is None:
-            environment.close()
-            allowed = f"{self.identifier} has no limit of its own, so a number of steps is needed"
-            raise ConfigError("task.max_steps", self.max_steps, allowed)
-        return environment
+        return self.wrapping.around(environment)
 
     def packages(self) -> tuple[str, ...]:
         """Return top-level names of the modules that define the environment's class, and of those that these import."""

@@ -22,6 +22,7 @@ from neuro_cli.task.reinforcement.wrappers import unwrapped
 
 log = logging.getLogger(__name__)
 
+ENDLESS = 1_000_000  # most steps of an episode that has no limit
 SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
 
 
@@ -82,6 +83,9 @@ class GymnasiumSimulator:
             left[slot] -= 1
             if terminated or truncated or not left[slot] or not isfinite(total):
                 over.append(row)
+            elif left[slot] == -ENDLESS:
+                allowed = f"{self._maker.identifier} did not end an episode in {ENDLESS:,} steps, so a limit is needed"
+                raise ConfigError("task.max_steps", self._maker.max_steps, allowed)
         return over
 
     def total(self, slot: int) -> float:

@@ -10,6 +10,8 @@ Legend: B episodes, C score columns, I numbers of an observation, A outputs of a
 import logging
 import queue
 import weakref
+from collections.abc import Callable, Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from neuro_cli.task.reinforcement.observations import NormalisedPolicy, Observat
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 from neuro_cli.task.reinforcement.simulators import SIMULATORS
 from neuro_cli.task.reinforcement.trial import settled
+from neuro_cli.task.reinforcement.wrappers import Wrapper, Wrapping
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +42,15 @@ FRESH = 1 << 31  # first seed of test episodes; those of training are below
 
 
 class Reinforcement(Task):
-    """Task of an environment ``id`` of gymnasium with a Box of observations, and Discrete or vector actions.
+    """Task of an environment ``id`` of gymnasium. Observations and actions that are no Box become one (:func:`wrappers.boxed`).
 
     ``environments``: how many are stepped together. ``anew``: create an environment for every episode, for those that
     ``reset(seed)`` does not bring back to the same state; None: if a trial shows that (:mod:`trial`). ``step_bonus``: added to
     every step's reward in training, never in the test; -1 removes the survival bonus, as Mania et al. 2018, section 4.1 do for
     Hopper and Ant. ``simulator``: what steps the environments, one of :data:`simulators.SIMULATORS`; all but ``envpool`` have the
-    same bits.
+    same bits. ``wrappers``: callables that take an environment and return another, the innermost first; then the last
+    ``frame_stack`` observations are one, a vector of rewards is summed by ``reward_weights``, and ``scale_actions`` takes outputs
+    from -1 to 1 to the bounds of a Box of actions. Raises ConfigError.
     """
 
     scored_by = "episodes"
@@ -69,6 +74,10 @@ class Reinforcement(Task):
         options: dict[str, Any] | None = None,
         step_bonus: float = 0.0,
         simulator: str = "auto",
+        wrappers: Sequence[Wrapper] = (),
+        frame_stack: int = 1,
+        reward_weights: Sequence[float] | None = None,
+        scale_actions: bool = False,
     ) -> None:
         if not isinstance(id, str):
             raise ConfigError("task.id", id, "must be the id of an environment")
@@ -86,7 +95,15 @@ class Reinforcement(Task):
         if self.simulator == "envpool" and self._anew is False:
             raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
-        self.maker = EnvironmentFactory(self.id, limit, dict(options or {}))
+        wrapping = Wrapping(
+            sequence("task.wrappers", wrappers, callable, "a list of {_target_: ..., _partial_: true}"),
+            integer("task.frame_stack", frame_stack, 1),
+            None if reward_weights is None else sequence("task.reward_weights", reward_weights, finite, "a list of numbers"),
+            boolean("task.scale_actions", scale_actions),
+        )
+        if wrapping and self.simulator not in ("auto", "gymnasium"):
+            raise ConfigError("task.simulator", simulator, "wrappers, frames, weights and scaling need auto or gymnasium")
+        self.maker = EnvironmentFactory(self.id, limit, dict(options or {}), wrapping)
         self.statistics: ObservationStatistics | None = None
         self._stages: queue.SimpleQueue[EnvironmentPool] = queue.SimpleQueue()
         weakref.finalize(self, closed, self._stages)  # runs at the end of the process at the latest
@@ -246,6 +263,18 @@ class Reinforcement(Task):
             LENGTH.name: steps / count,
             "test_episodes": count,
         }
+
+
+def sequence(key: str, values: Any, fits: Callable[[Any], bool], allowed: str) -> tuple[Any, ...]:
+    """Return ``values`` as a tuple if each ``fits``. Raises ConfigError."""
+    if not isinstance(values, list | tuple) or not all(map(fits, values)):
+        raise ConfigError(key, values, f"must be {allowed}")
+    return tuple(values)
+
+
+def finite(value: Any) -> bool:
+    """Return whether ``value`` is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def plan_of(seeds: np.ndarray) -> EpisodeSchedule:

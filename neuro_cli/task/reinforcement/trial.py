@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, reason
 
@@ -74,6 +74,8 @@ def episode(maker: EnvironmentFactory, environment: Any, spaces: Spaces, seed: i
             observation, reward, terminated, truncated, _ = environment.step(actions[len(steps) - 1])
             over = bool(terminated or truncated)
             steps.append(Step(np.array(observation, np.float64), np.array(reward, np.float64), over))
+    except UserError:
+        raise
     except Exception as error:  # an environment may fail in any way
         raise ConfigError("task.id", maker.identifier, f"its {call} fails: {reason(error, maker.identifier)}") from error
     for step in steps:
@@ -81,9 +83,7 @@ def episode(maker: EnvironmentFactory, environment: Any, spaces: Spaces, seed: i
             allowed = f"an observation has the shape {step.observation.shape}, its observation_space {spaces.shape}"
             raise ConfigError("task.id", maker.identifier, allowed)
         if step.reward.ndim:
-            allowed = (
-                f"a reward has the shape {step.reward.shape}, and a return is a sum of single numbers; a wrapper can make one"
-            )
+            allowed = f"a reward has the shape {step.reward.shape}: task.reward_weights=[...] makes a number of it"
             raise ConfigError("task.id", maker.identifier, allowed)
     return steps
 

@@ -1,10 +1,122 @@
-"""Wrappers of gymnasium that change no number: steps go past them, and their limit of steps is counted by who does so."""
+"""Wrappers of gymnasium: those that make any environment one of Boxes, and those that steps can pass by.
 
-from typing import Any
+A policy has a Box of observations and gives a vector of outputs. Spaces of other kinds become Boxes by :func:`boxed`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from neuro_cli.core.errors import ConfigError
+
+Wrapper = Callable[[Any], Any]  # takes an environment and returns another
+
+
+class Wrapping(NamedTuple):
+    """What surrounds an environment: wrappers in order, the innermost first, then frames, weights of rewards and scaling."""
+
+    wrappers: Sequence[Wrapper] = ()
+    frame_stack: int = 1
+    reward_weights: Sequence[float] | None = None
+    scale_actions: bool = False
+
+    def __bool__(self) -> bool:
+        return self != BARE
+
+    def around(self, environment: Any) -> Any:
+        """Return ``environment`` in its wrappers. Raises ConfigError."""
+        for place, wrapper in enumerate(self.wrappers):
+            environment = _wrapped(f"task.wrappers.{place}", wrapper, environment)
+        if self.frame_stack > 1:
+            from gymnasium.wrappers import FrameStackObservation
+
+            environment = FrameStackObservation(environment, self.frame_stack)
+        if self.reward_weights is not None:
+            environment = _weighted(environment, np.asarray(self.reward_weights, np.float64))
+        return boxed(environment, self.scale_actions)
+
+
+BARE = Wrapping()
+
+
+def _wrapped(key: str, wrapper: Wrapper, environment: Any) -> Any:
+    import gymnasium
+
+    try:
+        result = wrapper(environment)
+    except Exception as error:  # a user's wrapper may fail in any way
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ConfigError(key, _name(wrapper), f"it does not take this environment: {reason}") from error
+    if not isinstance(result, gymnasium.Env):
+        raise ConfigError(key, _name(wrapper), f"must return an environment, not {type(result).__name__}")
+    return result
+
+
+def _name(wrapper: Any) -> str:
+    wrapper = getattr(wrapper, "func", wrapper)
+    return str(getattr(wrapper, "__qualname__", wrapper))
+
+
+def _weighted(environment: Any, weights: np.ndarray) -> Any:
+    """Return ``environment`` with the sum of its rewards times ``weights`` in place of a vector of rewards."""
+    from gymnasium.wrappers import TransformReward
+
+    def total(rewards: Any) -> float:
+        if np.shape(rewards) != weights.shape:
+            allowed = f"a reward has the shape {np.shape(rewards)}, so as many weights are needed"
+            raise ConfigError("task.reward_weights", weights.tolist(), allowed)
+        return float(np.dot(np.asarray(rewards, np.float64), weights))
+
+    return TransformReward(environment, total)
+
+
+def boxed(environment: Any, scale_actions: bool) -> Any:
+    """Return ``environment`` with a Box of observations, and actions of outputs, where gymnasium can flatten its spaces.
+
+    ``MultiDiscrete`` takes the greatest of the outputs of each of its numbers, ``MultiBinary`` 1 for an output above 0.
+    ``scale_actions``: outputs from -1 to 1 become the range of a Box of actions. Raises ConfigError.
+    """
+    from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+    from gymnasium.wrappers import FlattenObservation, RescaleAction, TransformAction
+
+    if isinstance(environment.observation_space, Dict | Tuple | Discrete | MultiDiscrete | MultiBinary):
+        environment = FlattenObservation(environment)
+    acts = environment.action_space
+    if scale_actions:
+        if not isinstance(acts, Box) or not acts.is_bounded():
+            raise ConfigError("task.scale_actions", True, f"needs actions in a Box with bounds, not {acts}")
+        environment = RescaleAction(environment, acts.dtype.type(-1), acts.dtype.type(1))
+        acts = environment.action_space
+    if isinstance(acts, MultiDiscrete):
+        return TransformAction(environment, _choices(acts), _any_outputs(int(acts.nvec.sum())))
+    if isinstance(acts, MultiBinary):
+        return TransformAction(environment, lambda row: (row > 0).astype(acts.dtype).reshape(acts.shape), _any_outputs(acts.n))
+    if isinstance(acts, Box) and len(acts.shape) != 1:
+        flat = Box(acts.low.ravel(), acts.high.ravel(), dtype=acts.dtype)
+        return TransformAction(environment, lambda row: row.reshape(acts.shape), flat)
+    return environment
+
+
+def _any_outputs(count: Any) -> Any:
+    from gymnasium.spaces import Box
+
+    return Box(-np.inf, np.inf, (int(np.prod(count)),), np.float32)
+
+
+def _choices(acts: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the map from outputs to an action of the ``MultiDiscrete`` space ``acts``."""
+    ends = np.cumsum(acts.nvec.ravel())[:-1]
+
+    def chosen(row: np.ndarray) -> np.ndarray:
+        choices = np.array([part.argmax() for part in np.split(row, ends)], acts.dtype)
+        return choices.reshape(acts.shape) + acts.start
+
+    return chosen
 
 
 def unwrapped(environment: Any) -> tuple[Any, int]:
-    """Return ``environment`` without its outermost wrappers of this kind, and their limit of steps, 0: none."""
+    """Return ``environment`` without its outermost wrappers that change no number, and their limit of steps, 0: none."""
     from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
     limits = []

@@ -161,8 +161,43 @@ class Taking(Stub):
         return 0.0
 
 
+class Spacious(Stub):
+    """Observations and actions of any spaces, by their own seeds."""
+
+    TAKEN: list[Any] = []  # noqa: RUF012
+
+    def __init__(self, seen=None, acts=None):
+        self.observation_space = self.observation_space if seen is None else seen
+        self.action_space = self.action_space if acts is None else acts
+
+    def reset(self, *, seed=None, options=None):
+        self.observation_space.seed(seed)
+        return super().reset(seed=seed)
+
+    def seen(self):
+        return self.observation_space.sample()
+
+    def reward(self, action):
+        assert self.action_space.contains(action), f"{action!r} is outside of {self.action_space}"
+        self.TAKEN.append(action)
+        return 1.0
+
+
+class Endless(Stub):
+    """Ends after 60 steps, or never; registered without a limit."""
+
+    def __init__(self, steps=60):
+        self.last = steps
+
+    def step(self, action):
+        observation, reward, _, truncated, more = super().step(action)
+        return observation, reward, self.steps == self.last, truncated, more
+
+
+gymnasium.register("Endless-v0", entry_point=Endless)
+
 for kind in (
-    Stub, Traces, NumpyDraws, PythonDraws, Unseeded, Offset, BadObservation, BadReward, Unlucky, RewardVector, HalfRewards, Lists,
-    Shapeless, Broken, Falls, Taking,
+    Spacious, Stub, Traces, NumpyDraws, PythonDraws, Unseeded, Offset, BadObservation, BadReward, Unlucky, RewardVector, HalfRewards,
+    Lists, Shapeless, Broken, Falls, Taking,
 ):  # fmt: skip
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=50)

@@ -1,0 +1,151 @@
+"""Environments as they come: spaces that are no Box, wrappers, frames, vectors of rewards, episodes without a limit."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from support.made_data import load
+from torch import nn
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement import Reinforcement, simulators
+from neuro_cli.task.reinforcement.episodes import EpisodeOutcome
+from neuro_cli.task.reinforcement.policies import policies_of
+from neuro_cli.task.reinforcement.task import plan_of
+
+gymnasium = pytest.importorskip("gymnasium")
+import stub_environments  # noqa: E402
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple  # noqa: E402
+from gymnasium.wrappers import ClipReward, FlattenObservation, FrameStackObservation, TimeAwareObservation  # noqa: E402
+
+SPACES = {
+    "dict": Dict({"b": Box(-1.0, 1.0, (2, 2)), "a": Discrete(3)}),
+    "tuple": Tuple((Discrete(2), Box(-1.0, 1.0, (2,), np.float64))),
+    "discrete": Discrete(5, start=2),
+    "multi_discrete": MultiDiscrete([2, 3]),
+    "multi_binary": MultiBinary(4),
+}
+
+
+def loaded(**settings) -> Reinforcement:
+    return load(Reinforcement(**{"id": "Spacious-v0", "normalise": False} | settings))
+
+
+def policy_for(task: Reinforcement) -> nn.Module:
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Flatten(), nn.Linear(task.spaces.inputs, task.spaces.outputs))
+
+
+def play(task: Reinforcement, policy: nn.Module, seeds: list[int]) -> EpisodeOutcome:
+    return task.play(plan_of(np.array([seeds])), policies_of(policy, len(seeds), task.spaces.shape), task.normaliser)
+
+
+def plain(environment, policy: nn.Module, seed: int) -> tuple[float, int]:
+    """Return what a loop of one's own gives with the greatest output as action: return and steps."""
+    observation, total, steps, over = environment.reset(seed=seed)[0], 0.0, 0, False
+    while not over:
+        with torch.no_grad():
+            choice = policy(torch.as_tensor(np.asarray(observation, np.float32))[None]).argmax()
+        observation, reward, terminated, truncated, _ = environment.step(np.int64(choice))
+        total, steps, over = total + reward, steps + 1, terminated or truncated
+    return total, steps
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_observations_of_any_space_are_flattened_as_gymnasium_does(name):
+    space = SPACES[name]
+    task = loaded(options={"seen": space})
+    flat = FlattenObservation(gymnasium.make("Spacious-v0", seen=space))
+    assert task.spaces.shape == flat.observation_space.shape
+    assert np.array_equal(task.maker.make().reset(seed=7)[0], flat.reset(seed=7)[0])
+    assert play(task, policy_for(task), [7]).steps[0] == stub_environments.STEPS
+
+
+def test_a_discrete_observation_learns_as_in_a_loop_of_ones_own():
+    task = loaded(id="CliffWalking-v1", max_steps=25)
+    policy = policy_for(task)
+    outcome = play(task, policy, [3, 4])
+    environment = FlattenObservation(gymnasium.make("CliffWalking-v1", max_episode_steps=25))
+    for place, seed in enumerate([3, 4]):
+        assert (outcome.returns[place], outcome.steps[place]) == plain(environment, policy, seed)
+
+
+@pytest.mark.parametrize(
+    ("space", "outputs", "row", "action"),
+    [
+        (MultiDiscrete([2, 3]), 5, [0.1, 0.4, -1.0, -3.0, -2.0], [1, 0]),
+        (MultiDiscrete([[2], [3]], start=[[5], [-1]]), 5, [2.0, 0.0, 0.0, 0.0, 9.0], [[5], [1]]),
+        (MultiBinary(3), 3, [0.5, -0.5, 0.0], [1, 0, 0]),
+        (MultiBinary((2, 2)), 4, [1.0, -1.0, 2.0, -2.0], [[1, 0], [1, 0]]),
+        (Box(-1.0, 2.0, (2, 2)), 4, [0.5, -9.0, 9.0, 0.0], [[0.5, -1.0], [2.0, 0.0]]),
+        (Box(-1.0, 2.0, ()), 1, [0.5], 0.5),
+    ],
+)
+def test_actions_of_any_space_come_from_the_outputs(space, outputs, row, action):
+    task = loaded(options={"acts": space})
+    assert task.spaces.outputs == outputs
+    policy = nn.Sequential(nn.Flatten(), nn.Linear(task.spaces.inputs, outputs))
+    nn.init.zeros_(policy[1].weight)
+    policy[1].bias.data = torch.tensor(row)
+    stub_environments.Spacious.TAKEN.clear()
+    assert play(task, policy, [1]).returns[0] == stub_environments.STEPS
+    taken = stub_environments.Spacious.TAKEN[-1]
+    assert np.shape(taken) == np.shape(action)
+    assert np.array_equal(taken, action)
+
+
+def test_scaled_actions_reach_the_bounds_of_the_box():
+    space = Box(np.array([0.0, -10.0], np.float32), np.array([500.0, 0.0], np.float32))
+    task = loaded(options={"acts": space}, scale_actions=True)
+    policy = nn.Sequential(nn.Flatten(), nn.Linear(task.spaces.inputs, 2))
+    nn.init.zeros_(policy[1].weight)
+    policy[1].bias.data = torch.tensor([0.0, 3.0])
+    play(task, policy, [1])
+    assert np.allclose(stub_environments.Spacious.TAKEN[-1], [250.0, 0.0])
+    with pytest.raises(ConfigError, match=r"^task\.scale_actions=True: needs actions in a Box with bounds, not Discrete"):
+        _ = Reinforcement(id="CartPole-v1", scale_actions=True).spaces
+
+
+def test_wrappers_and_frames_are_those_of_gymnasium():
+    wrappers = [TimeAwareObservation, partial(ClipReward, max_reward=0.25)]
+    task = loaded(id="CartPole-v1", wrappers=wrappers, frame_stack=3, max_steps=40)
+    assert task.spaces.shape == (3, 5)
+    policy = policy_for(task)
+    outcome = play(task, policy, [5, 6])
+    environment = ClipReward(TimeAwareObservation(gymnasium.make("CartPole-v1", max_episode_steps=40)), max_reward=0.25)
+    environment = FrameStackObservation(environment, 3)
+    for place, seed in enumerate([5, 6]):
+        assert (outcome.returns[place], outcome.steps[place]) == plain(environment, policy, seed)
+
+
+def test_a_vector_of_rewards_is_weighed():
+    task = loaded(id="RewardVector-v0", reward_weights=[2.0, 0.5])
+    assert play(task, policy_for(task), [1]).returns[0] == 1.5 * stub_environments.STEPS
+    with pytest.raises(ConfigError, match=r"^task\.reward_weights=\[1\.0\]: a reward has the shape \(2,\), so as many weights"):
+        loaded(id="RewardVector-v0", reward_weights=[1.0])
+
+
+def test_an_environment_without_a_limit_ends_by_itself_or_with_a_line(monkeypatch):
+    task = loaded(id="Endless-v0")
+    assert play(task, policy_for(task), [1]).steps[0] == 60
+    monkeypatch.setattr(simulators, "ENDLESS", 100)
+    task = loaded(id="Endless-v0", options={"steps": 0})
+    with pytest.raises(ConfigError, match=r"^task\.max_steps=None: Endless-v0 did not end an episode in 100 steps, so a limit"):
+        play(task, policy_for(task), [1])
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"wrappers": [3]}, r"^task\.wrappers=\[3\]: must be a list of \{_target_: \.\.\., _partial_: true\}"),
+        ({"wrappers": [len]}, r"^task\.wrappers\.0=len: it does not take this environment: "),
+        ({"wrappers": [type]}, r"^task\.wrappers\.0=type: must return an environment, not type"),
+        ({"frame_stack": 0}, r"^task\.frame_stack=0: must be an integer >= 1$"),
+        ({"reward_weights": ["a"]}, r"^task\.reward_weights=\['a'\]: must be a list of numbers$"),
+        ({"frame_stack": 2, "simulator": "direct"}, r"^task\.simulator=direct: wrappers, frames, weights and scaling need auto"),
+    ],
+)
+def test_bad_settings_are_one_line(settings, line):
+    with pytest.raises(ConfigError, match=line):
+        _ = Reinforcement(id="CartPole-v1", **settings).spaces

@@ -197,7 +197,7 @@ class Endless(Stub):
 gymnasium.register("Endless-v0", entry_point=Endless)
 
 for kind in (
-    Spacious, Stub, Traces, NumpyDraws, PythonDraws, Unseeded, Offset, BadObservation, BadReward, Unlucky, RewardVector, HalfRewards,
-    Lists, Shapeless, Broken, Falls, Taking,
+    Spacious, Stub, Traces, NumpyDraws, PythonDraws, Unseeded, Offset, BadObservation, BadReward, Unlucky, RewardVector,
+    HalfRewards, Lists, Shapeless, Broken, Falls, Taking,
 ):  # fmt: skip
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=50)

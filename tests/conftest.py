@@ -2,6 +2,10 @@
 
 import gc
 import os
+
+# before numpy is imported: its threads wait at full speed for work, and the cores belong to several workers
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import signal
 import sys
 from collections.abc import Iterator

@@ -57,7 +57,7 @@ def test_the_current_folder_stands_in_for_no_package(tmp_path: Path) -> None:
 
 
 def test_exit_code_counts_what_training_needs(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("packages", "devices", "numba_kernels", "extras", "data_sets"):
+    for name in ("packages", "devices", "numba_kernels", "torch_ranks", "cluster", "extras", "data_sets"):
         monkeypatch.setattr(module, name, lambda: iter(()))
     monkeypatch.setattr(module, "mpi", lambda: iter([Finding("mpi", False, "none", "pip install it", needed=False)]))
     assert doctor() == 0
@@ -74,7 +74,7 @@ def test_a_check_that_crashes_is_a_finding(capsys: pytest.CaptureFixture[str], m
         yield Finding("cpu", True, "fine")
         raise RuntimeError("driver\nis broken")
 
-    others = ("packages", "numba_kernels", "extras", "data_sets", "mpi")
+    others = ("packages", "numba_kernels", "extras", "data_sets", "mpi", "torch_ranks", "cluster")
     for name in others:
         monkeypatch.setattr(module, name, lambda: iter(()))
     monkeypatch.setattr(module, "devices", devices)
@@ -118,21 +118,21 @@ def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "reason"),
+    ("source", "timeout", "reason"),
     [
-        ("raise RuntimeError('cannot load MPI library')", "RuntimeError: cannot load MPI library"),
-        ("import os; os.abort()", "exit code -6"),
-        ("import time; time.sleep(60)", "no answer in 3 s"),
+        ("raise RuntimeError('cannot load MPI library')", 60, "RuntimeError: cannot load MPI library"),
+        ("import os; os.abort()", 60, "exit code -6"),
+        ("import time; time.sleep(60)", 1, "no answer in 1 s"),
     ],
 )
-def test_bad_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, reason: str) -> None:
+def test_bad_mpi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, timeout: int, reason: str) -> None:
     """A stand-in for mpi4py: an MPI library may also abort or hang the process that loads it."""
     package = tmp_path / "packages" / "mpi4py"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "MPI.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-    monkeypatch.setattr(module, "TIMEOUT", 3)
+    monkeypatch.setattr(module, "TIMEOUT", timeout)
     (finding,) = module.mpi()
     assert finding.text == f"no MPI library that works ({reason}): one process only"
     assert (finding.good, finding.needed, finding.fix) == (False, False, "pip install '.[mpi]'")

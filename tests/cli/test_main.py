@@ -1,9 +1,6 @@
 """Whatever is wrong before a run begins, Hydra's own findings included, is one line; and the folder stays free."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
@@ -87,9 +84,15 @@ def test_the_users_files_in_the_folder_outlive_a_refused_run(tmp_path):
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["notes.txt"]
 
 
-@pytest.mark.parametrize("name", ["metrics.csv", "checkpoints", "summary.json", "multirun.yaml", ".hydra"])
-@pytest.mark.parametrize(("flags", "key"), [((), "hydra.run.dir"), (("-m",), "hydra.sweep.dir")])
-def test_a_folder_that_a_run_has_written_to_is_not_written_to(name, flags, key, tmp_path):
+RUN, SWEEP = ((), "hydra.run.dir"), (("-m",), "hydra.sweep.dir")
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [("metrics.csv", RUN), ("checkpoints", SWEEP), ("summary.json", RUN), ("multirun.yaml", RUN), (".hydra", SWEEP)],
+)
+def test_a_folder_that_a_run_has_written_to_is_not_written_to(name, command, tmp_path):
+    flags, key = command
     (tmp_path / "run" / name).mkdir(parents=True)
     text = one_line(neuro_inside("train", *flags, *SMALL, f"{key}=run", cwd=tmp_path))
     assert text.startswith(f"{key}=run: already contains a run")
@@ -165,20 +168,6 @@ def test_a_module_that_checks_its_input_itself(tmp_path):
     (tmp_path / "nets_that_check.py").write_text(CHECKED)
     text = one_line(neuro_inside("train", *SMALL, "model._target_=nets_that_check.Checked", cwd=tmp_path))
     assert text == ("model=Checked, task=Digits: the model does not take 1x8x8 examples: colour images of 4x4, please")
-
-
-STARTING = """
-import sys
-from neuro_cli.cli.main import help_text
-help_text()
-assert "torch" not in sys.modules, "the first thing a user types answers at once"
-import neuro_cli.runner.session
-assert "torch" in sys.modules and "matplotlib" not in sys.modules, "ranks that draw no plot need nothing to draw with"
-"""
-
-
-def test_help_costs_no_torch_and_a_rank_no_matplotlib():
-    assert subprocess.run([sys.executable, "-c", STARTING], cwd=Path(__file__).parent).returncode == 0
 
 
 @pytest.mark.parametrize(("mode", "run"), [((), "run"), (("hydra.mode=MULTIRUN", "hydra.sweep.dir=sweep"), "sweep/0")])

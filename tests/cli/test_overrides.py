@@ -18,9 +18,8 @@ def test_the_first_option_is_chosen_with_a_plus_and_the_last_without(group):
         assert checked(VERBS.get(group, "train"), [f"{prefix}{group}={option}"]).overrides[-1] == f"{group}={option}"
 
 
-@pytest.mark.parametrize("chosen", ["nes_table_1", "[nes_table_1,ensemble_figure]", "all"])
-@pytest.mark.parametrize("prefix", ["", "+"])
-def test_entries_are_options_of_reproduce_alone(chosen, prefix):
+@pytest.mark.parametrize(("prefix", "chosen"), [("", "nes_table_1"), ("+", "[nes_table_1,ensemble_figure]"), ("", "all")])
+def test_entries_are_options_of_reproduce_alone(prefix, chosen):
     assert checked("reproduce", [f"{prefix}table={chosen}"]).overrides[-1] == f"table={chosen}"
     with pytest.raises(UserError, match="table"):
         checked("train", [f"{prefix}table={chosen}"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
-from support.inside import Done, neuro_inside, one_line
+from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, needs_mpi, neuro
 
 import neuro_cli
@@ -113,13 +113,14 @@ def test_a_user_types_or_trusts_an_environment_of_their_own(tmp_path):
         pytest.param(("resume", ".", "generations=3"), marks=pytest.mark.slow),  # imports what evaluate and train import
         pytest.param(("evaluate", "."), marks=pytest.mark.slow),
         ("report", "."),
-        ("train", *SMALL, "hydra.run.dir=new"),
+        ("train", *SMALL, "hydra.run.dir=new", "model._target_=net.Net"),  # the folder is on the path, after what is installed
     ],
 )
 def test_the_current_folder_stands_in_for_no_installed_package(verb, runs, tmp_path):
     """D5, as a process: what this one has imported already would not be imported again."""
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     plant(run)
+    (run / "net.py").write_text(NET)
     done = neuro(*verb, cwd=run)
     assert done.returncode == 0, done.stderr
     assert not (run / TRACE).exists()
@@ -156,17 +157,6 @@ def test_a_users_package_in_the_current_folder_trains(ranks, tmp_path):
     done = how("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == (2 if ranks else 1)
-
-
-def test_an_installed_package_comes_before_one_in_the_current_folder(tmp_path):
-    """A user's own `rich` is not theirs any more: what is installed is found first."""
-    (tmp_path / "rich.py").write_text(EVIL)
-    (tmp_path / "net.py").write_text(NET)
-    done: Done = neuro(
-        "train", *SMALL, "model._target_=net.Net", cwd=tmp_path, PYTHONPATH=clean_environment().get("PYTHONPATH", "")
-    )
-    assert done.returncode == 0, done.stderr
-    assert not (tmp_path / TRACE).exists()
 
 
 @pytest.mark.parametrize("key", ["population", "sampler", "threads", "checkpoint"])

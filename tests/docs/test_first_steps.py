@@ -5,10 +5,12 @@ import re
 
 import pytest
 from doc_commands import ROOT, commands_of, section_of
-from support.inside import neuro_inside
-from support.worlds import needs_mpi, neuro
+from support.inside import neuro_in_one_world, neuro_inside
+from support.worlds import needs_mpi
 
 TUTORIAL = (ROOT / "docs" / "tutorial" / "getting_started.md").read_text()
+pytestmark = pytest.mark.xdist_group("ranks")
+
 SIZES = ("generations=3", "population=8", "batch_size=16", "threads=1", "evaluate.every=3")
 RUN = section_of((ROOT / "README.md").read_text(), "The first run")
 
@@ -60,8 +62,10 @@ def test_the_commands_of_the_tutorial_run_in_their_order(tmp_path, monkeypatch):
     commands = [command.words for command in commands_of("getting_started.md", TUTORIAL) if command.words[0] == "neuro"]
     assert len(commands) > 12
     for words in commands:
-        start = neuro if "ranks=2" in words else neuro_inside
-        done = start(*small(words), cwd=tmp_path)
+        if "ranks=2" in words:  # by ranks that have started
+            (done,) = neuro_in_one_world([word for word in small(words) if word != "ranks=2"], cwd=tmp_path, ranks=2)
+        else:
+            done = neuro_inside(*small(words), cwd=tmp_path)
         assert done.returncode == 0, f"{' '.join(words)}\n{done.stderr}"
     folders = (tmp_path / "outputs" / name for name in ("first", "two"))
     first, two = (json.loads((folder / "summary.json").read_text())["parameters_sha256"] for folder in folders)

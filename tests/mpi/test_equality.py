@@ -1,7 +1,7 @@
 """Every distribution method gives the centre of ``local``, on 1 to 4 real ranks, with P and M that do not divide.
 
-On Open MPI as on MPICH. By default all algorithms on 3 ranks with two methods each, some with all methods on 1 to 4 ranks, and on
-3 of Open MPI; the slow tests have the others.
+On Open MPI as on MPICH. By default all algorithms on 3 ranks, some with all methods and the others with one each in turn; one
+algorithm also on 1 and 2 ranks and on 3 of Open MPI. The slow tests have the others.
 """
 
 from collections.abc import Callable
@@ -50,11 +50,12 @@ Centres = Callable[[Mpi, str, str, int], np.ndarray]
 
 
 def by_default(mpi: str, algorithm: str, distribution: str, ranks: int) -> bool:
-    """Return whether a combination is in the default tests: some algorithms in all of them, the others in two on three ranks."""
-    if algorithm in QUICK_ALGORITHMS:
-        return mpi == "own" or ranks == 3
-    turn = DISTRIBUTIONS[ALGORITHMS.index(algorithm) % len(DISTRIBUTIONS)]
-    return mpi == "own" and ranks == 3 and distribution in ("chromosome_updates", turn)
+    """Return whether a combination is in the default tests."""
+    if algorithm == QUICK_ALGORITHMS[0]:
+        return ranks == 3 or (mpi == "own" and ranks < 3)
+    serve = [name for name in DISTRIBUTIONS if name != "data_parallel" or algorithm not in PER_EXAMPLE]
+    turn = serve[ALGORITHMS.index(algorithm) % len(serve)]
+    return mpi == "own" and ranks == 3 and (algorithm in QUICK_ALGORITHMS or distribution == turn)
 
 
 def each_case(*distributions: str) -> pytest.MarkDecorator:

@@ -4,18 +4,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.worlds import Mpi, program
+from forward_gradient_program import trained
+from support.shared_world import program_in_world
+from support.worlds import Mpi
 
 pytestmark = pytest.mark.xdist_group("ranks")
 PROGRAM = Path(__file__).parent / "forward_gradient_program.py"
 
 
 def test_ranks_of_a_launcher_give_the_bits_of_one_process(tmp_path, mpi: Mpi):
-    states = []
-    for ranks in (0, 2, 3):
-        path = tmp_path / f"{ranks}.pt"
-        done = program(PROGRAM, str(path), cwd=tmp_path, ranks=ranks, mpi=mpi)
-        assert done.returncode == 0, done.stderr
-        states.append(torch.load(path, weights_only=True))
-    for other in states[1:]:
-        assert all(torch.equal(other[name], value) for name, value in states[0].items())
+    trained(tmp_path / "1.pt")
+    program_in_world(PROGRAM, str(tmp_path), cwd=tmp_path, ranks=3, mpi=mpi)
+    one, two, three = (torch.load(tmp_path / f"{ranks}.pt", weights_only=True) for ranks in (1, 2, 3))
+    for other in (two, three):
+        assert all(torch.equal(other[name], value) for name, value in one.items())

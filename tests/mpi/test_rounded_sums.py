@@ -12,7 +12,7 @@ pytestmark = pytest.mark.xdist_group("ranks")
 
 PROGRAM = Path(__file__).parent / "equality_program.py"
 ALGORITHMS = ("snes", "tiny")
-RANKS = (1, 2, 3, 4)
+RANKS = (1, 2, 3)  # 4 ranks: the slow tests of test_equality.py
 CU = ("chromosome_updates", "chromosome_updates-bfloat16", "chromosome_updates-int8", "chromosome_updates-overlap",
       "chromosome_updates-int8-overlap")  # fmt: skip
 SU = ("semi_updates", "semi_updates-bfloat16", "semi_updates-int8")
@@ -77,11 +77,10 @@ def test_rounded_sums_lead_nearly_the_same_way(centre, algorithm, name, ranks):
 
 
 @own
-@pytest.mark.parametrize("ranks", [2, 4])
 @pytest.mark.parametrize(("wire", "share"), [("bfloat16", 1 / 2), ("int8", (1 + 4 / 256) / 4)])
-def test_bytes_that_rank_0_hands_over(centre, folder, ranks, wire, share):
+def test_bytes_that_rank_0_hands_over(centre, folder, wire, share):
     """SNES sends two rows of M; a float64 for each member crosses along with them."""
-    columns = centre("snes", "local", 1).size
+    ranks, columns = 2, centre("snes", "local", 1).size
     centre("snes", "chromosome_updates", ranks)
     scores = 10 // ranks * 8
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support.worlds import program
+from support.worlds import mostly_own, program
 from torch import nn
 
 import neuro_cli
@@ -16,7 +16,9 @@ from neuro_cli.runner import frozen
 LAYER, MORE = 100, 60  # MB of the frozen weights, and of what else a rank may take
 
 
-@pytest.mark.parametrize("ranks", [0, 2])
+# two ranks of two threads each: a copy for a thread, or for a rank, would be seen
+@mostly_own
+@pytest.mark.parametrize("ranks", [pytest.param(0, marks=pytest.mark.slow), 2])
 def test_a_frozen_layer_takes_its_memory_once(mpi, ranks, tmp_path):
     if mpi.name != "own" and not ranks:
         pytest.skip("a process without MPI needs one environment")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.logger.columns import Row
+from neuro_cli.logger.stored_rows import StoredRows
 
 
 class Logger(ABC):
@@ -21,6 +22,12 @@ class Logger(ABC):
         """Open the log of the run folder ``run``. Raises UserError when that fails.
 
         ``resumed_at``: the generation after which a resumed run continues, None for a new run. ``config``: resolved, read-only.
+        """
+
+    def catch_up(self, rows: StoredRows) -> None:  # noqa: B027  # loggers of users lack it
+        """Record what the log lacks of ``rows``, those up to ``resumed_at``; called after start, for resumed runs only.
+
+        A kill takes the rows that a tracker had not written yet. By default nothing is recorded.
         """
 
     @abstractmethod

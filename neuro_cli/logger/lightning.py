@@ -20,6 +20,8 @@ from neuro_cli.core.install import absent, install
 from neuro_cli.core.machine.current_folder import advice, trusted_by_user
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.lightning_steps import ROW, STEPS, SUMMARY
+from neuro_cli.logger.stored_rows import StoredRows
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +66,7 @@ class LightningLogger(Logger):
         if missing:
             raise UserError(f"logger={service}: needs {', '.join(missing)}: {install(service)}")
         self._logger: Any = None
+        self._held = self._summed = 0  # the last generations of which the service has the row, and the summary
         self._broken = False
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
@@ -84,6 +87,19 @@ class LightningLogger(Logger):
         except Exception as error:  # the run was deleted, or the server does not answer
             log.warning("%s: cannot continue its run %s (%s): a new one begins", self.service, identifier, _reason(error))
             self.start(run, config, None)
+            return
+        self._read(identifier, run / self.service, resumed_at or 0)
+
+    def _read(self, identifier: str, folder: Path, resumed_at: int) -> None:
+        """Set the last generations that the service has; where that fails, as if it had all of them."""
+        prefix = f"{self.settings['prefix']}{self._logger.LOGGER_JOIN_CHAR}" if self.settings.get("prefix") else ""
+        read = STEPS[self.service]
+        try:
+            self._held, self._summed = (read(self._logger, identifier, folder, prefix + metric) for metric in (ROW, SUMMARY))
+        except Exception as error:  # each service raises its own kinds of errors
+            self._held = resumed_at
+            text = "%s: cannot read what run %s has (%s): rows that a kill has taken stay missing there"
+            log.warning(text, self.service, identifier, _reason(error))
 
     def _begin(self, kind: Callable[..., Any], settings: dict[str, Any]) -> None:
         """Make Lightning's logger and save its run's identifier. Raises ConfigError, or errors of the service."""
@@ -127,14 +143,21 @@ class LightningLogger(Logger):
         (run / self.service).mkdir(parents=True, exist_ok=True)
         return {"tracking_uri": f"sqlite:///{(run / self.service).absolute()}/runs.db"}
 
+    def catch_up(self, rows: StoredRows) -> None:
+        for row in rows.after(self._held):
+            self.log(row)
+
     def log(self, row: Row) -> None:
+        """Send the metrics of a generation that the service lacks: a second point of a step would be a doubled one."""
+        if (row["generation"] or 0) <= self._held:
+            return
         metrics = {name: float(value) for name, value in grouped(row, self.evaluated).items()}
         self._call("log", lambda: self._logger.log_metrics(metrics, step=int(row["generation"] or 0)))
 
     def finish(self, summary: dict[str, Any]) -> None:
         numbers = {f"summary/{name}": float(value) for name, value in summary.items() if type(value) in (int, float)}
-        if numbers:
-            step = int(summary.get("generations") or 0)
+        step = int(summary.get("generations") or 0)
+        if numbers and not 0 < step <= self._summed:
             self._call("finish", lambda: self._logger.log_metrics(numbers, step=step))
         if self._logger is not None:  # a run that began is ended, whatever failed in between
             self._call("finish", lambda: self._logger.finalize("success"), again=True)

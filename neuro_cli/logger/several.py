@@ -8,6 +8,7 @@ from typing import Any
 from neuro_cli.core.errors import ConfigError, one_line
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.csv import CsvLogger
+from neuro_cli.logger.stored_rows import StoredRows
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +26,10 @@ class Several(Logger):
         for logger in self.loggers:
             logger.start(run, config, resumed_at)
 
+    def catch_up(self, rows: StoredRows) -> None:
+        for logger in self.loggers:
+            logger.catch_up(rows)
+
     def log(self, row: Row) -> None:
         for logger in self.loggers:
             logger.log(row)
@@ -35,7 +40,10 @@ class Several(Logger):
 
 
 class Guarded(Logger):
-    """Logger that calls ``logger`` until that fails, then only its finish. A failure after the start is a warning."""
+    """Logger that calls ``logger`` until that fails, then only its finish. A failure after the start is a warning.
+
+    In a resumed run its start includes the rows of ``metrics.csv`` that ``logger`` lacks.
+    """
 
     def __init__(self, logger: Logger) -> None:
         self.logger, self._broken = logger, False
@@ -43,6 +51,11 @@ class Guarded(Logger):
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         self.logger.evaluated = self.evaluated
         self.logger.start(run, config, resumed_at)
+        if resumed_at:
+            self.catch_up(StoredRows(run, resumed_at))
+
+    def catch_up(self, rows: StoredRows) -> None:
+        self._call("log", lambda: self.logger.catch_up(rows))
 
     def log(self, row: Row) -> None:
         if not self._broken:

@@ -11,6 +11,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.stored_rows import StoredRows
 
 MISSING = f"logger=tensorboard: needs the extra: {install('tensorboard')}"
 
@@ -32,14 +33,19 @@ class TensorBoardLogger(Logger):
         except ImportError as error:
             raise UserError(MISSING) from error
         self.folder = run / "tensorboard"
-        # hides later generations of a killed session, which run again
-        purge = None if resumed_at is None else resumed_at + 1
+        # hides later generations of a killed session, which run again, and the row that a kill may have cut
+        self._held = 0 if resumed_at is None else min(resumed_at, max(0, last_step(self.folder) - 1))
+        purge = None if resumed_at is None else self._held + 1
         # no description of an experiment: the tab then shows keys and metrics of all runs, the differing ones first
         _, begin, self._end = hparams(flat(config), {})
         with self._writing():
             self._writer = SummaryWriter(str(self.folder), purge_step=purge, flush_secs=10)
             self._add(begin)
             self._add_text("config", config, resumed_at or 0)
+
+    def catch_up(self, rows: StoredRows) -> None:
+        for row in rows.after(self._held):
+            self.log(row)
 
     def log(self, row: Row) -> None:
         with self._writing():
@@ -68,6 +74,30 @@ class TensorBoardLogger(Logger):
             yield
         except OSError as error:
             raise UserError(f"{self.folder}: cannot be written: {error.strerror}") from error
+
+
+def last_step(folder: Path) -> int:
+    """Return the last step of a scalar in the event files of ``folder``, 0 without any."""
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    for path in sorted(folder.glob("events.out.tfevents.*"), reverse=True):
+        for record in reversed(_records(path.read_bytes())):
+            event = Event.FromString(bytes(record))
+            if any(value.HasField("simple_value") for value in event.summary.value):
+                return int(event.step)
+    return 0
+
+
+def _records(data: bytes) -> list[memoryview]:
+    """Return the whole records of an event file: length (8 bytes), its checksum (4), the record, its checksum (4)."""
+    view, records, at = memoryview(data), [], 0
+    while at + 12 <= len(data):
+        end = at + 12 + int.from_bytes(view[at : at + 8], "little")
+        if end + 4 > len(data):  # a kill has cut it
+            break
+        records.append(view[at + 12 : end])
+        at = end + 4
+    return records
 
 
 def flat(config: Any, path: str = "") -> dict[str, int | float | str]:

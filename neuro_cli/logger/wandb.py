@@ -7,7 +7,6 @@ import configparser
 import logging
 import netrc
 import os
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -21,13 +20,14 @@ from neuro_cli.core.machine.current_folder import advice, importable, trusted_by
 from neuro_cli.core.verbosity import say
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.stored_rows import StoredRows
+from neuro_cli.logger.wandb_sessions import last_step, previous_identifier, sessions
 
 log = logging.getLogger(__name__)
 
 START_SECONDS, FINISH_SECONDS = 20.0, 30.0  # seconds to wait for a server at the start and at the end
 UPLOAD_SECONDS = 300.0  # seconds that an artifact may take at the end
 MODES = ("online", "offline", "disabled")
-_FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
 MOST = 120  # characters of a run's name
 # keys that `wandb init` writes there; any other could choose who gets the user's key
 SETTINGS, HARMLESS = ("wandb/settings", ".wandb/settings"), {"entity", "project", "mode"}
@@ -68,6 +68,7 @@ class WandbLogger(Logger):
         self.tags = tuple(map(str, tags or ()))
         self.log_model = boolean("logger.log_model", log_model)
         self._run: Any = None
+        self._held = 0  # the last generation that earlier sessions left at wandb, or in their files
         self._broken = False
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
@@ -79,10 +80,17 @@ class WandbLogger(Logger):
         self._thread.start()
         self._calls.put(("start", lambda: self._open(run, config, identifier)))
 
+    def catch_up(self, rows: StoredRows) -> None:
+        self._calls.put(("log", lambda: [self._send(row) for row in rows.after(self._held)]))
+
     def log(self, row: Row) -> None:
-        metrics = grouped(row, self.evaluated)
         if not self._broken:
-            self._calls.put(("log", lambda: self._run.log(metrics, step=row["generation"])))
+            self._calls.put(("log", lambda: self._send(row)))
+
+    def _send(self, row: Row) -> None:
+        """Send the metrics of a generation that earlier sessions did not leave: wandb's steps only grow."""
+        if (row["generation"] or 0) > self._held:
+            self._run.log(grouped(row, self.evaluated), step=row["generation"])
 
     def finish(self, summary: dict[str, Any]) -> None:
         self._calls.put(("finish", lambda: self._close(summary)))
@@ -107,7 +115,15 @@ class WandbLogger(Logger):
             # rows wait in the queue: nothing is lost
             log.warning("wandb does not answer (%s): recording offline, to be uploaded later", _reason(error))
             self._run = self._begun(run, config, identifier, "offline")
+        if identifier is not None:
+            self._held = self._left(run)
         self._show(run)
+
+    def _left(self, run: Path) -> int:
+        """Return the last generation of earlier sessions: in their files, or at wandb where the run is online."""
+        if not self._run.offline:
+            return max(0, self._run.starting_step - 1)
+        return last_step(run / "wandb")
 
     def _begun(self, run: Path, config: Mapping[str, Any], identifier: str | None, mode: str | None) -> Any:
         import wandb
@@ -143,7 +159,9 @@ class WandbLogger(Logger):
         if getattr(self._run, "disabled", False):
             return
         if self._run.offline:
-            folder = str(getattr(self._run, "dir", "")).removesuffix("/files") or f"{run}/wandb/offline-run-*"
+            folder = str(getattr(self._run, "dir", "")).removesuffix("/files")
+            if not folder or len(sessions(run / "wandb", "offline-run-*")) > 1:  # each session of a resumed run has a folder
+                folder = f"{run}/wandb/offline-run-*"
             address = f"offline; upload it with: wandb sync {folder}"
         else:
             address = self._run.url
@@ -232,12 +250,3 @@ def has_key(server: str) -> bool:
         if keys is not None and any(keys.authenticators(host) for host in hosts):
             return True
     return False
-
-
-def previous_identifier(folder: Path) -> str | None:
-    """Return the identifier at wandb of the newest session under ``folder``, None without a session."""
-    if not folder.is_dir():
-        return None
-    sessions = [path for path in folder.iterdir() if _FOLDER.fullmatch(path.name)]
-    newest = max(sessions, key=lambda path: path.stat().st_mtime, default=None)
-    return newest.name.rsplit("-", 1)[1] if newest else None

@@ -24,7 +24,13 @@ class Recorder:
     def __init__(self, fails: str = "", **settings: Any) -> None:
         self.settings, self.fails, self.calls = settings, fails, list[Any]()
         self.run_id = self.version = settings.get("run_id") or settings.get("experiment_key") or f"id-{len(Recorder.made)}"
+        self.experiment = types.SimpleNamespace(get_metric_history=self._history)
         Recorder.made.append(self)
+
+    def _history(self, run_id: str, metric: str) -> list[Any]:
+        """Return the points of all loggers of the run, as MLflow's client does."""
+        calls = [call for made in Recorder.made if made.run_id == run_id for call in made.calls if call[0] == "metrics"]
+        return [types.SimpleNamespace(step=step) for _, metrics, step in calls if metric in metrics]
 
     def _note(self, name: str, *given: Any) -> None:
         if name == self.fails:

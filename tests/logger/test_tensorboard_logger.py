@@ -1,7 +1,6 @@
 """TensorBoard reads back what was logged; a resumed run hides what it makes again; its tab HPARAMS compares runs."""
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert str(caught.value) == "logger=tensorboard: needs the extra: pip install '.[tensorboard]'"
 
 
+@pytest.mark.usefixtures("_a_second_each")
 def test_read_back(tmp_path: Path) -> None:
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     write(tmp_path, range(1, 6), None, 0.0)
@@ -45,6 +45,7 @@ def test_a_config_as_hyper_parameters() -> None:
     assert flat(CONFIG) == {"algo.sigma": 0.02, "tags": '["a", 1]', "task.augment": "true", "seed": 7}
 
 
+@pytest.mark.usefixtures("_a_second_each")
 def test_the_tab_of_hyper_parameters_compares_runs(tmp_path: Path) -> None:
     """TensorBoard's own plugin shows the keys of all jobs of a sweep, differing ones first, and their metrics."""
     pytest.importorskip("tensorboard")
@@ -55,7 +56,6 @@ def test_the_tab_of_hyper_parameters_compares_runs(tmp_path: Path) -> None:
 
     write(tmp_path / "0", range(1, 3), None, 0.0)
     write(tmp_path / "1", range(1, 3), None, 0.0, {"algo": {"sigma": 0.5, "rank": 4}})
-    time.sleep(1.1)  # TensorBoard reads a run's files in the order of the seconds in their names
     write(tmp_path / "1", range(2, 4), 1, 0.5, {"algo": {"sigma": 0.5, "rank": 4}})  # resumed
     events = plugin_event_multiplexer.EventMultiplexer()
     events.AddRunsFromDirectory(str(tmp_path))

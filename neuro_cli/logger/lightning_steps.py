@@ -1,0 +1,49 @@
+"""Last generation of a resumed run that MLflow or Comet has, by their own readers.
+
+Each function gets Lightning's logger, the run's identifier there, and the folder for files without a server.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+ROW, SUMMARY = "time/seconds", "summary/generations"  # metrics that every row and every summary have
+
+
+def mlflow_step(logger: Any, run: str, folder: Path, metric: str) -> int:
+    """Return the last step of ``metric`` in MLflow's database or server, 0 without any."""
+    return _last(point.step for point in logger.experiment.get_metric_history(run, metric))
+
+
+def comet_step(logger: Any, run: str, folder: Path, metric: str) -> int:
+    """Return the last step of ``metric`` at Comet, or in the run's archives where this process writes one; 0 without any.
+
+    Comet writes an archive at the end of a session, so a killed one has left none.
+    """
+    if "Offline" in type(logger.experiment).__name__:
+        return _last(step for path in folder.glob(f"{run}*.zip") for step in _steps_of(path, metric))
+    from comet_ml.api import API
+
+    experiment = API().get_experiment_by_key(run)
+    return _last(int(point["step"]) for point in experiment.get_metrics(metric) if point["step"] is not None)
+
+
+def _steps_of(path: Path, name: str) -> Iterable[int]:
+    """Yield the steps of metric ``name`` in an archive; none where a kill has cut it."""
+    try:
+        with ZipFile(path) as archive, archive.open("messages.json") as lines:
+            for line in lines:
+                metric = json.loads(line)["payload"].get("metric") or {}
+                if metric.get("metricName") == name:
+                    yield int(metric["step"])
+    except BadZipFile:
+        return
+
+
+def _last(steps: Iterable[int]) -> int:
+    return max(steps, default=0)
+
+
+STEPS: dict[str, Callable[[Any, str, Path, str], int]] = {"mlflow": mlflow_step, "comet": comet_step}

@@ -1,0 +1,60 @@
+"""Sessions of a run that wandb recorded in folders: the run's identifier, and the last generation that a kill has left.
+
+A session's file ``run-ID.wandb`` is a log of protobuf records in blocks, as LevelDB's log format has them: 7 bytes of the file's
+header, then in blocks of 32 KiB fragments with a checksum (4 bytes), a length (2) and a kind (1: whole, 2: first, 3: middle,
+4: last). wandb writes it every 15 seconds at most, so a kill takes the rows since.
+"""
+
+import re
+import struct
+from pathlib import Path
+
+_FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
+_BLOCK, _HEADER = 32768, struct.Struct("<IHB")
+_MAGIC = b":W&B"
+
+
+def sessions(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the folders of sessions under ``folder``, the newest last."""
+    found = [path for path in folder.glob(pattern) if _FOLDER.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: path.name.removeprefix("offline-"))
+
+
+def previous_identifier(folder: Path) -> str | None:
+    """Return the identifier at wandb of the newest session under ``folder``, None without a session."""
+    newest = sessions(folder)
+    return newest[-1].name.rsplit("-", 1)[1] if newest else None
+
+
+def last_step(folder: Path) -> int:
+    """Return the last step in the files of the sessions under ``folder``, 0 without any. Raises ValueError for another format."""
+    from wandb.proto.wandb_internal_pb2 import Record
+
+    for session in reversed(sessions(folder)):
+        for path in session.glob("run-*.wandb"):
+            for content in reversed(_records(path.read_bytes())):
+                record = Record.FromString(content)
+                if record.WhichOneof("record_type") == "history":
+                    return int(record.history.step.num)
+    return 0
+
+
+def _records(data: bytes) -> list[bytes]:
+    """Return the whole records of a session's file. Raises ValueError for another format."""
+    if data and not data.startswith(_MAGIC):
+        raise ValueError("its file is not in the format of wandb 0.19 to 0.31")
+    records, at, parts = [], 7, b""
+    while at + 7 <= len(data):
+        left = _BLOCK - at % _BLOCK
+        _, length, kind = _HEADER.unpack_from(data, at) if left >= 7 else (0, 0, 0)
+        if kind == 0:  # the rest of a block is empty
+            at += left
+            continue
+        end = at + 7 + length
+        if end > len(data):  # a kill has cut it
+            break
+        parts = data[at + 7 : end] if kind in (1, 2) else parts + data[at + 7 : end]
+        if kind in (1, 4):
+            records.append(parts)
+        at = end
+    return records

@@ -1,29 +1,36 @@
-"""Weighted sums over directions on a CPU, by compiled loops (:mod:`neuro_cli.core.kernels.sums`).
+"""Weighted sums over directions on a CPU, by compiled loops whose order, and so whose bits, no processor changes.
 
 Legend: D directions; weights (D,) float32.
 """
 
+from typing import NamedTuple
+
 from torch import Tensor
 
-from neuro_cli.core.kernels.compiled import sum_kernels
-
-BLOCK = 256  # directions whose factors a core's caches hold
+from neuro_cli.core.kernels.compiled import product_kernels, sign_kernels, sum_kernels
 
 
-def add_outer_sum(factors: Tensor, read: int, written: tuple[int, int, int], weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] times that over ranks of a b^T to ``out`` (O, I), where a BLAS can be called.
+class Vectors(NamedTuple):
+    """Vectors of directions: that of rank q begins at column ``first + q * step`` of ``numbers`` (D, W) float32."""
 
-    ``factors`` (D, W): b of all ranks from column ``read`` on; ``written``: column where a begins, numbers to the next a, ranks.
-    """
-    sum_kernels.add_outer_sum(factors.numpy(), read, *written, weights.numpy(), BLOCK, out.numpy())
+    numbers: Tensor
+    first: int = 0
+    step: int = 0
+
+
+def add_outer_sum(rows: Vectors, columns: Vectors, rank: int, weights: Tensor, out: Tensor) -> None:
+    """Add the sum over directions of weights[d] times that over ranks of a b^T to ``out`` (O, I); ``rows``: a, ``columns``: b."""
+    a, b = ((part.numbers.numpy(), part.first, part.step) for part in (rows, columns))
+    product_kernels.add_products(*a, *b, rank, weights.numpy(), out.numpy())
 
 
 def add_sign_sum(rows: Tensor, columns: Tensor, weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] times the outer product of its signs to ``out`` (O, I), by a BLAS to call.
+    """Add the sum over directions of weights[d] times the outer product of its signs to ``out`` (O, I).
 
     Signs of lines and of columns: bits of words (D, W).
     """
-    sum_kernels.add_sign_sum(rows.numpy(), columns.numpy(), weights.numpy(), BLOCK, out.numpy())
+    add = sign_kernels.add_sign_product if sign_kernels.SERVES else sum_kernels.add_sign_sum
+    add(rows.numpy(), columns.numpy(), weights.numpy(), out.numpy())
 
 
 def add_weighted(vectors: Tensor, weights: Tensor, out: Tensor) -> None:

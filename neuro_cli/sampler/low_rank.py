@@ -17,12 +17,12 @@ from torch import Tensor
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.sums import add_outer_sum, add_weighted
+from neuro_cli.core.sums import Vectors, add_outer_sum, add_weighted
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.structured import Structured, StructuredPerturbation, Writer
@@ -111,23 +111,28 @@ class LowRank(Structured):
         low = target.low + first
         if block.vector:
             values = factors[:, block.first + low : block.first + low + len(lines)]
-            if target.moment == 1 and values.device.type == "cpu":
+            values = values if target.moment == 1 else values * values
+            if values.device.type == "cpu":
                 add_weighted(values, weights, lines[:, 0])
                 return
-            lines += (weights @ (values if target.moment == 1 else values * values))[:, None]
+            lines += (weights @ values)[:, None]
             return
-        if target.moment == 1 and lines.device.type == "cpu" and blas_kernels.SERVES:
-            read, written = block.first + self.rank * block.rows, block.first + low
-            shares = weights / math.sqrt(self.rank)
-            add_outer_sum(factors, read, (written, block.rows, self.rank), shares, lines)
+        if target.moment == 1 and lines.device.type == "cpu":
+            written, read = block.first + low, block.first + self.rank * block.rows
+            rows, columns = Vectors(factors, written, block.rows), Vectors(factors, read, block.width)
+            add_outer_sum(rows, columns, self.rank, weights / math.sqrt(self.rank), lines)
             return
-        rows, columns = self.vectors_of(block, factors, torch.float32)
-        rows = rows[:, :, low : low + len(lines)]
+        by_row, by_column = self.vectors_of(block, factors, torch.float32)
+        by_row = by_row[:, :, low : low + len(lines)]
         if target.moment == 2:  # the square of a sum over R products is a sum over pairs of them
-            rows = (rows[:, :, None] * rows[:, None]).flatten(1, 2)
-            columns = (columns[:, :, None] * columns[:, None]).flatten(1, 2)
-        weighted = rows * weights[:, None, None]
-        lines.addmm_(weighted.flatten(0, 1).T, columns.flatten(0, 1))
+            by_row = (by_row[:, :, None] * by_row[:, None]).flatten(1, 2)
+            by_column = (by_column[:, :, None] * by_column[:, None]).flatten(1, 2)
+        if lines.device.type == "cpu":
+            rows, columns = Vectors(by_row.flatten(1), 0, len(lines)), Vectors(by_column.flatten(1), 0, block.width)
+            add_outer_sum(rows, columns, by_row.shape[1], weights, lines)
+            return
+        weighted = by_row * weights[:, None, None]
+        lines.addmm_(weighted.flatten(0, 1).T, by_column.flatten(0, 1))
 
     def assemble(self, partial: Tensor, target: BlockSum, low: int, high: int) -> Tensor:
         return target.block.cube(partial[low - target.low : high - target.low].flatten())

@@ -24,6 +24,7 @@ from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import MemberBatch, placed_values
+from neuro_cli.core.sums import Vectors, add_outer_sum
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.placement import Placement, PlacementPlan, add_placed_taps, count_places, placed_sum
@@ -200,7 +201,7 @@ class Permutation(NoiseReusing):
         if placed_rows and placed_inputs:
             factor = self.shape(block)[2]
             return block.cube((partial[low - target.low : high - target.low] * factor**target.moment).float().flatten())
-        summed = torch.mm(*self._factors_of(partial, target, low, high))
+        summed = self._product(partial, target, low, high)
         if placed_rows:
             return block.cube(summed.flatten())
         return summed.unflatten(0, (high - low, block.spatial)).transpose(1, 2)
@@ -211,19 +212,30 @@ class Permutation(NoiseReusing):
         if (placed_rows and placed_inputs) or (placed_inputs and block.spatial > 1):
             super().write(partial, target, low, high, out)
         else:  # the product is in the order of the flat vector
-            torch.mm(*self._factors_of(partial, target, low, high), out=out.view(high - low, block.width))
+            self._product(partial, target, low, high, out.view(high - low, block.width))
 
-    def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, Tensor]:
-        """Return matrices with the sum of rows [low, high) as product, (rows, width); placed inputs: (rows spatial, inner)."""
+    def _product(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor | None = None) -> Tensor:
+        """Return the sum of rows [low, high), (rows, width), in ``out`` where given; placed inputs: (rows spatial, inner)."""
+        left, first, right = self._factors_of(partial, target, low, high)
+        height = (high - low) * (1 if self._sides(target.block)[0] else target.block.spatial)
+        if left.device.type != "cpu":
+            return torch.mm(left[:, first : first + height].T, right, out=out)
+        result = left.new_empty(height, right.shape[1]) if out is None else out
+        add_outer_sum(Vectors(left, first), Vectors(right), 1, torch.ones(len(left)), result.zero_())
+        return result
+
+    def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, int, Tensor]:
+        """Return matrices a (k, n) and b (k, width), and a column of a: the sum is a^T b, for a from this column on.
+
+        Placed inputs: a (k, rows spatial) and b (k, inner).
+        """
         block, factor, square = target.block, self.shape(target.block)[2], target.moment == 2
         counts = partial if factor == 1.0 else partial * factor**target.moment
         if self._sides(block)[0]:
             noise = self._flat_rows(block, target.address)
-            return counts[
-                :, low:high
-            ].T.contiguous(), noise * noise if square else noise  # a copy has the same alignment in every slice
-        noise = self.shared_cube(block, target.address)[low:high].transpose(1, 2).contiguous().flatten(0, 1)
-        return noise * noise if square else noise, counts
+            return counts, low, noise * noise if square else noise
+        noise = self.shared_cube(block, target.address)[low:high].transpose(1, 2).flatten(0, 1).T.contiguous()
+        return noise * noise if square else noise, 0, counts
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
         return PlacedPerturbation(self, generation, first, rows, dtype)

@@ -5,6 +5,7 @@ N(0, 1) and weights are uncorrelated; given E, their sizes are E's for all direc
 ``directions_per_noise``). A sum over directions is E times one product of two sign matrices, value by value.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import blas_kernels, block_kernels, convolution_kernels, sign_kernels
+from neuro_cli.core.kernels.compiled import block_kernels, convolution_kernels
 from neuro_cli.core.layout import LARGE, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
@@ -34,19 +35,14 @@ def _words(count: int) -> int:
     return -(-count // 32)
 
 
-def _summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, lines: Tensor) -> bool:
-    """Add the sum of weighted signs, lines by columns, by compiled loops; return False where there is no loop for it."""
-    if outputs is None or inputs is None:
-        alone = inputs if outputs is None else outputs
-        assert alone is not None
-        add_weighted_signs(alone, weights, lines[0] if outputs is None else lines[:, 0])
-    elif sign_kernels.SERVES:
-        sign_kernels.add_sign_product(outputs.numpy(), inputs.numpy(), weights.numpy(), lines.numpy())
-    elif blas_kernels.SERVES:
+def _add_summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, lines: Tensor) -> None:
+    """Add the sum of weighted signs, lines by columns, by compiled loops."""
+    if outputs is not None and inputs is not None:
         add_sign_sum(outputs, inputs, weights, lines)
-    else:
-        return False
-    return True
+        return
+    alone = inputs if outputs is None else outputs
+    assert alone is not None
+    add_weighted_signs(alone, weights, lines[0] if outputs is None else lines[:, 0])
 
 
 class SignFlip(NoiseReusing):
@@ -158,7 +154,8 @@ class SignFlip(NoiseReusing):
 
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:
         if target.moment == 2:  # a square has no sign
-            lines += weights.sum()
+            # added up exactly: torch's order is one of the processor's vectors
+            lines += math.fsum(weights.tolist()) if lines.device.type == "cpu" else weights.sum()
             return
         block = target.block
         outputs, inputs = self.words_of(block, factors)
@@ -167,7 +164,8 @@ class SignFlip(NoiseReusing):
         if outputs is not None:
             outputs = outputs[:, word : word + _words(len(lines))]
         weights = weights.float()
-        if lines.device.type == "cpu" and _summed(outputs, inputs, weights, lines):
+        if lines.device.type == "cpu":
+            _add_summed(outputs, inputs, weights, lines)
             return
         if outputs is None:
             assert inputs is not None

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import blas, compiled, linear, vectors, winograd
+from neuro_cli.core.kernels import blas, compiled, linear, products, vectors, winograd
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies
@@ -122,6 +122,18 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
             for row, line in enumerate(lines):
                 line += table[own[row] ^ there]
 
+    def add_tile(left: Any, right: Any, groups: Any, out: Any, width: Any) -> None:
+        lines = [memory.at(int(out) + 4 * row * int(width), products.COLUMNS, single) for row in range(products.ROWS)]
+        for group in range(int(groups)):
+            size = products.ROWS * vectors.GROUP, vectors.GROUP * products.COLUMNS
+            a, b = (memory.at(int(at) + 4 * group * n, n, single) for at, n in zip((left, right), size, strict=True))
+            columns = b.reshape(vectors.GROUP, products.COLUMNS)
+            for line, factors in zip(lines, a.reshape(products.ROWS, vectors.GROUP), strict=True):
+                group_sum = factors[0] * columns[0]
+                for factor, column in zip(factors[1:], columns[1:], strict=True):
+                    group_sum = group_sum + factor * column
+                line += group_sum
+
     def sgemm(orders: Any, sizes: Any, a: Any, b: Any, beta: Any, c: Any) -> None:
         m, n, k = (int(size) for size in sizes)
 
@@ -185,7 +197,7 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
         vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
-        vectors.signed_sums: signed_sums, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: products_of_points,
+        vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: products_of_points,
         winograd._gather: gather,
     }  # fmt: skip
 

@@ -224,13 +224,11 @@ def test_bits_of_products_do_not_depend_on_where_matrices_lie(shape):
 
     outcomes = []
     for numbers in (0, 8, 1):
-        made, summed = moved(y, numbers), moved(np.zeros((width, inner), np.float32), numbers)
+        made = moved(y, numbers)
         blas.product(moved(x, numbers), moved(weight, numbers), made)
-        blas.add_outer(moved(y, numbers), moved(x, numbers), 0, summed)
-        outcomes.append((made, summed))
-    for made, summed in outcomes[1:]:
-        assert np.array_equal(made, outcomes[0][0])
-        assert np.array_equal(summed, outcomes[0][1])
+        outcomes.append(made)
+    for made in outcomes[1:]:
+        assert np.array_equal(made, outcomes[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, *([torch.bfloat16] if blas.SERVES_HALF else [])])

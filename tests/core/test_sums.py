@@ -1,12 +1,15 @@
-"""Weighted sums over directions by compiled loops against their definitions in float64."""
+"""Weighted sums over directions by compiled loops: the bits of their definition, each product and each sum rounded by itself."""
 
+import numpy as np
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from neuro_cli.core.kernels.compiled import sum_kernels
+from neuro_cli.core.kernels.products import GROUP
 from neuro_cli.core.rows import random_signs
-from neuro_cli.core.sums import add_outer_sum, add_sign_sum, add_weighted, add_weighted_signs
+from neuro_cli.core.sums import Vectors, add_outer_sum, add_sign_sum, add_weighted, add_weighted_signs
 
 
 def normal(*shape: int, seed: int) -> Tensor:
@@ -18,6 +21,20 @@ def words(directions: int, count: int, seed: int = 1) -> Tensor:
     return torch.randint(0, 2**32, (directions, count), generator=generator).to(torch.uint32)
 
 
+def summed(begun: Tensor, a: Tensor, b: Tensor) -> np.ndarray:
+    """Sum of outer products of rows of a (K, O) and b (K, I) added to ``begun``: GROUP of them after each other, then their total.
+
+    numpy rounds every operation by itself.
+    """
+    total, terms = begun.numpy().copy(), a.numpy()[:, :, None] * b.numpy()[:, None]
+    for first in range(0, len(terms), GROUP):
+        group = terms[first].copy()
+        for term in terms[first + 1 : first + GROUP]:
+            group += term
+        total += group
+    return total
+
+
 SIZES = st.integers(1, 40)
 
 
@@ -26,24 +43,23 @@ SIZES = st.integers(1, 40)
 def test_sums_of_outer_products_and_vectors(directions, inputs, outputs, rank, low):
     low = min(low, outputs - 1)
     factors, weights = normal(directions, 1 + rank * (inputs + outputs), seed=1), normal(directions, seed=2)
-    begun = normal(outputs - low, inputs, seed=3)
-    made = begun.clone()
-    add_outer_sum(factors, 1 + rank * outputs, (1 + low, outputs, rank), weights, made)
-    a = factors[:, 1 : 1 + rank * outputs].double().view(directions, rank, outputs)[:, :, low:]
-    b = factors[:, 1 + rank * outputs :].double().view(directions, rank, inputs)
-    expected = begun.double() + torch.einsum("d,dro,dri->oi", weights.double(), a, b)
-    torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-3)
+    made = normal(outputs - low, inputs, seed=3)
+    begun, read = made.clone(), 1 + rank * outputs
+    add_outer_sum(Vectors(factors, 1 + low, outputs), Vectors(factors, read, inputs), rank, weights, made)
+    a = (weights[:, None] * factors[:, 1:read]).view(directions * rank, outputs)[:, low:]
+    np.testing.assert_array_equal(made, summed(begun, a, factors[:, read:].reshape(-1, inputs)))
     vector, values = begun[0].clone(), factors[:, -inputs:]
     add_weighted(values, weights, vector)
     expected = begun[0].double() + weights.double() @ values.double()
     torch.testing.assert_close(vector.double(), expected, rtol=1e-4, atol=1e-3)
     drawn, signs = words(directions, -(-inputs // 32)), begun[0].clone()
     add_weighted_signs(drawn, weights, signs)
-    by_column = random_signs(drawn, inputs, torch.float64)
-    expected = begun[0].double() + weights.double() @ by_column
+    by_column = random_signs(drawn, inputs, torch.float32)
+    expected = begun[0].double() + weights.double() @ by_column.double()
     torch.testing.assert_close(signs.double(), expected, rtol=1e-4, atol=1e-3)
-    lines, made = words(directions, -(-outputs // 32), 2), normal(outputs, inputs, seed=3)
-    by_line = random_signs(lines, outputs, torch.float64)
-    expected = made.double() + (by_line * weights.double()[:, None]).T @ by_column
-    add_sign_sum(lines, drawn, weights, made)
-    torch.testing.assert_close(made.double(), expected, rtol=1e-4, atol=1e-3)
+    lines, begun = words(directions, -(-outputs // 32), 2), normal(outputs, inputs, seed=3)
+    expected = summed(begun, random_signs(lines, outputs, torch.float32) * weights[:, None], by_column)
+    for add in (add_sign_sum, lambda *given: sum_kernels.add_sign_sum(*(each.numpy() for each in given))):
+        made = begun.clone()
+        add(lines, drawn, weights, made)
+        np.testing.assert_array_equal(made, expected)

@@ -132,20 +132,6 @@ def product(x, weight, out):
 
 
 @_compiled
-def add_outer(x, y, first, out):
-    """``out`` (O, I) += x (n, O)^T times columns [first, first + I) of y (n, W), float32 and contiguous."""
-    assert x.shape[0] <= y.shape[0] and x.shape[1] == out.shape[0] > 0 and 0 <= first < first + out.shape[1] <= y.shape[1]
-    assert x.itemsize == y.itemsize == out.itemsize == 4
-    assert x.flags.c_contiguous and y.flags.c_contiguous and out.flags.c_contiguous
-    inner, width = nb.uintp(out.shape[1]), nb.uintp(out.shape[0])
-    read = nb.uintp(y.ctypes.data) + nb.uintp(4) * nb.uintp(first)
-    sgemm(
-        (UNCHANGED, TRANSPOSED), (nb.int32(inner), nb.int32(width), nb.int32(x.shape[0])), (read, nb.uintp(y.shape[1])),
-        (nb.uintp(x.ctypes.data), width), nb.float32(1), (nb.uintp(out.ctypes.data), inner),
-    )  # fmt: skip
-
-
-@_compiled
 def own_product(x, weight, out):
     """``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
     assert weight.shape == (out.shape[1], x.shape[0]) and 0 < out.shape[0] <= x.shape[1] and weight.size > 0

@@ -1,26 +1,21 @@
-"""Sums of weighted sign matrices by tables, in fewer instructions than a matrix product where registers hold a table (AVX-512).
+"""Sums of weighted sign matrices by tables, in fewer instructions than products where registers hold a table (AVX-512).
 
 Of GROUP directions at a time the 2^GROUP sums of +- their weights are a table, and the signs of a row and of a column, as bits,
-say by their xor which of them is a place's. LANES columns take three instructions for GROUP products each.
+say by their xor which of them is a place's. LANES columns take three instructions for GROUP products each. The bits are those of
+:mod:`neuro_cli.core.kernels.products`, which serve where no such registers are.
 
 Legend: D directions; words (D, W) uint32 of signs, +1 where a bit is 0.
 """
 
-import logging
-
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.vectors import COLUMNS, GROUP, ROWS, signed_sums, wide
-
-log = logging.getLogger(__name__)
+from neuro_cli.core.kernels.vectors import COLUMNS, GROUP, ROWS, has_avx512, signed_sums
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 NEAR = 64  # groups whose tables, and signs of a tile, stay in a core's nearest cache while all tiles pass
-SERVES = wide()
-if not SERVES:
-    log.info("sums of signs by matrix products, slower than by tables: no AVX-512 here")
+SERVES = has_avx512()
 
 
 @_compiled

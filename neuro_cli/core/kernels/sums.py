@@ -1,39 +1,18 @@
-"""Weighted sums over directions of what their factors are: outer products and vectors of numbers, or of signs.
+"""Weighted sums over directions of vectors of numbers or of signs, and of outer products of signs where tables do not serve.
 
-Products are made of a block of directions at a time, so that a core's caches hold its factors. Arrays are float32, weights (D,);
-signs are bits of words (D, W) uint32, +1 where a bit is 0.
+Arrays are float32, weights (D,); signs are bits of words (D, W) uint32, +1 where a bit is 0.
 """
 
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.blas import add_outer
 from neuro_cli.core.kernels.linear import add_row
-from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
+from neuro_cli.core.kernels.products import add_products
+from neuro_cli.core.kernels.vectors import GROUP, LANES, added_flipped, added_flipped_one, flipped, flipped_one
 
+BLOCK = 64 * GROUP  # directions whose signs are spread out at a time
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * LANES)
-
-
-@_compiled
-def add_outer_sum(factors, read, written, step, rank, weights, block, out):
-    """Add to ``out`` (O, I) the sum over directions of weights[d] times that over ranks of a_q b_q^T; weights (D,).
-
-    ``factors`` (D, W): b of all ranks from column ``read`` on, a of rank q from column written + q * step on.
-    """
-    width, inner = out.shape
-    # columns written + q * step + c and read + q * inner + c of factors, below W
-    assert factors.shape[0] <= weights.size and 0 <= written <= factors.shape[1] - (rank - 1) * step - width
-    assert step >= 0 and 0 <= read <= factors.shape[1] - rank * inner
-    near = np.empty((block, width), np.float32)
-    for first in range(0, factors.shape[0], block):
-        some = factors[first : first + block]
-        for q in range(rank):
-            for row in range(some.shape[0]):
-                weight, begin = weights[first + row], nb.uintp(written + q * step)
-                for c in range(nb.uintp(width)):
-                    near[row, c] = weight * some[row, begin + c]
-            add_outer(near[: some.shape[0]], some, read + q * inner, out)
 
 
 @_compiled
@@ -56,16 +35,16 @@ def _spread(words, first, weights, out):
 
 
 @_compiled
-def add_sign_sum(rows, columns, weights, block, out):
+def add_sign_sum(rows, columns, weights, out):
     """Add to ``out`` (O, I) the sum over directions of weights[d] times the outer product of its signs, bits of words (D, W)."""
     assert rows.shape[0] == columns.shape[0] == weights.size
-    ones = np.ones(weights.size, np.float32)
-    lines, signs = np.empty((block, out.shape[0]), np.float32), np.empty((block, out.shape[1]), np.float32)
-    for first in range(0, weights.size, block):
-        count = min(block, weights.size - first)
+    ones, most = np.ones(weights.size, np.float32), min(BLOCK, weights.size)
+    lines, signs = np.empty((most, out.shape[0]), np.float32), np.empty((most, out.shape[1]), np.float32)
+    for first in range(0, weights.size, BLOCK):
+        count = min(BLOCK, weights.size - first)
         _spread(rows, first, weights, lines[:count])
         _spread(columns, first, ones, signs[:count])
-        add_outer(lines[:count], signs, 0, out)
+        add_products(lines[:count], 0, 0, signs[:count], 0, 0, 1, ones[:count], out)
 
 
 @_compiled

@@ -19,10 +19,14 @@ _F64 = ir.DoubleType()
 _FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a float32, six bits of the latter
 
 
+def has_avx512() -> bool:
+    """Return whether numba compiles for AVX-512."""
+    return "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
+
+
 def wide() -> bool:
-    """True where numba compiles for AVX-512 and a gather is faster than loads one by one: not on AMD, as LLVM has it."""
-    _, name, features = cpu_target.target_context.codegen().magic_tuple()
-    return not name.startswith("znver") and "+avx512f" in features.split(",")
+    """Return whether numba compiles for AVX-512 and a gather is faster than loads one by one: not on AMD, as LLVM has it."""
+    return has_avx512() and not cpu_target.target_context.codegen().magic_tuple()[1].startswith("znver")
 
 
 def _normals(gathers: bool) -> Any:

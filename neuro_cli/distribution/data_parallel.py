@@ -37,6 +37,8 @@ class DataParallel(Replicated):
             raise ConfigError("ranks", job.world.size, f"must be <= {job.scorer.task.batch_key}={job.batch_size}")
         if job.scorer.task.own_examples:
             raise ConfigError("task.common_episodes", False, "distribution=data_parallel splits what all members share")
+        if job.scorer.task.scored_by == "batch":
+            raise ConfigError("task.fitness", job.scorer.task.fitness_is, "is a metric of a whole batch; data_parallel splits it")
         if job.scorer.own_examples:
             raise ConfigError("layout", "per_example", "distribution=data_parallel splits a shared_batch only")
         if job.world.size > 1 and any(isinstance(part, _BatchNorm) for part in job.scorer.module.modules()):

@@ -102,6 +102,7 @@ def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
 SCORERS: dict[str, Callable[[ScoringSettings, Tensor], PopulationScorer]] = {
     "examples": example_scorer,
     "episodes": EpisodeScorer,
+    "batch": MemberScorer,
 }
 
 

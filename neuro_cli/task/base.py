@@ -57,7 +57,8 @@ class Task(ABC):
     evaluation_chunks: int
     memory_format: torch.memory_format = torch.channels_last  # applies to four-dimensional inputs
     own_examples = False  # True: every direction has its own examples, whatever the layout
-    scored_by = "examples"  # "episodes": played together (neuro_cli.scoring.choice)
+    # "episodes": played together; "batch": one number for all examples of a member (neuro_cli.scoring.choice)
+    scored_by = "examples"
     own_noise = False  # True: scores may be noisy, so that a member scored twice may have two
     hands_batch = True  # False: the module gets something else than the batch's inputs
     has_loss = True  # False: no loss, and ``-fitness`` is none either

@@ -6,6 +6,7 @@ A subclass implements ``read`` and has a name.
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.metric import ACCURACY, LOSS
+from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.task.base import Batch, Task
+from neuro_cli.task.batch_metrics import WHOLE, BatchMetrics, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, image_inputs
@@ -45,15 +47,25 @@ class Data:
 class Classification(Task):
     """Legend: N examples, B of them in a batch, K logits, C channels.
 
-    ``fitness``: negative_cross_entropy | accuracy. ``evaluation_batch``: test examples in one evaluation chunk.
+    ``fitness``: negative_cross_entropy | accuracy | a name of ``metrics``, which :class:`batch_metrics.BatchMetrics` describes.
+    ``evaluation_batch``: test examples in one evaluation chunk; with ``metrics`` all are one.
     """
 
     name: str
-    metrics = (ACCURACY, LOSS)
+    metrics: tuple[Metric, ...] = (ACCURACY, LOSS)
+    imports = ("metrics",)  # arguments whose texts name functions
 
-    def __init__(self, fitness: str, evaluation_batch: int) -> None:
-        self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
+    def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
+        self.given, self._together = metrics, BatchMetrics(metrics)
+        self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy", *self._together.names))
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
+        self.metrics = (*type(self).metrics, *self._together.declared)
+        if self.fitness in self._together.names:
+            self.scored_by, self.fitness_is = WHOLE, self.fitness
+
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
+        if self.scored_by == WHOLE and layout == "per_example":
+            raise ConfigError("task.fitness", self.fitness, "is a metric of a whole batch, and layout=per_example splits it")
 
     @abstractmethod
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
@@ -100,6 +112,9 @@ class Classification(Task):
         self.batch_size = batch_size
         self._stream = ExampleStream(seed, size, device)
         self.place(data, device)
+        self._at_once = self.evaluation_batch
+        if self._together:
+            self.evaluation_batch = len(data.test.targets)
         self.evaluation_chunks = -(-len(data.test.targets) // self.evaluation_batch)
 
     def inputs(self) -> Inputs:
@@ -160,14 +175,32 @@ class Classification(Task):
 
     @property
     def score_names(self) -> tuple[str, ...]:
-        return ("fitness", "loss") if self.fitness == "accuracy" else ("fitness",)
+        return ("fitness",) if self.fitness == "negative_cross_entropy" else ("fitness", "loss")
+
+    def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
+        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # trials look at fewer
+            return super().score(module, batch)
+        with torch.no_grad():
+            logits = self._logits(module, batch)
+            value = self._together.fitness(self.fitness, logits, batch.targets)
+            return np.array([value, F.cross_entropy(logits, batch.targets).item()], np.float64)
+
+    def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
+        return sums if self.scored_by == WHOLE else super().means(sums, examples)
+
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        if self.scored_by == WHOLE:
+            raise ConfigError("task.fitness", self.fitness, "is of a whole batch: noise on activations needs one of examples")
+        return super().rewards(module, batch)
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
             return torch.zeros(0, len(self.score_names), dtype=torch.float32)
         with torch.no_grad():
             correct, loss = outcomes(self._logits(module, batch), batch.targets)
-            return torch.stack([correct, loss], 1) if self.fitness == "accuracy" else -loss[:, None]
+            if self.fitness == "negative_cross_entropy":
+                return -loss[:, None]
+            return torch.stack([correct if self.fitness == "accuracy" else -loss, loss], 1)
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         return F.cross_entropy(self._logits(module, batch), batch.targets)
@@ -179,16 +212,18 @@ class Classification(Task):
         return Batch(self.normalised(self._test.images[part]), self._test.targets[part])
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Return sums (3,): correct examples, cross-entropy, examples."""
+        """Return sums: correct examples, cross-entropy, examples; then the metrics of all test examples."""
         batch = self.test_batch(chunk)
         with torch.no_grad():
-            correct, loss = outcomes(self._logits(module, batch), batch.targets)
-            columns = torch.stack([correct, loss, torch.ones_like(loss)])
-            return columns.sum(1, dtype=torch.float64).cpu().numpy()
+            logits = outputs_of(partial(self._logits, module), batch, self._at_once)
+            correct, loss = outcomes(logits, batch.targets)
+            sums = torch.stack([correct, loss, torch.ones_like(loss)]).sum(1, dtype=torch.float64)
+        return np.array([*sums.tolist(), *self._together.values(logits, batch.targets)], np.float64)
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        correct, loss, count = map(float, sums)
-        return {ACCURACY.name: correct / count, LOSS.name: loss / count}
+        correct, loss, count, *values = map(float, sums)
+        metrics = zip(self._together.declared, values, strict=True)
+        return {ACCURACY.name: correct / count, LOSS.name: loss / count} | {metric.name: value for metric, value in metrics}
 
 
 def outcomes(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:

@@ -32,8 +32,11 @@ class Dataset(Classification):
         evaluation_batch: int = 500,
         fields: Any = None,
         loss: Any = None,
+        metrics: Any = None,
     ) -> Any:
-        return super().__new__(cls) if loss is None else OwnLoss(train, test, loss, fields, evaluation_batch)
+        if loss is None:
+            return super().__new__(cls)
+        return OwnLoss(train, test, loss, fields, evaluation_batch, metrics, fitness)
 
     def __init__(
         self,
@@ -43,15 +46,16 @@ class Dataset(Classification):
         evaluation_batch: int = 500,
         fields: Any = None,
         loss: Any = None,
+        metrics: Any = None,
     ) -> None:
-        super().__init__(fitness, evaluation_batch)
+        super().__init__(fitness, evaluation_batch, metrics)
         self._sources = (source_of("task.train", train), source_of("task.test", test))
         self._fields = fields_of(fields)
         self._data: Data | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Dataset":
         """Return a task of the same datasets: they may be large, and a run does not change them."""
-        return type(self)(*self._sources, self.fitness, self.evaluation_batch, self._fields)
+        return type(self)(*self._sources, self.fitness, self.evaluation_batch, self._fields, None, self.given)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         if self._data is None:

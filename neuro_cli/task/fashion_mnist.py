@@ -5,6 +5,7 @@ H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST", 2017.
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,8 +30,10 @@ class FashionMNIST(TorchvisionTask):
     mean = (0.2860,)
     std = (0.3530,)
 
-    def __init__(self, root: str, download: bool, system_folder: str | None, fitness: str, evaluation_batch: int) -> None:
-        super().__init__(root, download, fitness, evaluation_batch)
+    def __init__(
+        self, root: str, download: bool, system_folder: str | None, fitness: str, evaluation_batch: int, metrics: Any = None
+    ) -> None:
+        super().__init__(root, download, fitness, evaluation_batch, metrics)
         self.packed = [Path(system_folder) / f"{file}.gz" for file in IDX_FILES] if system_folder else []
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:

@@ -1,6 +1,7 @@
 """User's own images: ``root`` has train/ and test/, each with one folder of images per class."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,8 +23,8 @@ class ImageFolder(Classification):
 
     name = "image_folder"
 
-    def __init__(self, root: str, fitness: str, evaluation_batch: int) -> None:
-        super().__init__(fitness, evaluation_batch)
+    def __init__(self, root: str, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
+        super().__init__(fitness, evaluation_batch, metrics)
         if not isinstance(root, str) or not root:
             raise ConfigError("task.root", root, "must be a folder")
         self.root = Path(root).expanduser()

@@ -28,8 +28,8 @@ BY_CLASS_FUNCTIONS = (F.cross_entropy, F.nll_loss)
 class LossParts:
     """Parts of ``loss``: one of torch.nn with a ``reduction``, or a function of (output, targets). It is copied, never changed.
 
-    ``reduction``: the loss's own, none if it gives a number for each example. Raises ConfigError for a loss that cannot be
-    called or copied.
+    ``reduction``: the loss's own, none if it gives a number for each example. ``by_class``: it compares classes. Raises
+    ConfigError for a loss that cannot be called or copied.
     """
 
     def __init__(self, loss: Any) -> None:
@@ -38,7 +38,7 @@ class LossParts:
         self.given = loss
         self._whole, self._each, options = _taken_apart(loss)
         self.reduction = options.get("reduction", "none")
-        self._by_class = isinstance(loss, BY_CLASS) or getattr(loss, "func", loss) in BY_CLASS_FUNCTIONS
+        self.by_class = isinstance(loss, BY_CLASS) or getattr(loss, "func", loss) in BY_CLASS_FUNCTIONS
         self._ignored: int = options.get("ignore_index", 0)
         self._class_weights: Tensor | None = options.get("weight")
 
@@ -50,7 +50,7 @@ class LossParts:
 
     def weighs(self, targets: Tensor) -> bool:
         """Return whether a mean over ``targets`` is a weighted one."""
-        if not self._by_class or self.reduction != "mean" or targets.is_floating_point():
+        if not self.by_class or self.reduction != "mean" or targets.is_floating_point():
             return False
         return self._class_weights is not None or bool((targets == self._ignored).any())
 

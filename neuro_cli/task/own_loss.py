@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,9 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.metric import LOSS
+from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.task.base import Batch, Task
+from neuro_cli.task.batch_metrics import WHOLE, BatchMetrics, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.loss_parts import LossParts
@@ -32,20 +34,40 @@ class OwnLoss(Task):
     """
 
     name = "dataset"
-    metrics = (TEST_LOSS,)
+    metrics: tuple[Metric, ...] = (TEST_LOSS,)
+    imports = ("metrics",)  # arguments whose texts name functions
 
-    def __init__(self, train: Any, test: Any, loss: Any, fields: Any = None, evaluation_batch: int = 500) -> None:
+    def __init__(
+        self,
+        train: Any,
+        test: Any,
+        loss: Any,
+        fields: Any = None,
+        evaluation_batch: int = 500,
+        metrics: Any = None,
+        fitness: str = "negative_loss",
+    ) -> None:
+        self.given, self._together, self.fitness = metrics, BatchMetrics(metrics), fitness
+        if fitness in self._together.names:
+            self.scored_by, self.fitness_is = WHOLE, fitness
         self._sources = (source_of("task.train", train), source_of("task.test", test))
         self._fields = fields_of(fields)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._loss, self._weighted, self._compared = LossParts(loss), False, False
+        self._accuracy = self._loss.by_class  # measured along with a loss of classes, once a target is one number
         self._data: list[tuple[Tensor, Tensor]] | None = None
 
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
+        if self.scored_by == WHOLE and layout == "per_example":
+            raise ConfigError("task.fitness", self.fitness, "is a metric of a whole batch, and layout=per_example splits it")
+
     def __deepcopy__(self, memo: dict[int, Any]) -> "OwnLoss":
-        return type(self)(*self._sources, self._loss.given, self._fields, self.evaluation_batch)
+        return type(self)(*self._sources, self._loss.given, self._fields, self.evaluation_batch, self.given, self.fitness)
 
     @property
     def score_names(self) -> tuple[str, ...]:
+        if self.scored_by == WHOLE:
+            return ("fitness", "loss")
         return ("fitness", "weight") if self._weighted else ("fitness",)
 
     def _read(self) -> list[tuple[Tensor, Tensor]]:
@@ -80,7 +102,12 @@ class OwnLoss(Task):
         self.batch_size = batch_size
         self._stream = ExampleStream(seed, size, device)
         self._train, self._test = ((channels_last(inputs).to(device), targets.to(device)) for inputs, targets in parts)
+        self._at_once = self.evaluation_batch
+        if self._together:
+            self.evaluation_batch = len(self._test[1])
         self.evaluation_chunks = -(-len(self._test[1]) // self.evaluation_batch)
+        self._accuracy = self._loss.by_class and self._test[1].dim() == 1 and not self._test[1].is_floating_point()
+        self.metrics = (TEST_LOSS, *[ACCURACY] * self._accuracy, *self._together.declared)
         self._loss.to(device)
         self._weighted = any(self._loss.weighs(targets) for _, targets in parts)
 
@@ -89,10 +116,12 @@ class OwnLoss(Task):
         examples = self._stream.examples(first + start, first + stop)
         return Batch(as_inputs(self._train[0][examples], self.memory_format), self._train[1][examples])
 
-    def _losses(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor | None]:
-        """Return the loss of each example (B,), and its weight (B,) if the mean is a weighted one. Raises ConfigError."""
+    def _output(self, module: nn.Module, batch: Batch) -> Any:
         output = module(batch.inputs)
-        output = output.float() if isinstance(output, Tensor) and output.is_floating_point() else output
+        return output.float() if isinstance(output, Tensor) and output.is_floating_point() else output
+
+    def _losses(self, output: Any, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """Return the loss of each example (B,), and its weight (B,) if the mean is a weighted one. Raises ConfigError."""
         losses = self._loss.losses(output, batch.targets, self._weighted)
         if not self._compared:
             for _, targets in (self._train, self._test):
@@ -104,10 +133,22 @@ class OwnLoss(Task):
         if not len(batch.targets):
             return torch.zeros(0, len(self.score_names), dtype=torch.float32)
         with torch.no_grad():
-            losses, weights = self._losses(module, batch)
+            losses, weights = self._losses(self._output(module, batch), batch)
+            if self.scored_by == WHOLE:  # of a trial, which has a part of a batch
+                return torch.stack([-losses, losses], 1)
             return -losses[:, None] if weights is None else torch.stack([-losses.double(), weights], 1)
 
+    def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
+        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # trials look at fewer
+            return super().score(module, batch)
+        with torch.no_grad():
+            output = self._output(module, batch)
+            loss = self._mean(*self._losses(output, batch)).item()
+        return np.array([self._together.fitness(self.fitness, output, batch.targets), loss], np.float64)
+
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        if self.scored_by == WHOLE:
+            raise ConfigError("task.fitness", self.fitness, "is of a whole batch: noise on activations needs one of examples")
         scores = self.example_scores(module, batch)
         if not self._weighted:
             return scores * self.batch_size if self._loss.reduction == "sum" else scores
@@ -115,7 +156,7 @@ class OwnLoss(Task):
         return torch.cat([scores[:, :1] / weights.mean(), weights], 1)
 
     def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
-        if self._loss.reduction == "sum":
+        if self._loss.reduction == "sum" or self.scored_by == WHOLE:
             return sums
         means = super().means(sums, examples)
         with np.errstate(invalid="ignore"):  # a mean over no counted target is NaN
@@ -131,23 +172,33 @@ class OwnLoss(Task):
         return float(weights[start:stop].sum() / weights.sum())
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
-        losses, weights = self._losses(module, batch)
+        return self._mean(*self._losses(self._output(module, batch), batch))
+
+    def _mean(self, losses: Tensor, weights: Tensor | None) -> Tensor:
+        """Return the loss of a batch as its own reduction gives it."""
         if weights is not None and not weights.any():
             return losses.sum()  # no target counts in this rank's share of the batch
         return self._loss.together(losses, None if weights is None else weights.to(losses.dtype))
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
-        """Return sums (2,): loss, and weight or examples."""
+        """Return sums: loss, weight or examples, right answers of a loss of classes; then the metrics of all test examples."""
         part = slice(chunk * self.evaluation_batch, (chunk + 1) * self.evaluation_batch)
         batch = Batch(as_inputs(self._test[0][part], self.memory_format), self._test[1][part])
         with torch.no_grad():
-            losses, weights = self._losses(module, batch)
-        return np.array([losses.double().sum().item(), len(losses) if weights is None else weights.sum().item()])
+            output = outputs_of(partial(self._output, module), batch, self._at_once)
+            losses, weights = self._losses(output, batch)
+        sums = [losses.double().sum().item(), len(losses) if weights is None else weights.sum().item()]
+        if self._accuracy:
+            sums += [(output.argmax(1) == batch.targets).sum().item(), len(losses)]
+        return np.array([*sums, *self._together.values(output, batch.targets)], np.float64)
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:
-        if self._loss.reduction == "sum":
-            return {TEST_LOSS.name: float(sums[0])}
-        return {TEST_LOSS.name: float(sums[0] / sums[1]) if sums[1] else math.nan}
+        loss, weight, *values = map(float, sums)
+        summary = {TEST_LOSS.name: loss if self._loss.reduction == "sum" else loss / weight if weight else math.nan}
+        if self._accuracy:
+            right, count, *values = values
+            summary[ACCURACY.name] = right / count
+        return summary | {metric.name: value for metric, value in zip(self._together.declared, values, strict=True)}
 
 
 def _target(key: str, source: Any, number: int, value: Any) -> Tensor:

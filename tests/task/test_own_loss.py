@@ -191,7 +191,7 @@ def test_a_mean_without_a_target_that_counts_is_none_as_torchs():
     assert np.isnan(task.means(task.score(net, task.batch(0, 0, 8))[None], 8)[0, 0])
     assert np.isnan(task.share(0, 0, 4))
     assert task.loss(net, task.batch(0, 0, 4)) == 0  # of a rank's share, where another's may count
-    assert np.isnan(task.summarise(np.zeros(2))["test_loss"])
+    assert np.isnan(task.summarise(np.zeros(4))["test_loss"])
 
 
 class Focal(nn.Module):

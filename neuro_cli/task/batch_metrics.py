@@ -1,0 +1,105 @@
+"""Metrics of a batch as a whole, such as F1 or the area under a curve: of all outputs and targets, no sum over examples."""
+
+import copy
+import pkgutil
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import HIGHER, LOWER, Metric
+from neuro_cli.task.base import Batch
+
+KEY = "task.metrics"
+WHOLE = "batch"  # Task.scored_by of a fitness that is such a metric
+
+Score = Callable[[Tensor, Tensor], Any]
+
+
+class BatchMetrics:
+    """Metrics ``given`` for a task: one, or a dict of them by name; None for none.
+
+    A metric is a function of outputs and targets that returns a number, its dotted name, or an object of torchmetrics. Raises
+    ConfigError.
+    """
+
+    def __init__(self, given: Any) -> None:
+        named = given if isinstance(given, Mapping) else {} if given is None else {None: given}
+        self._scores: dict[str, Score] = {}
+        for name, each in named.items():
+            score = _located(each) if isinstance(each, str) else each
+            if not callable(score):
+                raise ConfigError(
+                    KEY, each, "must be a function of (outputs, targets), its dotted name, or a metric of torchmetrics"
+                )
+            self._scores[name or _name_of(score)] = score
+
+    def __bool__(self) -> bool:
+        return bool(self._scores)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names, each of which ``task.fitness`` may be."""
+        return tuple(self._scores)
+
+    @property
+    def declared(self) -> tuple[Metric, ...]:
+        """Metrics of the test set, ``test_`` before each name. Raises ConfigError for a name that cannot be a column."""
+        try:
+            return tuple(
+                Metric(f"test_{name}", f"test {name.replace('_', ' ')}", ".4f", better=HIGHER if _sign(score) > 0 else LOWER)
+                for name, score in self._scores.items()
+            )
+        except ValueError as error:
+            raise ConfigError(KEY, list(self._scores), str(error)) from error
+
+    def values(self, outputs: Tensor, targets: Tensor) -> list[float]:
+        """Return the value of each metric of all ``outputs`` and ``targets``."""
+        return [self._value(name, outputs, targets) for name in self._scores]
+
+    def fitness(self, name: str, outputs: Tensor, targets: Tensor) -> float:
+        """Return the value of a metric, its negative if a lower one is better."""
+        return _sign(self._scores[name]) * self._value(name, outputs, targets)
+
+    def _value(self, name: str, outputs: Tensor, targets: Tensor) -> float:
+        score = self._scores[name]
+        # an object of torchmetrics adds what it sees to its state, and threads share it
+        score = copy.deepcopy(score) if isinstance(score, nn.Module) else score
+        try:
+            with torch.no_grad():
+                return float(score(outputs, targets))
+        except UserError:
+            raise
+        except Exception as error:  # a user's metric may check its input in any way
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            shapes = " and ".join("x".join(map(str, each.shape)) for each in (outputs, targets))
+            raise ConfigError(KEY, name, f"it gives no number for outputs and targets of {shapes}: {reason}") from error
+
+
+def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Tensor:
+    """Return what ``answer`` gives for ``batch``, ``size`` examples at a time."""
+    parts: Iterable[tuple[Tensor, ...]] = zip(batch.inputs.split(size), batch.targets.split(size), strict=True)
+    return torch.cat([answer(Batch(*part)) for part in parts])
+
+
+def _located(name: str) -> Any:
+    """Import the function of a dotted name. Raises ConfigError."""
+    try:
+        return pkgutil.resolve_name(name)
+    except Exception as error:  # a user's module may raise anything
+        raise ConfigError(KEY, name, f"cannot be imported: {' '.join(str(error).split())[:200]}") from error
+
+
+def _name_of(score: Any) -> str:
+    """Return the name of a function or class, in small letters with _ between words."""
+    score = score.func if isinstance(score, partial) else score
+    name = getattr(score, "__name__", type(score).__name__)
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).strip("<>").lower()
+
+
+def _sign(score: Any) -> float:
+    return -1.0 if getattr(score, "higher_is_better", True) is False else 1.0

@@ -1,6 +1,7 @@
 """Rows of ``metrics.csv`` as they were logged, for trackers that lack some of a resumed run."""
 
 import csv
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +11,10 @@ from neuro_cli.logger.columns import Row
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows of the run folder ``run`` up to generation ``last``. The file may grow while they are read."""
+    """Rows of the run folder ``run`` up to generation ``last``, by default all. The file may grow while they are read."""
 
     run: Path
-    last: int
+    last: float = math.inf
 
     def after(self, generation: int) -> Iterator[Row]:
         """Yield the rows of later generations, ascending; none without the file."""
@@ -25,6 +26,8 @@ class StoredRows:
             return
         with file:
             for cells in csv.DictReader(file):
+                if None in cells.values():  # the end of a row that is being written
+                    return
                 number = int(cells["generation"])
                 if number > self.last:
                     return

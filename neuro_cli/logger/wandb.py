@@ -81,11 +81,15 @@ class WandbLogger(Logger):
         self._calls.put(("start", lambda: self._open(run, config, identifier)))
 
     def catch_up(self, rows: StoredRows) -> None:
-        self._calls.put(("log", lambda: [self._send(row) for row in rows.after(self._held)]))
+        self._calls.put(("log", lambda: self._send_all(rows)))
 
     def log(self, row: Row) -> None:
         if not self._broken:
             self._calls.put(("log", lambda: self._send(row)))
+
+    def _send_all(self, rows: StoredRows) -> None:
+        for row in rows.after(self._held):
+            self._send(row)
 
     def _send(self, row: Row) -> None:
         """Send the metrics of a generation that earlier sessions did not leave: wandb's steps only grow."""

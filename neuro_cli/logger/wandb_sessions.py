@@ -7,6 +7,7 @@ header, then in blocks of 32 KiB fragments with a checksum (4 bytes), a length (
 
 import re
 import struct
+from importlib import import_module
 from pathlib import Path
 
 _FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
@@ -28,12 +29,12 @@ def previous_identifier(folder: Path) -> str | None:
 
 def last_step(folder: Path) -> int:
     """Return the last step in the files of the sessions under ``folder``, 0 without any. Raises ValueError for another format."""
-    from wandb.proto.wandb_internal_pb2 import Record
+    record_of = import_module("wandb.proto.wandb_internal_pb2").Record.FromString
 
     for session in reversed(sessions(folder)):
         for path in session.glob("run-*.wandb"):
             for content in reversed(_records(path.read_bytes())):
-                record = Record.FromString(content)
+                record = record_of(content)
                 if record.WhichOneof("record_type") == "history":
                     return int(record.history.step.num)
     return 0

@@ -72,7 +72,7 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
         if world.rank == 0:
             record = RunRecord(run, work.config.plain, work, options.logger, at.generation if checkpoint is not None else None)
     try:
-        with StopRequest(options.config.time_limit) as stop:
+        with StopRequest(options.config.time_limit, run if world.rank == 0 else None) as stop:
             summary = _generations(work, at, run, record, stop, target)
             world.refuse_shortcut()
             return summary

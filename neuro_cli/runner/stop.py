@@ -8,6 +8,8 @@ import signal
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -16,6 +18,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import Metric
 from neuro_cli.runner.config import StopConfig
 
+FILE = "stop"  # name of the file in a run folder that stops the run after its generation
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # signals that this process received: after one, a sweep starts no further job and SLURM must queue the job again
 _heard: list[str] = []
@@ -36,14 +39,25 @@ def forget() -> None:
     _heard.clear()
 
 
+def ask_to_stop(run: Path, reason: str) -> None:
+    """Ask the process that trains in the folder ``run`` to stop, by a file there; a run that has ended ignores it."""
+    with suppress(OSError):
+        (run / FILE).write_text(reason)
+
+
 class StopRequest:
     """Wish to stop: catches signals while active. A second one of the same kind has its usual effect, except SIGUSR2.
 
-    Outside the main thread, where Python has no signals, only the time limit counts.
+    Outside the main thread, where Python has no signals, only the time limit and the file ``stop`` of the folder ``run`` count;
+    a file of an earlier session does not.
     """
 
-    def __init__(self, time_limit: float | None) -> None:
+    def __init__(self, time_limit: float | None, run: Path | None = None) -> None:
         self._limit = time_limit
+        self._file = None if run is None else run / FILE
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)
         self.begun = time.monotonic()
         self.reason = ""
 
@@ -70,6 +84,8 @@ class StopRequest:
             self.reason = _heard[0]
         if not self.reason and self._limit is not None and time.monotonic() - self.begun > self._limit:
             self.reason = f"time_limit={self._limit:g} s"
+        if not self.reason and self._file is not None and self._file.exists():
+            self.reason = self._file.read_text(errors="replace")[:100].strip() or f"file {FILE}"
         return bool(self.reason)
 
 

@@ -5,13 +5,11 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-import yaml
 from support.inside import Done, neuro_inside, one_line
 
 from neuro_cli.cli.overrides.composition import IN_EXTRA
 
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluate.every=1")
-OPTUNA = ("hydra/sweeper=optuna", "hydra.sweeper.sampler.seed=1", "hydra.sweeper.direction=maximize", "hydra.sweeper.n_trials=4")
 
 
 def sweep(cwd: Path, *arguments: str, folder: str = "sweep") -> Done:
@@ -30,30 +28,6 @@ def measured(rows: list[dict[str, str]]) -> list[dict[str, str]]:
     assert {row["state"] for row in rows} == {"finished"}
     assert {"run", "seed", "test_accuracy", "generations"} <= rows[0].keys()
     return [{name: value for name, value in row.items() if "second" not in name} for row in rows]
-
-
-def left(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.glob("*/*.csv"))}
-
-
-@pytest.mark.slow
-def test_optuna_finds_the_best_of_its_trials_and_goes_on_with_the_same_ones(tmp_path):
-    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
-    sweep(tmp_path, *OPTUNA, "hydra.sweeper.n_jobs=2", "algo.sigma=interval(0.01,0.1)")
-    rows = table(tmp_path / "sweep")
-    assert [row["state"] for row in rows] == ["finished"] * 4
-    sigmas = {float(row["algo.sigma"]) for row in rows}
-    assert len(sigmas) == 4
-    assert all(0.01 <= sigma <= 0.1 for sigma in sigmas)
-    found = yaml.safe_load((tmp_path / "sweep" / "optimization_results.yaml").read_text())
-    best = max(rows, key=lambda row: float(row["test_accuracy"]))
-    assert found["best_value"] == pytest.approx(float(best["test_accuracy"]))
-    assert found["best_params"]["algo.sigma"] in sigmas
-    before = left(tmp_path / "sweep")
-    again = neuro_inside("resume", "sweep", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
-    assert left(tmp_path / "sweep") == before
-    assert again.stdout.count("finished") >= 4
 
 
 @pytest.mark.slow
@@ -87,3 +61,9 @@ def test_without_its_package_a_line_names_the_extra(kind, option, extra, tmp_pat
         pytest.skip("the package is here")
     told = one_line(neuro_inside("train", "-m", f"hydra/{kind}={option}", "seed=1,2", cwd=tmp_path))
     assert told == f"hydra/{kind}={option}: is not installed: pip install '.[{extra}]'"
+
+
+def test_without_optuna_a_line_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setattr("neuro_cli.core.install.find_spec", lambda name: None)
+    told = one_line(neuro_inside("train", "-m", "hydra/sweeper=optuna", "algo.sigma=interval(0.01,0.1)", cwd=tmp_path))
+    assert told == "hydra/sweeper=optuna: is not installed: pip install '.[sweep]'"

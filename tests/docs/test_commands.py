@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("kept_choices")
 # what is composed but not run by a test as it stands, and why; each pattern is met by a command
 NOT_RUN = {
     "hydra/launcher=slurm": "needs a cluster: tests/slurm run sweeps on a private SLURM",
-    "hydra/sweeper=optuna": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
+    "hydra/sweeper=optuna": "needs the extra sweep: tests/cli/test_optuna_sweeper.py runs such a sweep",
     "hydra/launcher=joblib": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
     "hydra/launcher=ray": "needs the extra ray: tests/cli/test_outside_sweepers.py runs such a sweep",
     "task.simulator=envpool": "needs the extra envpool: tests/task/reinforcement/test_envpool.py runs it",

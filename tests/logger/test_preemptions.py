@@ -59,7 +59,7 @@ def wandb(run: Path, server: WandbServer) -> Points:
     if folders:
         environment = clean_environment() | {"WANDB_API_KEY": "a" * 40, "WANDB_BASE_URL": server.address}
         command = [sys.executable, "-m", "wandb", "sync", *map(str, folders)]
-        subprocess.run(command, env=environment, cwd=run.parent, check=True, capture_output=True, timeout=300)
+        subprocess.run(command, env=environment, cwd=run.parent, check=True, capture_output=True, timeout=900)
     (lines,) = (files[HISTORY] for files in server.files.values())
     points: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for row in map(json.loads, lines):
@@ -79,6 +79,7 @@ TRACKERS: dict[str, tuple[list[str], Callable[[Path, WandbServer], Points], str]
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", TRACKERS)
 def test_ten_kills_are_one_run(name: str, tmp_path: Path) -> None:
     settings, read, package = TRACKERS[name]
@@ -96,7 +97,7 @@ def test_ten_kills_are_one_run(name: str, tmp_path: Path) -> None:
             command = ["resume", "run"]
         last = _rows(run)[-1]["generation"]
         done = _neuro(["resume", "run", f"generations={int(last) + 20}"], tmp_path, variables)
-        out, _ = done.communicate(timeout=300)
+        out, _ = done.communicate(timeout=900)
         assert done.returncode == 0, out
         points = read(run, server)
     rows = _rows(run)
@@ -123,7 +124,7 @@ def _killed(arguments: list[str], run: Path, rows: int, variables: dict[str, str
     """Run neuro until ``metrics.csv`` has ``rows`` rows, then kill it."""
     process = _neuro(arguments, run.parent, variables)
     try:
-        deadline = time.monotonic() + 300
+        deadline = time.monotonic() + 900
         while len(_rows(run)) < rows:
             assert process.poll() is None, process.communicate()[0]
             assert time.monotonic() < deadline

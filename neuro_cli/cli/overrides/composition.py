@@ -18,7 +18,7 @@ from neuro_cli.core.removed import no_option
 
 # options of the packages hydra-NAME-launcher and hydra-NAME-sweeper, and the extras of neuro that install some of them
 PLUGINS = {"launcher": ("rq", "submitit"), "sweeper": ("ax", "nevergrad")}
-IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {"optuna": "sweep"}}
+IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {}}
 
 
 def compose_whole(

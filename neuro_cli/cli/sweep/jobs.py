@@ -9,6 +9,7 @@ from pathlib import Path
 from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.metric import Metric
 from neuro_cli.launch.lock import LOCK
 from neuro_cli.report.run_state import TURNS, read_summary
 from neuro_cli.run_folder.config import config_of
@@ -99,6 +100,16 @@ def clear(run: Path) -> None:
 def headline_of(run: Path) -> float | None:
     """Return the value of a finished job for a sweeper that optimises: ``stop.metric`` if set, else the task's headline."""
     summary = read_summary(run) or {}
-    wanted = (config_of(run).get("stop") or {}).get("metric") or next((metric.name for metric in declared(run)), "")
-    value = summary.get(wanted)
+    metric = metric_of(run)
+    value = summary.get(metric.name) if metric is not None else None
     return float(value) if isinstance(value, int | float) else None
+
+
+def metric_of(run: Path) -> Metric | None:
+    """Return what a sweeper optimises: the metric of ``stop.metric`` if set, else the headline; None before a run has begun."""
+    metrics = declared(run)
+    try:
+        name = (config_of(run).get("stop") or {}).get("metric") if metrics else None
+    except UserError:  # a job is writing it
+        return None
+    return next((metric for metric in metrics if name in (None, metric.name)), None)

@@ -142,7 +142,7 @@ class SweepLauncher:
         """Return a job with its state from an earlier command. Raises UserError if that was another job, or still runs."""
         if not self._rules.continues:
             return Job(number, overrides, Path(), "", Left.NOTHING)
-        subdir = self._subdir(number, overrides)
+        subdir = self.subdir(number, overrides)
         run = Path(str(self._config.hydra.sweep.dir), subdir)
         refuse_other_job(run, filter_overrides(overrides))
         deadline = time.monotonic() + PATIENCE
@@ -152,7 +152,7 @@ class SweepLauncher:
             time.sleep(0.2)
         return Job(number, overrides, run, subdir, left)
 
-    def _subdir(self, number: int, overrides: list[str]) -> str:
+    def subdir(self, number: int, overrides: list[str]) -> str:
         """Return the folder of a job below the sweep's. The classes that the job names are checked if a file gave the command."""
         if plain_keys(self._config.hydra.sweep)["subdir"] == NUMBERED and self._rules.trust is None:
             return str(number)

@@ -1,0 +1,50 @@
+"""Search space of a sweep that Optuna draws from, in the words of Hydra's plugin for Optuna 2.
+
+``interval(a,b)``, ``int(interval(a,b))``, ``range(a,b,step)`` with both ends, ``choice(x,y)`` or ``x,y``;
+``tag(log,interval(a,b))`` on a logarithmic scale.
+"""
+
+from dataclasses import replace
+
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+
+from neuro_cli.core.errors import ConfigError
+
+
+def distribution_of(override: Override) -> BaseDistribution:
+    """Return what a swept key is drawn from. Raises ConfigError for a value that is no search space."""
+    value = override.value()
+    try:
+        if isinstance(value, IntervalSweep):
+            assert value.start is not None
+            assert value.end is not None
+            return _numbers(value.start, value.end, None, "log" in value.tags)
+        if isinstance(value, RangeSweep) and not value.shuffle:
+            assert value.start is not None
+            assert value.stop is not None
+            return _numbers(value.start, value.stop, value.step, "log" in value.tags)
+        if isinstance(value, RangeSweep | ChoiceSweep):  # Optuna draws, so their order does not matter; a study's is fixed
+            override = replace(override, _value=replace(value, shuffle=False))
+        return CategoricalDistribution(list(dict.fromkeys(override.sweep_string_iterator())))
+    except ValueError as error:
+        raise ConfigError(override.key_or_group, str(override.input_line).partition("=")[2], str(error)) from error
+
+
+def _numbers(low: float, high: float, step: float | None, log: bool) -> BaseDistribution:
+    if isinstance(low, int) and isinstance(high, int) and isinstance(step, int | None):
+        return IntDistribution(low, high, log=log, step=step or 1)
+    return FloatDistribution(low, high, log=log, step=None if log or step is None else step)
+
+
+def values_of(distribution: BaseDistribution) -> list[str | int | float] | None:
+    """Return all values of a distribution; None where there are infinitely many."""
+    if isinstance(distribution, CategoricalDistribution):
+        return [str(choice) for choice in distribution.choices]
+    if isinstance(distribution, IntDistribution):
+        return list(range(distribution.low, distribution.high + 1, distribution.step))
+    assert isinstance(distribution, FloatDistribution)
+    if distribution.step is None:
+        return None
+    count = round((distribution.high - distribution.low) / distribution.step)
+    return [distribution.low + place * distribution.step for place in range(count + 1)]

@@ -1,0 +1,99 @@
+"""Study of Optuna behind a sweep: its file, its sampler, its pruner, by the keys of ``hydra/sweeper=optuna``."""
+
+import inspect
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.distributions import BaseDistribution
+from optuna.storages import BaseStorage, JournalStorage, get_storage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+from neuro_cli.cli.sweep.space import values_of
+from neuro_cli.core.checks import one_of
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import ConfigError
+
+FILE = "study.journal"
+DIRECTIONS = ("minimize", "maximize")
+DATABASES = (".db", ".sqlite", ".sqlite3")
+ONCE = ("grid", "bruteforce")
+FIXED = (*ONCE, "qmc")  # one order of points, which a seed of each trial would mix
+
+
+def study_of(settings: Mapping[str, Any], folder: Path) -> optuna.Study:
+    """Return the study of the sweep in ``folder``, which an earlier command may have begun. Raises ConfigError."""
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    one_of("hydra.sweeper.direction", settings["direction"], DIRECTIONS)
+    pruner = _made(optuna.pruners, "Pruner", "pruner", dict(settings["pruner"] or {}))
+    study = optuna.create_study(
+        storage=_storage(settings["storage"], folder),
+        study_name=str(settings["study_name"] or folder.absolute().name),
+        direction=settings["direction"],
+        pruner=pruner or optuna.pruners.NopPruner(),
+        load_if_exists=True,
+    )
+    if study.direction.name.lower() != settings["direction"]:
+        raise ConfigError(
+            "hydra.sweeper.direction", settings["direction"], "its study has another; choose a new folder or study_name"
+        )
+    return study
+
+
+def _storage(name: str | None, folder: Path) -> BaseStorage:
+    text = str(name or folder / FILE)
+    if "://" in text:
+        return get_storage(text)
+    if text.endswith(DATABASES):
+        return get_storage(f"sqlite:///{Path(text).absolute()}")
+    Path(text).parent.mkdir(parents=True, exist_ok=True)
+    return JournalStorage(JournalFileBackend(text, lock_obj=JournalFileOpenLock(text)))  # no symbolic links
+
+
+def sampler_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution], trial: int) -> optuna.samplers.BaseSampler:
+    """Return the sampler that draws the values of ``trial``. Raises ConfigError.
+
+    Each trial has a seed of its own, so that a resumed sweep draws what an undisturbed one draws.
+    """
+    arguments = dict(settings["sampler"] or {})
+    name, seed = str(arguments.get("name") or "tpe"), arguments.get("seed")
+    if name == "grid":
+        arguments["search_space"] = {key: values_of(distribution) for key, distribution in space.items()}
+    if seed is not None and name not in FIXED:
+        arguments["seed"] = int(np.random.SeedSequence([int(seed), trial]).generate_state(1)[0])
+    made = _made(optuna.samplers, "Sampler", "sampler", {"name": "tpe", **arguments})
+    assert isinstance(made, optuna.samplers.BaseSampler)
+    return made
+
+
+def points_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> float:
+    """Return the number of points of a sampler that draws each once; infinity for another. Raises ConfigError."""
+    name = (settings["sampler"] or {}).get("name")
+    if name not in ONCE:
+        return math.inf
+    values = {key: values_of(distribution) for key, distribution in space.items()}
+    endless = next((key for key, each in values.items() if each is None), None)
+    if endless is not None:
+        raise ConfigError("hydra.sweeper.sampler.name", name, f"needs choice(...) or range(...) with a step for {endless}")
+    return math.prod(len(each or ()) for each in values.values())
+
+
+def _made(module: Any, ending: str, key: str, arguments: dict[str, Any]) -> Any:
+    """Return the object of Optuna's ``module`` with the short name in ``arguments``; None without a name. Raises ConfigError."""
+    classes = {name.removesuffix(ending).lower(): getattr(module, name) for name in module.__all__ if name.endswith(ending)}
+    classes.pop("base", None)
+    name = arguments.pop("name", None)
+    if name is None:
+        return None
+    if name not in classes:
+        raise ConfigError(f"hydra.sweeper.{key}.name", name, nearest(str(name), classes))
+    allowed = inspect.signature(classes[name]).parameters
+    if arguments.get("seed") is None or "seed" not in allowed:
+        arguments.pop("seed", None)
+    try:
+        return classes[name](**arguments)
+    except (TypeError, ValueError, ImportError) as error:
+        raise ConfigError(f"hydra.sweeper.{key}.name", name, " ".join(str(error).split())) from error

@@ -1,0 +1,147 @@
+"""Trials of a sweep by Optuna: asks for values, hands batches to the sweep's launcher, tells what came of them.
+
+The study in its file is the truth. A trial that a kill cut off is launched again with its values, in its folder, where the run
+resumes. A trial without a finite value has failed; the sweep continues.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import optuna
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.utils import JobReturn, JobStatus
+from hydra.types import HydraContext
+from omegaconf import DictConfig, OmegaConf
+from optuna.distributions import BaseDistribution
+from optuna.trial import Trial, TrialState
+
+from neuro_cli.cli.sweep.jobs import metric_of
+from neuro_cli.cli.sweep.pruning import Pruning
+from neuro_cli.cli.sweep.space import distribution_of
+from neuro_cli.cli.sweep.study import points_of, sampler_of, study_of
+from neuro_cli.core.checks import integer
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.files import write_atomically
+from neuro_cli.core.verbosity import say
+
+RESULTS = "optimization_results.yaml"
+ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)
+
+
+@dataclass
+class Trials:
+    """Loop over the trials of ``study``. ``space``: distributions by key; ``fixed``: overrides that all jobs share."""
+
+    study: optuna.Study
+    settings: Mapping[str, Any]
+    space: dict[str, BaseDistribution]
+    fixed: list[str]
+    launcher: Any
+    folder: Path
+
+    def run(self) -> None:
+        cut_off = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state is TrialState.RUNNING]
+        batch = [Trial(self.study, trial._trial_id) for trial in cut_off]
+        while batch := [*batch, *self._asked(begun=bool(batch))]:
+            # numbers of a launch follow each other
+            for _, group in groupby(enumerate(batch), lambda pair: pair[1].number - pair[0]):
+                self._play([trial for _, trial in group])
+            batch = []
+
+    def _asked(self, begun: bool) -> list[Trial]:
+        """Return the next batch, or the rest of one that has ``begun``. Batches begin at multiples of ``n_jobs``."""
+        count, jobs = len(self.study.get_trials(deepcopy=False)), self.settings["n_jobs"]
+        if begun and count % jobs == 0:
+            return []
+        trials = []
+        most = min(self.settings["n_trials"], points_of(self.settings, self.space))
+        for number in range(count, min(most, (count // jobs + 1) * jobs)):
+            self.study.sampler = sampler_of(self.settings, self.space, number)
+            trials.append(self.study.ask(fixed_distributions=self.space))
+        return trials
+
+    def _play(self, trials: list[Trial]) -> None:
+        overrides = [[*self.fixed, *(f"{key}={_text(value)}" for key, value in trial.params.items())] for trial in trials]
+        with Pruning(self.study, self._runs(trials, overrides)) as pruning:
+            returns = self.launcher.launch(overrides, initial_job_idx=trials[0].number)
+        self.study.sampler = optuna.samplers.RandomSampler()  # a grid's own stops a loop of Optuna's at its end, and here is none
+        for trial, job in zip(trials, returns, strict=True):
+            value = _value(job)
+            if trial.number in pruning.pruned:
+                self.study.tell(trial, state=TrialState.PRUNED)
+            elif value is None:
+                self.study.tell(trial, state=TrialState.FAIL)
+            else:
+                self.study.tell(trial, value)
+                self._compare_directions(job)
+
+    def _runs(self, trials: Sequence[Trial], overrides: list[list[str]]) -> dict[Trial, Path]:
+        """Return the run folders whose rows decide whether trials are pruned; none without a pruner."""
+        if isinstance(self.study.pruner, optuna.pruners.NopPruner):
+            return {}
+        places = zip(trials, overrides, strict=True)
+        return {trial: self.folder / self.launcher.subdir(trial.number, texts) for trial, texts in places}
+
+    def _compare_directions(self, job: JobReturn) -> None:
+        """Say once that the metric's own direction is another one."""
+        metric = metric_of(Path(job.working_dir)) if job.working_dir else None
+        own = {"higher": "maximize", "lower": "minimize"}.get(metric.better if metric else "", "")
+        if metric and own and own != self.settings["direction"] and not self.study.user_attrs.get("direction_said"):
+            self.study.set_user_attr("direction_said", True)
+            direction = self.settings["direction"]
+            say(f"neuro: hydra.sweeper.direction={direction}, but better values of {metric.name} are {metric.better}")
+
+    def write(self) -> None:
+        """Write the best trial, as Hydra's plugin for Optuna does, and print a line about the study."""
+        trials = self.study.get_trials(deepcopy=False)
+        counts = {state.name.lower(): sum(trial.state is state for trial in trials) for state in ENDED}
+        found: dict[str, Any] = {"name": "optuna", "trials": counts}
+        if counts["complete"]:
+            best = self.study.best_trial
+            found |= {"best_params": best.params, "best_value": best.value, "best_trial": best.number}
+        write_atomically(self.folder / RESULTS, OmegaConf.to_yaml(OmegaConf.create(found)).encode())
+        text = ", ".join(f"{count} {name}" for name, count in counts.items())
+        best_text = f"; best: trial {found['best_trial']} with {found['best_value']:g}" if counts["complete"] else ""
+        say(f"neuro: study: {text}{best_text}; {self.folder / RESULTS}")
+
+
+def run_trials(settings: Mapping[str, Any], config: DictConfig, context: HydraContext, arguments: list[str]) -> None:
+    """Run the sweep of ``arguments`` with the keys ``settings`` of ``hydra/sweeper=optuna``. Raises ConfigError."""
+    from neuro_cli.cli.sweep.sweep import Sweep  # here: that module imports the launcher of which this is a part
+
+    for key in ("n_trials", "n_jobs"):
+        integer(f"hydra.sweeper.{key}", settings[key], 1)
+    texts = [f"{key}={value}" for key, value in (settings.get("params") or {}).items()]
+    parsed = OverridesParser.create(config_loader=context.config_loader).parse_overrides([*texts, *arguments])
+    last = {override.key_or_group: override for override in parsed}
+    space = {str(each.get_key_element()): distribution_of(each) for each in last.values() if each.is_sweep_override()}
+    if not space:
+        raise ConfigError("hydra/sweeper", "optuna", "needs a key with values to choose from: algo.sigma=interval(0.01,0.1)")
+    fixed = [str(each.input_line) for each in last.values() if not each.is_sweep_override()]
+    points_of(settings, space)
+    sampler_of(settings, space, 0)
+    folder = Path(str(config.hydra.sweep.dir))
+    sweep = Sweep.current
+    assert sweep is not None
+    assert sweep.launcher is not None
+    trials = Trials(study_of(settings, folder), settings, space, fixed, sweep.launcher, folder)
+    try:
+        trials.run()
+    finally:
+        trials.write()
+    if any(trial.state is TrialState.COMPLETE for trial in trials.study.get_trials(deepcopy=False)):
+        sweep.launcher.failures.clear()  # failed trials are results, too
+
+
+def _value(job: JobReturn) -> float | None:
+    """Return the finite value of a job; None for a failed one."""
+    value = job.return_value if job.status is JobStatus.COMPLETED else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _text(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else str(value)

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,9 +78,12 @@ ALLOWED = {
 }
 
 
+parsed = cache(ast.parse)  # several tests read the same sources
+
+
 def imports(source: str, module: str = "neuro_cli.x.y") -> Iterator[str]:
     """Dotted names that a source imports anywhere; ``from a import b`` gives ``a.b``, which may be a module."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -111,7 +115,7 @@ def foreign(module: str, source: str) -> list[str]:
 
 def calls(source: str) -> set[str]:
     """Dotted names that a source calls or mentions."""
-    return {ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute)}
+    return {ast.unparse(node) for node in ast.walk(parsed(source)) if isinstance(node, ast.Attribute)}
 
 
 def circles(sources: dict[str, str]) -> set[frozenset[str]]:

@@ -184,4 +184,4 @@ def test_several_loggers_serve_a_run(folder):
         assert (run / name).stat().st_size > 0
     for name in ("wandb", "tensorboard"):
         assert (run / name).is_dir()
-    assert 0 <= json.loads((folder / name / "summary.json").read_text())["test_accuracy"] <= 1
+    assert 0 <= json.loads((run / "summary.json").read_text())["test_accuracy"] <= 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from option_runs import CASES, EXTRAS, GENERATIONS, KILLED, curve, killed, network, options, resumed, setting, trained
+from option_runs import CASES, EXTRAS, GENERATIONS, KILLED, TWINS, curve, killed, network, options, resumed, setting, trained
 from support.configs import ALGOS
 from support.made_data import cifar_files, idx_files, write_image
 from support.thread_ranks import on_ranks
@@ -42,7 +42,10 @@ def data(tmp_path_factory) -> Path:
         yield folder
 
 
-@pytest.fixture(scope="session", params=CASES, ids="-".join)
+@pytest.fixture(
+    scope="session",
+    params=[pytest.param(case, id="-".join(case), marks=[pytest.mark.slow] if case in TWINS else []) for case in CASES],
+)
 def case(request) -> tuple[str, str]:
     group, option = request.param
     for package in EXTRAS.get(option, ()) if group == "logger" else ():

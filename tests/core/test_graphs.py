@@ -52,8 +52,9 @@ def remembered(monkeypatch):
     monkeypatch.setattr(graphs, "Recorded", Remembered)
 
 
-@pytest.mark.parametrize("sampler", ["low_rank", "iid", "antithetic"])
-@pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
+@pytest.mark.parametrize(
+    ("sampler", "layout"), [("low_rank", "per_example"), ("iid", "shared_batch"), ("antithetic", "per_example")]
+)
 def test_a_recorded_pass_reads_the_noise_and_examples_of_its_chunk(sampler, layout, remembered, monkeypatch):
     options = [f"sampler={sampler}", f"layout={layout}"]
     if sampler != "low_rank":  # a CPU scores its members one by one

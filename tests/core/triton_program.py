@@ -352,4 +352,4 @@ if __name__ == "__main__":
         watch()
     main(sys.argv[1])
     if sys.argv[1] == "cpu":
-        draw_shapes(4 if sys.argv[2:] == ["few"] else 60)
+        draw_shapes(2 if sys.argv[2:] == ["few"] else 60)

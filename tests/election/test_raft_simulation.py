@@ -9,7 +9,7 @@ from neuro_cli.election.raft_log import Entry
 from neuro_cli.election.raft_replica import Replica
 
 PARTS = 8
-DEFAULT, SLOW = 2_000, 100_000  # schedules
+DEFAULT, SLOW = 800, 100_000  # schedules
 
 
 def election() -> Raft:

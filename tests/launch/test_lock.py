@@ -86,7 +86,7 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("how", ["moved", pytest.param("replaced", marks=pytest.mark.slow), "removed"])
+@pytest.mark.parametrize("how", ["moved", *(pytest.param(how, marks=pytest.mark.slow) for how in ("replaced", "removed"))])
 def test_a_run_whose_folder_is_moved_ends_with_an_error(how, tmp_path):
     """It ended with exit code 0 and half a run in a folder made anew; `replaced`: another folder has its name by then."""
     run, away = tmp_path / "run", tmp_path / "away"

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.configs import SAMPLERS
+from support.pairwise import each_pair
 from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
@@ -85,9 +86,7 @@ MODES = {
 }
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("step", [stepped, by_batch, told])
-@pytest.mark.parametrize("sampler", ["antithetic", "sign_flip", "low_rank"])
+@each_pair(mode=list(MODES), step=[stepped, by_batch, told], sampler=["antithetic", "sign_flip", "low_rank"])
 def test_modes_of_the_caller_change_no_bit(mode, step, sampler):
     wanted = trained(nullcontext, step, sampler=sampler)
     for made_inside in (True, False) if mode != "a device" else (False,):  # a net made there has no numbers

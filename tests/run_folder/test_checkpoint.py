@@ -303,11 +303,6 @@ def kill_writers(run: Path, kills: int) -> None:
         assert [consistent(store, generation) for generation in store.generations()] == store.generations()
 
 
-def save_one_of_limited_size(run: Path) -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000))
-    save(CheckpointStore(run, 3), 5)
-
-
 def call(function: str) -> subprocess.CompletedProcess[str]:
     """Call a function of this module in a process of its own."""
     code = f"import sys; from pathlib import Path; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
@@ -371,10 +366,15 @@ def test_full_disk(tmp_path: Path) -> None:
 def test_file_size_limit(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 3)
     save(store, 4)
-    failed = call(f"save_one_of_limited_size(Path({str(tmp_path)!r}))")
-    assert failed.stderr.splitlines()[-1].endswith(
-        f"UserError: {store.folder}: cannot write the checkpoint of generation 5 (File too large); "
-        "the last intact one is of generation 4"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, before[1]))
+    try:
+        with pytest.raises(UserError) as failed:
+            save(store, 5)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert str(failed.value) == (
+        f"{store.folder}: cannot write the checkpoint of generation 5 (File too large); the last intact one is of generation 4"
     )
     assert sorted(path.name for path in store.folder.iterdir()) == ["00000004.safetensors", "state.json"]
     assert consistent(store) == 4

@@ -28,7 +28,7 @@ def run_torchrun(ranks: int, *program: str, cwd: Path, **environment: str) -> su
     return _run(torchrun(ranks, *program), cwd, 300, environment)
 
 
-def by_variables(ranks: int, *program: str, cwd: Path) -> list[subprocess.Popen[str]]:
+def by_variables(ranks: int, *program: str, cwd: Path, **environment: str) -> list[subprocess.Popen[str]]:
     """Start ``ranks`` processes as any launcher may: without torchrun's agent."""
     port = str(free_port())
     place = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
@@ -36,7 +36,7 @@ def by_variables(ranks: int, *program: str, cwd: Path) -> list[subprocess.Popen[
         subprocess.Popen(
             [sys.executable, *program],
             cwd=cwd,
-            env=clean_environment() | place | {"RANK": str(rank)},
+            env=clean_environment() | place | {"RANK": str(rank)} | environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

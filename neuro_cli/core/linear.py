@@ -73,11 +73,15 @@ class LinearLayer:
         self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float
     ) -> Tensor:
         """:meth:`low_rank` of bfloat16 with torch's product, whose outcomes are rounded before the noise is added too."""
-        rows, times, (outputs, inputs) = self.rows, self.rows.count // len(self.x), self.weight.shape
-        made = torch.cat([F.linear(self.x, self.weight, self.bias).float()] * times)
-        read, written = (first + size * np.arange(rank) for first, size in zip(columns, (inputs, outputs), strict=True))
-        rows.add_low_rank(made, torch.cat([self.x.float()] * times), factors.float(), read, written, share)
-        return (made if shifts is None else rows.add_vectors(made, shifts, -1)).to(self.x.dtype)
+        rows, (outputs, inputs) = self.rows, self.weight.shape
+        out = self.x.new_empty(rows.count, *self.x.shape[1:-1], outputs)
+        made = F.linear(self.x, self.weight, self.bias).view(-1, outputs)
+        linear_kernels.add_low_rank_half(
+            _words(made), _words(self.x).reshape(-1, inputs), _words(factors), self._vectors(shifts), *columns, rank,
+            np.float32(share), np.array(rows.scales, np.float32), out.numel() // outputs // (len(rows.scales) * rows.directions),
+            _words(out).reshape(-1, outputs),
+        )  # fmt: skip
+        return out
 
     def add_own(self, noise: Tensor, outputs: Tensor, inputs: Tensor, begin: int, out: Tensor) -> None:
         """Write outcomes with the members' own weights, weight + scale * A noise B, to columns of ``out`` from ``begin`` on.

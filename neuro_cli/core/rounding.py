@@ -8,6 +8,7 @@ learning with limited numerical precision", ICML 2015, section 3.
 import torch
 from torch import Tensor
 
+from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.noise import WEIGHT_STREAM, Noise
 
 TILE = 2**16  # columns whose bits are drawn at once; a word has the bits of two of them
@@ -24,14 +25,20 @@ class Rounding:
 
         def piece(tile: int) -> None:
             low, high = max(tile * TILE, start), min((tile + 1) * TILE, start + len(values))
-            bits = self._bits(generation, tile)[low - tile * TILE : high - tile * TILE]
-            out[low:high] = rounded(values[low - start : high - start], bits)
+            bits, part = self._bits(generation, tile)[low - tile * TILE : high - tile * TILE], values[low - start : high - start]
+            if part.device.type == "cpu":
+                numbers = part.view(torch.uint32).numpy(), bits.numpy(), out[low:high].view(torch.uint16).numpy()
+                rounding_kernels.rounded(*numbers)
+            else:
+                out[low:high] = rounded(part, bits)
 
         self._noise.threads.map(piece, range(start // TILE, -(-(start + len(values)) // TILE)))
 
     def _bits(self, generation: int, tile: int) -> Tensor:
-        """Return random integers (TILE,) int32 in [0, 2**16)."""
+        """Return random integers (TILE,) in [0, 2**16), uint16 on a CPU and int32 elsewhere: the lower half of a word comes first."""
         words = self._noise.words(generation, [tile], TILE // 2, WEIGHT_STREAM)[0]
+        if words.device.type == "cpu":
+            return words.view(torch.uint16)  # little-endian, as every processor that torch has wheels for
         whole = words.view(torch.int32) if words.dtype == torch.uint32 else words
         return torch.stack([whole & 0xFFFF, (whole >> 16) & 0xFFFF], dim=1).flatten().to(torch.int32)
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rounding import TILE, Rounding, rounded
@@ -36,6 +37,19 @@ def test_what_bfloat16_holds_stays():
         assert torch.equal(stored(kept, generation).float(), kept)
     lost = torch.tensor([0x7FFFFFFF, 0x7F800001, -1], dtype=torch.int32).view(torch.float32)  # NaN of other bits than the usual
     assert rounded(lost, torch.full((3,), 0xFFFF, dtype=torch.int32)).isnan().all()
+    assert stored(lost).isnan().all()
+
+
+def test_the_compiled_loop_gives_the_bits_of_its_definition():
+    generator = torch.Generator().manual_seed(0)
+    values, bits = (torch.randint(-(2**31), 2**31, (2**16,), generator=generator, dtype=torch.int32) for _ in range(2))
+    bits = bits & 0xFFFF
+    made = torch.empty(len(values), dtype=torch.bfloat16)
+    numbers = values.view(torch.uint32).numpy(), bits.to(torch.uint16).numpy(), made.view(torch.uint16).numpy()
+    rounding_kernels.rounded(*numbers)
+    wanted = rounded(values.view(torch.float32), bits)
+    assert torch.equal(made.isnan(), wanted.isnan())
+    assert torch.equal(made[~made.isnan()], wanted[~made.isnan()])
 
 
 @pytest.mark.parametrize("start", [0, 1, 777, TILE - 1])

@@ -341,6 +341,39 @@ def _dot(x, row, factors, direction, column):
 
 
 @_compiled
+def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, scales, examples, out):
+    """``out`` (n, O) = made + scale * share * sum over q of (x b_q) a_q + scale * vectors, summed in float32 and rounded once.
+
+    made (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
+    as in :func:`low_rank_layer`.
+    """
+    directions, width, none = nb.uint32(factors.shape[0]), out.shape[1], np.empty(0, np.float32)
+    _fit(x, np.empty((width, x.shape[1]), np.uint16), none, factors.shape[0], scales, examples, 1, out)
+    _fit_vectors(vectors, factors.shape[0], out)
+    assert made.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
+    assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * width
+    noise, moved, line = nb.uintp(factors.ctypes.data), nb.uintp(vectors.ctypes.data), nb.uintp(vectors.strides[0])
+    wide, amounts = np.empty((1, width), np.float32), np.empty(rank, np.float32)
+    target = nb.uintp(wide.ctypes.data)
+    for row in range(x.shape[0]):
+        place = nb.uint32(row) // nb.uint32(examples)
+        direction = place % directions
+        for q in range(rank):
+            amounts[q] = share * _dot(x, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
+        for side in range(out.shape[0] // x.shape[0]):
+            scale = scales[place // directions + nb.uint32(side)]
+            for c in range(width):
+                wide[0, c] = widened(made[row, c])
+            for q in range(rank):
+                at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
+                add_row(noise + _FLOAT * at, width, scale * amounts[q], target)
+            if vectors.shape[1]:
+                add_row(moved + line * nb.uintp(direction), width, scale, target)
+            here = side * x.shape[0] + row
+            _round(wide, out[here : here + 1])
+
+
+@_compiled
 def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
     """``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
 

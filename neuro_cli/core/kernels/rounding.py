@@ -1,0 +1,18 @@
+"""Rounding of float32 to bfloat16, a word of 16 bits, by given random bits."""
+
+import numba as nb
+
+_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+
+
+@_compiled
+def rounded(values, bits, out):
+    """``out`` (n,) = ``values`` (n,) uint32, bits of float32 numbers, rounded up where their last 16 plus ``bits`` (n,) carry.
+
+    Infinities stay, and what is no number becomes the usual one.
+    """
+    assert values.size == bits.size == out.size
+    for k in range(values.size):
+        value = values[k]
+        lost = (value & nb.uint32(0x7FFFFFFF)) > nb.uint32(0x7F800000)
+        out[k] = nb.uint16(0x7FC0) if lost else nb.uint16(nb.uint32(value + nb.uint32(bits[k])) >> nb.uint32(16))

@@ -27,8 +27,10 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> nn.Mo
     """
     transformers = _transformers()
     where, options = _source(path)
-    options |= {"config": load_config(path), "dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
+    options |= {"config": load_config(path), "dtype": dtype, "use_safetensors": True}
     kind = getattr(transformers, class_of(options["config"]))
+    # named here, as a config may name one that is fetched
+    options["attn_implementation"] = "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
     try:
         model: nn.Module = kind.from_pretrained(where, **options)
     except Exception as error:  # transformers raises many kinds

@@ -42,7 +42,8 @@ class HuggingFace(nn.Module):
         for name, parameter in self.pretrained.named_parameters():
             parameter.requires_grad_(chosen(name, parameter))
             if parameter.requires_grad:
-                parameter.data = parameter.data.float()
+                parameter.data = parameter.data.to(torch.float32, copy=True)
+                vars(parameter).clear()  # its pages
         if not any(parameter.requires_grad for parameter in self.parameters()):
             raise ConfigError("model.trainable", trainable, "no parameter has such a name; must be norms, all, or a pattern")
 

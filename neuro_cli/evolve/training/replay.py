@@ -13,11 +13,12 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.removed import refuse_removed
-from neuro_cli.evolve.identity import canonical, cluster_identity
+from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
 from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
@@ -115,7 +116,7 @@ def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[Re
     try:
         check_model(parts)
         steps = steps_of(parts)
-        steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))
+        steps.head = origin(canonical(identity_with_base(parts, config)))
         begun = time.perf_counter()
         ledger = restore_run(parts, run, steps.head, from_start)
         yield ReplayedPeer(parts, ledger, time.perf_counter() - begun)

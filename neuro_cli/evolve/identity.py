@@ -22,11 +22,12 @@ def cluster_identity(config: dict[str, Any], initial: str, base: str | None = No
     ``base``: that of the frozen tensors, None without frozen parameters. Every peer reads them from a place of its own.
     """
     local = config["cluster"].get("local_iterations", 1)
+    path = config["model"].get("path") or PATH  # a task may name it too, for the tokenizer
     return {
         **({} if local == 1 else {"cluster.local_iterations": local}),
         "protocol": HISTORY,
         "noise": LAW,
-        **{key: value for key, value in identity_of(config).items() if key != PATH},
+        **{key: value for key, value in identity_of(config).items() if key != PATH and value != path},
         **_selection(config["selection"]),
         "election": FORMER.get(config["election"]["_target_"], config["election"]["_target_"]),
         **({} if base is None else {BASE: base}),

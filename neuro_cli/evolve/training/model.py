@@ -12,6 +12,7 @@ from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.runner.build import Parts
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.selection.base import Selection, Step
 
 log = logging.getLogger(__name__)
@@ -32,8 +33,12 @@ def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
 
 def moved_by(parts: Parts, step: Step) -> Tensor:
     """Return the sum (M,) that ``step`` adds to the parameters."""
-    sampler = parts.distribution.job.sampler
-    return sampler.combine(step.weights()[None], (1,), step.iteration, step.members, 0, parts.layout.size)[0]
+    return noise_of(parts.distribution.job.sampler, step, parts.layout.size)
+
+
+def noise_of(sampler: Estimator, step: Step, size: int) -> Tensor:
+    """Return the sum (``size``,) of the members' noise by their coefficients."""
+    return sampler.combine(step.weights()[None], (1,), step.iteration, step.members, 0, size)[0]
 
 
 def snapshot_of(parts: Parts) -> Snapshot:

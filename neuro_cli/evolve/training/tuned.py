@@ -1,0 +1,65 @@
+"""Tuned model as a file or a folder: the base's own with the evolved tensors replaced, or safetensors of a network of neuro."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.run_folder.model_file import write_model
+
+SAFETENSORS, GGUF = ".safetensors", ".gguf"
+
+
+def kind_of(base: Path | None) -> str:
+    """Return how the file of a model tuned from ``base`` ends, "" for a folder; None: a network without a base."""
+    return SAFETENSORS if base is None else GGUF if base.suffix == GGUF else ""
+
+
+def check_place(key: str, place: Path, base: Path | None) -> None:
+    """Raise ConfigError unless a model tuned from ``base`` can be written to ``place``."""
+    kind = kind_of(base)
+    if place.suffix in (SAFETENSORS, GGUF, "") and place.suffix != kind:
+        allowed = f"must end in {kind}" if kind else "must be a folder"
+        raise ConfigError(key, place, f"{allowed}, as {'this model is written' if base is None else base}")
+    if base is not None and place.resolve() == base.resolve():
+        raise ConfigError(key, place, "is the base itself: name another place")
+    if place.is_dir() and (kind or any(place.iterdir())):
+        raise ConfigError(key, place, "is a folder" if kind else "is a folder that is not empty")
+
+
+def evolved(layout: ParameterLayout, centre: Tensor) -> dict[str, Tensor]:
+    """Return the evolved tensors by name, from their flat vector (M,)."""
+    return dict(zip((place.name for place in layout.places), layout.views(centre.cpu().float()), strict=True))
+
+
+def write(place: Path, base: Path | None, module: nn.Module, tensors: dict[str, Tensor], facts: Mapping[str, Any]) -> None:
+    """Write the model with ``tensors`` in place of the base's; ``module``: a network without a base. Raises UserError."""
+    if base is None:
+        module.load_state_dict(tensors, strict=False)
+        write_model(place, module, facts)
+        return
+    from neuro_cli.language.tuned import write_tuned  # imported here: it needs an extra
+
+    try:
+        write_tuned(base, place, tensors)
+    except OSError as error:
+        raise UserError(f"{place}: cannot be written: {error.strerror}") from error
+
+
+def file_sha256(place: Path) -> str | None:
+    """Return the SHA-256 of a file, None for a folder."""
+    if place.is_dir():
+        return None
+    with place.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def said(place: Path, iteration: int, digest: str, head: bytes) -> str:
+    """Return the line that says what was written: iteration, and SHA-256 of the parameters, the history and the file."""
+    own = file_sha256(place)
+    more = "" if own is None else f", file {own[:16]}"
+    return f"{place}: iteration {iteration}, parameters {digest[:16]}, ledger {head.hex()[:16]}{more}"

@@ -18,6 +18,7 @@ SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 # a folder may import itself and what stands in a line above its own
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
+    ("language",),
     ("model", "task", "sampler", "fabric", "logger", "selection", "election"),
     ("algo", "strategy"),
     ("scoring",),

@@ -1,0 +1,151 @@
+"""Pretrained network of transformers, of which a part is trained: norms, low-rank additions, parameters by name, or all.
+
+Legend: B examples, T tokens, V logits of a token, K positions, C classes.
+"""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.language.pretrained import is_classifier, load_config, load_model, load_tokenizer
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class HuggingFace(nn.Module):
+    """Tokens (B, T) int64 to logits (B, T, V) of a causal language model, or (B, C) of a sequence classifier.
+
+    ``path``: a folder with config.json and safetensors, or a GGUF file. ``trainable``: norms (their scales) | all | a pattern of
+    names, as for files (``*.mlp.*``). ``dtype``: float32 | bfloat16, of frozen parameters; trained ones are float32. Causal
+    models take tokens padded on the right. Raises ConfigError.
+    """
+
+    def __init__(self, path: str, trainable: str = "norms", dtype: str = "float32") -> None:
+        super().__init__()
+        self.path, self.dtype = str(path), DTYPES[one_of("model.dtype", dtype, tuple(DTYPES))]
+        self.classifies = is_classifier(load_config(self.path))
+        self.pretrained: Any = load_model(self.path, dtype=self.dtype)
+        arguments = inspect.signature(self.pretrained.forward).parameters
+        self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # by version of transformers
+        self._choose(trainable)
+
+    def _choose(self, trainable: str) -> None:
+        """Freeze what is not trained; trained parameters become float32."""
+        chosen = _chosen(trainable)
+        for name, parameter in self.pretrained.named_parameters():
+            parameter.requires_grad_(chosen(name, parameter))
+            if parameter.requires_grad:
+                parameter.data = parameter.data.float()
+        if not any(parameter.requires_grad for parameter in self.parameters()):
+            raise ConfigError("model.trainable", trainable, "no parameter has such a name; must be norms, all, or a pattern")
+
+    @property
+    def tokenizer(self) -> Any:
+        """Tokenizer of the model, one for a process."""
+        return load_tokenizer(self.path)
+
+    def forward(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Return logits. ``positions`` (B, K) int64: of these tokens alone, (B, K, V)."""
+        with self._one_type(), _only_at(self.pretrained, positions):
+            mask = (tokens != self.pretrained.config.pad_token_id).long() if self.classifies else None
+            more = {} if self.classifies else {"use_cache": False}
+            logits: Tensor = self.pretrained(input_ids=tokens, attention_mask=mask, **more).logits
+        return logits
+
+    def answer_logits(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """Return logits (B, K, V) of ``tokens`` (B, T) at ``positions`` (B, K): the head is applied to these alone."""
+        result: Tensor = self(tokens, positions)
+        return result
+
+    def generate(self, tokens: Tensor, mask: Tensor, max_new: int) -> Tensor:
+        """Return the likeliest ``max_new`` tokens after each prompt, (B, max_new), padded after its end.
+
+        ``tokens`` (B, T) with padding where ``mask`` (B, T) is 0, on either side.
+        """
+        with self._one_type(), torch.no_grad():
+            return self._generated(tokens, mask, max_new)
+
+    def _generated(self, tokens: Tensor, mask: Tensor, max_new: int) -> Tensor:
+        ends, pad = self._special()
+        places = mask.cumsum(1).sub(1).clamp(min=0)
+        last = mask.long().mul(torch.arange(mask.shape[1], device=mask.device)).argmax(1, keepdim=True)  # the prompt's last token
+        position, fed, cache = places.gather(1, last), tokens, None
+        running, made = torch.ones_like(last, dtype=torch.bool), []
+        for number in range(max_new):
+            with _only_at(self.pretrained, last if number == 0 else None):
+                cached: dict[str, Any] = {} if cache is None else {self._cache_key: cache}
+                output = self.pretrained(input_ids=fed, attention_mask=mask, position_ids=places, use_cache=True, **cached)
+            cache = output[self._cache_key]
+            fed = output.logits.argmax(-1).where(running, pad)
+            made.append(fed)
+            running = running & (fed[..., None] != ends).all(-1)
+            if _none(running):
+                break
+            position = position + 1
+            places, mask = position, torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+        result = torch.cat(made, 1)
+        return nn.functional.pad(result, (0, max_new - result.shape[1]), value=int(pad))
+
+    def _special(self) -> tuple[Tensor, Tensor]:
+        """Return the tokens that end an answer, and the one after it."""
+        config = self.pretrained.generation_config
+        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
+        ends = [end for end in ends if end is not None] or [-1]
+        pad = next(each for each in (config.pad_token_id, self.pretrained.config.pad_token_id, ends[0]) if each is not None)
+        return torch.tensor(ends), torch.tensor(max(pad, 0))
+
+    @contextmanager
+    def _one_type(self) -> Iterator[None]:
+        """Context in which trained parameters have the type of frozen ones, where they do not have it already."""
+        mixed = [one for one in self.parameters() if one.requires_grad and one.dtype != self.dtype]
+        if not mixed or len(mixed) == len(list(self.parameters())):
+            yield
+            return
+        exact = [one.data for one in mixed]
+        try:
+            for one in mixed:
+                one.data = one.data.to(self.dtype)
+            yield
+        finally:
+            for one, data in zip(mixed, exact, strict=True):
+                one.data = data
+
+
+def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:
+    """Return the function of name and parameter that says which are trained."""
+    if trainable == "all":
+        return lambda name, parameter: True
+    if trainable == "norms":
+        return lambda name, parameter: parameter.dim() == 1 and not name.endswith("bias")
+    return lambda name, parameter: fnmatchcase(name, trainable) or re.fullmatch(trainable, name) is not None
+
+
+@contextmanager
+def _only_at(pretrained: Any, positions: Tensor | None) -> Iterator[None]:
+    """Context in which the network's head is applied at ``positions`` (B, K) alone; None: everywhere."""
+    if positions is None:
+        yield
+        return
+
+    def pick(_: nn.Module, given: tuple[Tensor]) -> tuple[Tensor]:
+        return (given[0].gather(1, positions[..., None].expand(-1, -1, given[0].shape[-1])),)
+
+    hook = pretrained.get_output_embeddings().register_forward_pre_hook(pick)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _none(running: Tensor) -> bool:
+    """Return whether no row is running: then all rows have the same tokens after this, so that nobody's depend on others'."""
+    with torch._C.DisableTorchFunction():
+        return not bool(running.any())

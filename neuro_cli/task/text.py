@@ -50,7 +50,7 @@ class Text(Task):
         fitness: str = "negative_cross_entropy",
         evaluation_batch: int = 64,
     ) -> None:
-        self.files = _paths(files)
+        self.files = paths_of(files)
         self.unit = one_of("task.unit", unit, UNITS)
         self.context = integer("task.context", context, 1)
         self.test_share = number("task.test_share", test_share, above=0.0, high=1.0)
@@ -197,13 +197,13 @@ class Text(Task):
         return module
 
 
-def _paths(files: Any) -> list[Path] | None:
-    """Return the files of ``task.files``. Raises ConfigError."""
+def paths_of(files: Any, key: str = "task.files") -> list[Path] | None:
+    """Return the text files that ``key`` names. Raises ConfigError."""
     if files is None:
         return None
     names = [files] if isinstance(files, str) else files
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) and name for name in names):
-        raise ConfigError("task.files", files, "must be a text file, a list of them, a pattern (texts/*.txt), or null")
+        raise ConfigError(key, files, "must be a text file, a list of them, a pattern (texts/*.txt), or null")
     return [file for name in names for file in _matching(name)]
 
 

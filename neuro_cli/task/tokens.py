@@ -15,7 +15,7 @@ UNITS = ("characters", "bytes")
 SHOWN = 5  # most unknown characters named in an error
 
 
-def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
+def contents_of(files: Sequence[Path] | None, key: str = "task.files") -> dict[str, bytes]:
     """Return contents of text files by name; None: the reference topics of Python's own help, sorted by name.
 
     Raises ConfigError for a file that is empty or cannot be read.
@@ -29,9 +29,9 @@ def contents_of(files: Sequence[Path] | None) -> dict[str, bytes]:
         try:
             contents[str(file)] = file.read_bytes()
         except OSError as error:
-            raise ConfigError("task.files", file, f"it cannot be read: {(error.strerror or str(error)).lower()}") from error
+            raise ConfigError(key, file, f"it cannot be read: {(error.strerror or str(error)).lower()}") from error
         if not contents[str(file)]:
-            raise ConfigError("task.files", file, "the file is empty")
+            raise ConfigError(key, file, "the file is empty")
     return contents
 
 

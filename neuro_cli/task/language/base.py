@@ -1,0 +1,229 @@
+"""What tasks of problems in words have in common: problems, tokenizer, test set, and a text that must not be forgotten."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from neuro_cli.core.checks import boolean, integer
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import LOWER, Metric
+from neuro_cli.task.base import Task
+from neuro_cli.task.example_stream import ExampleStream
+from neuro_cli.task.inputs import Inputs
+from neuro_cli.task.language.generation import logits_at
+from neuro_cli.task.language.problems import Problem, Source, digest_of, split
+from neuro_cli.task.language.tokenizer import Characters, Pretrained, Tokenizer
+from neuro_cli.task.text import paths_of
+from neuro_cli.task.tokens import Vocabulary, contents_of
+
+log = logging.getLogger(__name__)
+
+GENERAL = Metric("general_loss", "loss on the general text", ".4f", "nats per token", LOWER)
+WINDOW = 64  # tokens of the general text that are predicted together
+LETTERS = 8  # of the general text for each of its tokens, which are shorter
+
+
+class LanguageTask(Task):
+    """Task of problems in words. Legend: N problems, B of them in a batch, T tokens of the longest, A of the longest answer.
+
+    ``problems``: the name of a made kind (:mod:`neuro_cli.task.language.made`), or a file; ``count``, ``size``, ``data_seed``, ``fields``: of
+    :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a folder or a GGUF
+    file; None: one token for each character of the problems. ``shots``: solved problems before each prompt; ``chat``: prompts as
+    messages of the user; ``end``: text behind each answer, None for the tokenizer's own end. ``general``: text files, help or
+    None, whose first ``general_tokens`` tokens are the measure of what is forgotten.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        problems: str,
+        count: int | None,
+        size: int | None,
+        data_seed: int,
+        fields: Mapping[str, str] | None,
+        test: str | None,
+        test_size: int,
+        tokenizer: str | None,
+        shots: int,
+        chat: bool,
+        end: str | None,
+        general: str | Sequence[str] | None,
+        general_tokens: int,
+        evaluation_batch: int,
+    ) -> None:
+        self._source = Source(problems, count, size, integer("task.data_seed", data_seed, 0), fields)
+        if count is not None:
+            integer("task.count", count, 2)
+        self._test_file, self._test_size = test, integer("task.test_size", test_size, 1)
+        self._tokenizer_path, self._shots = tokenizer, integer("task.shots", shots, 0)
+        self._chat, self._end = boolean("task.chat", chat), end
+        self._general, self._general_tokens = general, integer("task.general_tokens", general_tokens, WINDOW)
+        self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
+        self._parts: tuple[list[Problem], list[Problem]] | None = None
+        self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
+        self.tokens: Tokenizer | None = None
+
+    def _read(self) -> tuple[list[Problem], list[Problem]]:
+        """Return training and test problems, their prompts complete. Raises ConfigError."""
+        if self._parts is None:
+            training, test = self._split()
+            shown, training = training[: self._shots], training[self._shots :]
+            if not training:
+                raise ConfigError("task.shots", self._shots, "leaves no training problem")
+            before = "".join(f"{each.prompt}{each.answer}{self._end or ''}" for each in shown)
+            self.tokens = self.tokens or self._make_tokenizer([*shown, *training, *test])
+            self._parts = self._complete(before, training), self._complete(before, test)
+        return self._parts
+
+    def _split(self) -> tuple[list[Problem], list[Problem]]:
+        problems = self._source.read()
+        if self._test_file is None:
+            return split(problems, self._test_size)
+        return problems, Source(self._test_file, fields=self._source.fields).read("task.test")
+
+    def _complete(self, before: str, problems: Sequence[Problem]) -> list[Problem]:
+        assert self.tokens is not None
+        chat = self.tokens.chat if self._chat else str
+        return [Problem(chat(before + each.prompt), each.answer, each.choices) for each in problems]
+
+    def _make_tokenizer(self, problems: Sequence[Problem]) -> Tokenizer:
+        if self._tokenizer_path is not None:
+            from neuro_cli.language.pretrained import load_tokenizer  # late: transformers takes seconds
+
+            return Pretrained(load_tokenizer(self._tokenizer_path))
+        texts = {text for each in problems for text in (each.prompt, each.answer, *each.choices)}
+        return Characters(Vocabulary.of({"": "".join([*sorted(texts), self._general_text(), self._end or ""]).encode()}, "characters"))
+
+    def _general_text(self) -> str:
+        """Return the begin of the general text, long enough for its tokens. Raises ConfigError."""
+        if self._general is None:
+            return ""
+        texts = contents_of(None if self._general == "help" else paths_of(self._general, "task.general"), "task.general")
+        text = "\n".join(part.decode(errors="replace") for part in texts.values())
+        return text[: LETTERS * self._general_tokens]
+
+    def _ended(self, text: str) -> list[int]:
+        """Return the tokens of an answer, with what ends it."""
+        assert self.tokens is not None
+        tokens = self.tokens.encode(text + (self._end or ""))
+        return tokens + ([self.tokens.end] if self._end is None and self.tokens.end is not None else [])
+
+    def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
+        longest = self._longest([*self._read()[0], *self._read()[1]])
+        assert self.tokens is not None
+        size = self.tokens.size
+        return {"input_shape": [longest], "inputs": longest, "context": longest, "outputs": size}
+
+    def _longest(self, problems: Sequence[Problem]) -> int:
+        """Return the tokens that a model may see at once for one of ``problems``."""
+        assert self.tokens is not None
+        texts = [(each.prompt, text) for each in problems for text in (each.choices or (each.answer,))]
+        return max(len(self.tokens.encode(prompt)) + len(self._ended(text)) for prompt, text in texts)
+
+    def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
+        training, test = self._read()
+        assert self.tokens is not None
+        self._digest = digest_of([*training, *test])
+        self._compare()
+        longest = self._longest([*training, *test])
+        if input_shape is not None and (len(input_shape) != 1 or input_shape[0] < longest):
+            raise UserError(f"model expects {'x'.join(map(str, input_shape))} tokens, task={self.name} gives up to {longest}")
+        self.input_shape, self.output_size = (longest,), self.tokens.size
+        self.batch_size, self._seed = integer("batch_size", batch_size, 1), seed
+        self._device = device
+        self._stream = ExampleStream(seed, len(training), device)
+        self._training, self._test = training, test
+        self._chunks = -(-len(test) // self.evaluation_batch)
+        self._windows = self._general_windows(device)
+        self.evaluation_chunks = self._chunks + -(-len(self._windows) // self.evaluation_batch)
+
+    def _general_windows(self, device: torch.device) -> Tensor:
+        """Return the general text (n, WINDOW + 1) int64, from its begin on."""
+        if self._general is None:
+            return torch.zeros(0, WINDOW + 1, dtype=torch.int64, device=device)
+        assert self.tokens is not None
+        tokens = self.tokens.encode(self._general_text())[: self._general_tokens + 1]
+        count = (len(tokens) - 1) // WINDOW
+        if count < 1:
+            raise ConfigError("task.general", self._general, f"it has {len(tokens)} tokens, more than {WINDOW} are needed")
+        return torch.tensor([tokens[k * WINDOW : (k + 1) * WINDOW + 1] for k in range(count)], device=device)
+
+    def general_sums(self, module: nn.Module, chunk: int) -> tuple[float, int]:
+        """Return the nats of a chunk of the general text, and its predicted tokens."""
+        first = (chunk - self._chunks) * self.evaluation_batch
+        windows = self._windows[first : first + self.evaluation_batch]
+        places = torch.arange(WINDOW, device=windows.device).expand(len(windows), -1)
+        with torch.no_grad():
+            logits = logits_at(module, windows[:, :-1], places)
+            nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
+        return nats.double().sum().item(), nats.numel()
+
+    @property
+    def general_metrics(self) -> tuple[Metric, ...]:
+        """Metrics of what is forgotten."""
+        return () if self._general is None else (GENERAL,)
+
+    def examples(self, generation: int, start: int, stop: int) -> Tensor:
+        """Return the training problems (stop - start,) int64 of places in a generation."""
+        first = generation * self.batch_size
+        return self._stream.examples(first + start, first + stop)
+
+    def inputs(self) -> Inputs:
+        return Inputs((self.input_shape[0],), "int64")
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the problems' digest and a vocabulary's code points: others must not change what token numbers mean."""
+        vocabulary = self.tokens.vocabulary if isinstance(self.tokens, Characters) else None
+        points = {} if vocabulary is None else {"vocabulary": torch.tensor(list(map(ord, vocabulary.characters or "")))}
+        return {"problems_sha256": self._digest, **points}
+
+    def restore(self, state: dict[str, Tensor]) -> None:
+        if "problems_sha256" not in state:
+            return
+        loaded, self._saved = self._parts is not None, state
+        if "vocabulary" in state and not loaded:
+            self.tokens = Characters(Vocabulary("".join(map(chr, state["vocabulary"].tolist()))))
+        if loaded:
+            self._compare(resumes=True)
+
+    def _compare(self, resumes: bool = False) -> None:
+        """Raise ConfigError if the problems differ from those of the resumed run; an evaluation may use others."""
+        if not self._saved or torch.equal(self._saved["problems_sha256"].cpu(), self._digest):
+            return
+        if resumes:
+            raise ConfigError("task.problems", self._source.name, "the problems differ from the run's; resume needs the same")
+        log.info("the problems differ from the run's")
+
+    def deployed(self, module: nn.Module) -> nn.Module:
+        """Return ``module`` with its tokenizer, which turns text into inputs and outputs into text."""
+        module.__dict__["tokenizer" if isinstance(self.tokens, Pretrained) else "vocabulary"] = (
+            self.tokens.tokenizer if isinstance(self.tokens, Pretrained) else self.tokens.vocabulary  # type: ignore[union-attr]
+        )
+        return module
+
+    def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:
+        """Return the sums of :meth:`problem_sums`, then nats and tokens of the general text."""
+        assert 0 <= chunk < self.evaluation_chunks
+        if chunk >= self._chunks:
+            return np.array([*[0.0] * self.columns, *self.general_sums(module, chunk)])
+        first = chunk * self.evaluation_batch
+        rows = torch.arange(first, min(first + self.evaluation_batch, len(self._test)), device=self._device)
+        return np.array([*self.problem_sums(module, rows), 0.0, 0.0])
+
+    columns: int  # of problem_sums
+
+    def problem_sums(self, module: nn.Module, rows: Tensor) -> Sequence[float]:
+        """Return sums over test problems ``rows`` (n,) of what :meth:`summarise` needs, their number last."""
+        raise NotImplementedError
+
+    def general_values(self, sums: np.ndarray) -> dict[str, float]:
+        """Return what the last two sums say."""
+        return {} if self._general is None else {GENERAL.name: float(sums[-2] / sums[-1])}
+
+

@@ -1,0 +1,84 @@
+"""Answers of a language model: logits at the answer's places, and tokens that it generates."""
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.noise import EVALUATION_STREAM, random_words
+
+Choose = Callable[[Tensor, int], Tensor]  # the next tokens (B,) from logits (B, V) and the step
+
+
+def logits_at(module: nn.Module, tokens: Tensor, places: Tensor) -> Tensor:
+    """Return the logits (B, A, V) float32 that follow ``places`` (n, A) of each row of ``tokens`` (n, T) int64.
+
+    B may be a multiple of n where ``module`` answers for several members. Raises UserError for an output of another shape.
+    """
+    direct = hasattr(module, "answer_logits")  # its head serves some places alone: logits of all are large
+    logits = module(tokens, places) if direct else module(tokens)
+    wanted, shape = (places if direct else tokens).shape, tuple(getattr(logits, "shape", ()))
+    if len(shape) != 3 or shape[1] != wanted[1] or not shape[0] or shape[0] % wanted[0]:
+        text = "x".join(map(str, shape)) or type(logits).__name__
+        raise UserError(f"model: its output for {'x'.join(map(str, tokens.shape))} tokens is {text}, logits of each are needed")
+    if not direct:
+        index = places if len(logits) == len(places) else torch.cat([places] * (len(logits) // len(places)))
+        logits = logits.gather(1, index[..., None].expand(-1, -1, shape[2]))
+    return logits.float()
+
+
+def greedy(logits: Tensor, step: int) -> Tensor:
+    """Choose the likeliest tokens."""
+    return logits.argmax(-1)
+
+
+class Sampled:
+    """Choice of tokens by their probabilities at a ``temperature``, with random numbers addressed by problem and sample."""
+
+    def __init__(self, seed: int, problems: list[int], sample: int, temperature: float, steps: int) -> None:
+        words = np.stack([random_words(seed, problem, sample, EVALUATION_STREAM, steps) for problem in problems])
+        self._shares = torch.from_numpy((words.astype(np.float64) + 0.5) / 2.0**32)  # (B, steps)
+        self._temperature = temperature
+
+    def __call__(self, logits: Tensor, step: int) -> Tensor:
+        sums = (logits.double() / self._temperature).softmax(-1).cumsum(-1)
+        wanted = self._shares[:, step : step + 1].to(logits.device) * sums[:, -1:]
+        return torch.searchsorted(sums, wanted, right=True).squeeze(1).clamp_(max=logits.shape[1] - 1)
+
+
+def generated(
+    module: nn.Module, tokens: Tensor, lengths: Tensor, steps: int, choose: Choose, ends: Collection[int], pad: int
+) -> Tensor:
+    """Return the tokens (B, steps) that ``module`` gives after prompts ``tokens`` (B, T), right-padded, of ``lengths`` (B,).
+
+    Stops early where each row has one of ``ends``; what follows one is any token.
+    """
+    if choose is greedy and hasattr(module, "generate"):  # with a cache of what was read before
+        mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        made: Tensor = module.generate(tokens, mask.long(), steps)
+        return made
+    rows = torch.cat([tokens, tokens.new_full((len(tokens), steps), pad)], 1)
+    stops = torch.tensor(sorted(ends), dtype=torch.int64, device=tokens.device)
+    width, done = tokens.shape[1], torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
+    for step in range(steps):
+        chosen = choose(logits_at(module, rows[:, : width + step], (lengths + step - 1)[:, None])[:, 0], step)
+        rows.scatter_(1, (lengths + step)[:, None], chosen[:, None])
+        done = done | torch.isin(chosen, stops)
+        if _all(done):
+            break
+    return rows.gather(1, lengths[:, None] + torch.arange(steps, device=rows.device))
+
+
+def _all(values: Tensor) -> bool:
+    """Read a tensor although rows of several members share it: a row's own tokens depend on no other row."""
+    with torch._C.DisableTorchFunction():
+        return bool(values.all())
+
+
+def read(tokens: Tensor) -> list[Any]:
+    """Return the numbers of a tensor as lists, read although rows of several members share it."""
+    with torch._C.DisableTorchFunction():
+        return list(tokens.tolist())

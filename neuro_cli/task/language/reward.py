@@ -1,0 +1,285 @@
+"""Problems in words, whose answers a reward scores: no gradient is needed, nor an answer that is likely.
+
+A reward of the wanted tokens needs one pass over prompt and answer (teacher forcing): greedy generation gives the wanted answer if
+and only if each of its tokens is the likeliest after those before it. Any other reward is a Python function of the answer's text,
+which the model generates token by token.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.core.checks import integer, number
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
+from neuro_cli.task.base import Batch
+from neuro_cli.task.language.base import LanguageTask
+from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, read
+from neuro_cli.task.language.reward_pool import RewardPool
+from neuro_cli.task.language.rewards import REWARDS
+from neuro_cli.task.language.tokenizer import padded
+
+FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, by one pass
+SOLVED = 1.0  # least reward of an answer that counts as right
+REWARD = Metric("test_reward", "test reward", ".4f")
+PASSED = Metric("pass_at_k", "right in one of k samples", ".4f", FRACTION)
+VOTED = Metric("majority_vote", "most frequent of k samples right", ".4f", FRACTION)
+
+
+class Reward(LanguageTask):
+    """Prompts with rewarded answers; see :class:`LanguageTask` for the problems.
+
+    ``reward``: share_of_tokens | exact_match | log_likelihood (mean nats per token) of the wanted answer's tokens; contains |
+    pattern | program | expression, or package.module.function, of the generated text (:mod:`neuro_cli.task.language.rewards`),
+    called with ``reward_options``, at most ``reward_seconds`` long; a call that fails gives ``reward_failed``. ``new_tokens``: most
+    tokens of a generated answer. ``samples`` k > 0: pass@k and majority vote of k answers sampled at ``temperature`` are metrics.
+    """
+
+    name = "reward"
+    imports = ("reward",)  # a dotted name is imported
+    own_noise = True  # a reward that hangs once may not hang twice
+
+    def __init__(
+        self,
+        problems: str = "additions",
+        reward: str = "share_of_tokens",
+        count: int | None = None,
+        size: int | None = None,
+        data_seed: int = 0,
+        fields: Mapping[str, str] | None = None,
+        test: str | None = None,
+        test_size: int = 500,
+        tokenizer: str | None = None,
+        shots: int = 0,
+        chat: bool = False,
+        end: str | None = "\n",
+        reward_options: Mapping[str, Any] | None = None,
+        reward_seconds: float = 10.0,
+        reward_failed: float = 0.0,
+        new_tokens: int = 32,
+        samples: int = 0,
+        temperature: float = 1.0,
+        general: str | Sequence[str] | None = None,
+        general_tokens: int = 1024,
+        evaluation_batch: int = 64,
+    ) -> None:
+        super().__init__(
+            problems, count, size, data_seed, fields, test, test_size, tokenizer, shots, chat, end, general, general_tokens,
+            evaluation_batch,
+        )  # fmt: skip
+        if not isinstance(reward, str) or (reward not in (*FORCED, *REWARDS) and "." not in reward):
+            allowed = f"must be {', '.join((*FORCED, *REWARDS))}, or package.module.function"
+            raise ConfigError("task.reward", reward, allowed)
+        self.reward, self.forced = reward, reward in FORCED
+        self.has_loss = self.forced
+        self._options = dict(reward_options or {})
+        self._seconds = number("task.reward_seconds", reward_seconds, above=0.0)
+        self._failed = number("task.reward_failed", reward_failed)
+        self._steps = integer("task.new_tokens", new_tokens, 1)
+        self._samples = integer("task.samples", samples, 0)
+        self._temperature = number("task.temperature", temperature, above=0.0)
+        self._pool: RewardPool | None = None
+
+    @property
+    def score_names(self) -> tuple[str, ...]:
+        return ("fitness", "loss") if self.forced else ("fitness", "failed")
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        loss = (replace(LOSS, unit="nats per token", column=True),) if self.forced else ()
+        return (ACCURACY, REWARD, *loss, *((PASSED, VOTED) if self._samples else ()), *self.general_metrics)
+
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
+        if gradient and not self.forced:
+            raise ConfigError("task.reward", self.reward, f"has no gradient; algo=sgd learns from {', '.join(FORCED)}")
+
+    def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
+        super().load(input_shape=input_shape, device=device, seed=seed, batch_size=batch_size)
+        assert self.tokens is not None
+        self._pad = 0 if self.tokens.end is None else self.tokens.end
+        self._rows = {part: self._encoded(part).to(device) for part in ("training", "test")}
+        self._ends = self._end_tokens()
+        if not self.forced and self._pool is None:
+            first = self._training[0]
+            trial = (first.prompt, first.answer, first.answer)
+            self._pool = RewardPool(self.reward, self._options, self._seconds, self._failed, trial)
+
+    def _longest(self, problems: Any) -> int:
+        longest = super()._longest(problems)
+        if self.forced and not self._samples:
+            return longest
+        assert self.tokens is not None
+        return max(longest, max(len(self.tokens.encode(each.prompt)) for each in problems) + self._steps)
+
+    def _end_tokens(self) -> set[int]:
+        """Return the tokens after which nothing of a generated answer counts."""
+        assert self.tokens is not None
+        mine = [] if self._end is None else self.tokens.encode(self._end)
+        return ({mine[0]} if len(mine) == 1 else set()) | ({self.tokens.end} if self.tokens.end is not None else set())
+
+    def _encoded(self, part: str) -> "_Rows":
+        """Return the rows of training or test problems. Raises ConfigError for a prompt or an answer without a token."""
+        assert self.tokens is not None
+        problems = self._training if part == "training" else self._test
+        prompts = [self.tokens.encode(each.prompt) for each in problems]
+        answers = [self._ended(each.answer) for each in problems]
+        for prompt, answer, each in zip(prompts, answers, problems, strict=True):
+            if not prompt or not answer:
+                what = "prompt" if not prompt else "answer"
+                raise ConfigError("task.problems", self._source.name, f"the {what} of {each.prompt[:60]!r} has no token")
+        # the last token of an answer is predicted, and never read
+        rows = [p + a[:-1] for p, a in zip(prompts, answers, strict=True)] if self.forced else prompts
+        lengths = torch.tensor([len(each) for each in prompts])
+        return _Rows(padded(rows, self._pad), torch.tensor([len(each) for each in rows]), lengths, padded(answers, -1))
+
+    def batch(self, generation: int, start: int, stop: int) -> Batch:
+        rows, examples = self._rows["training"], self.examples(generation, start, stop)
+        # the width of a generation, whatever the part: products of other sizes may round otherwise
+        widths = self.examples(generation, 0, self.batch_size)
+        return rows.batch(examples, rows.widths(widths if stop <= self.batch_size else torch.cat([widths, examples])))
+
+    def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
+        if not len(batch.targets):
+            return torch.zeros(0, len(self.score_names), dtype=torch.float32)
+        with torch.no_grad():
+            if self.forced:
+                right, nats, counted = self._forced(module, batch)
+                return torch.stack([self._fitness(right, nats, counted), _mean(nats, counted)], 1)
+            rewards = self._rewarded(self._answers(module, batch, greedy), read(batch.targets[:, 0]), self._training)
+            return torch.tensor(rewards, dtype=torch.float32, device=batch.targets.device)
+
+    def _forced(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Return 1 or 0 for right or wrong, nats, and 1 or 0 for counted or not, of the answer's tokens, (B, A) each."""
+        wanted = batch.targets[:, 2:]
+        n, width = batch.inputs.shape
+        places = batch.targets[:n, 1:2] - 1 + torch.arange(wanted.shape[1], device=wanted.device)
+        logits = logits_at(module, batch.inputs, places.clamp(max=width - 1))
+        counted = (wanted >= 0).float()
+        known = wanted.clamp(min=0)
+        nats = logits.logsumexp(-1) - logits.gather(-1, known[..., None]).squeeze(-1)
+        # argmax of NaN logits would count lucky guesses
+        right = ((logits.argmax(-1) == known) & ~nats.isnan()).float()
+        return right * counted, nats * counted, counted
+
+    def _fitness(self, right: Tensor, nats: Tensor, counted: Tensor) -> Tensor:
+        """Return the rewards (B,) of answers."""
+        if self.reward == "log_likelihood":
+            return -_mean(nats, counted)
+        return _exact(right, counted) if self.reward == "exact_match" else _mean(right, counted)
+
+    def _answers(self, module: nn.Module, batch: Batch, choose: Choose) -> list[str]:
+        """Return the texts that ``module`` generates, one for each target."""
+        tokens, lengths = batch.inputs, batch.targets[:, 1]
+        if len(tokens) != len(lengths):  # sides of pairs share their prompts, not what they answer
+            tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
+        assert self.tokens is not None
+        made = generated(module, tokens, lengths, self._steps, choose, self._ends, self._pad)
+        return [self._text(row) for row in read(made)]
+
+    def _text(self, row: list[int]) -> str:
+        """Return the text of generated tokens up to what ends it."""
+        assert self.tokens is not None
+        end = next((place for place, token in enumerate(row) if token in self._ends), len(row))
+        text = self.tokens.decode(row[:end])
+        return text.split(self._end)[0] if self._end else text
+
+    def _rewarded(self, texts: list[str], numbers: list[int], problems: Sequence[Any]) -> list[tuple[float, float]]:
+        """Return the reward of each text, and 1 where its call failed, else 0."""
+        assert self._pool is not None
+        asked = [(problems[k].prompt, text, problems[k].answer) for text, k in zip(texts, numbers, strict=True)]
+        return [(reward, float(failed)) for reward, failed in self._pool.rewards(asked)]
+
+    def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:
+        return {} if self.forced else {"reward_failed": float(means[1])}
+
+    def loss(self, module: nn.Module, batch: Batch) -> Tensor:
+        _, nats, counted = self._forced(module, batch)
+        return _mean(nats, counted).mean()
+
+    columns = 6
+
+    def problem_sums(self, module: nn.Module, rows: Tensor) -> Sequence[float]:
+        """Return sums over test problems: solved, reward, nats per token, passed, voted, and their number."""
+        data = self._rows["test"]
+        batch = data.batch(rows, data.widths(torch.arange(len(self._test), device=rows.device)))
+        numbers = rows.tolist()
+        with torch.no_grad():
+            if self.forced:
+                right, nats, counted = self._forced(module, batch)
+                columns = [_exact(right, counted), self._fitness(right, nats, counted), _mean(nats, counted)]
+                solved, reward, loss = (column.double().sum().item() for column in columns)
+            else:
+                rewards = [each for each, _ in self._rewarded(self._answers(module, batch, greedy), numbers, self._test)]
+                solved, reward, loss = float(sum(each >= SOLVED for each in rewards)), float(sum(rewards)), 0.0
+            passed, voted = self._sampled(module, batch, numbers) if self._samples else (0.0, 0.0)
+        return solved, reward, loss, passed, voted, float(len(numbers))
+
+    def _sampled(self, module: nn.Module, batch: Batch, numbers: list[int]) -> tuple[float, float]:
+        """Return the number of problems solved by one of k sampled answers, and by the most frequent of them."""
+        prompts = Batch(self._prompts(batch), batch.targets)
+        samples = [
+            self._answers(module, prompts, Sampled(self._seed, numbers, k, self._temperature, self._steps))
+            for k in range(self._samples)
+        ]
+        passed = voted = 0.0
+        for row, problem in enumerate(numbers):
+            answers = [texts[row] for texts in samples]
+            right = {text: self._right(text, problem) for text in dict.fromkeys(answers)}
+            passed += any(right.values())
+            voted += right[Counter(answers).most_common(1)[0][0]]  # the first of equals
+        return passed, voted
+
+    def _prompts(self, batch: Batch) -> Tensor:
+        """Return the prompts of a batch, whose rows may have the answers too."""
+        return batch.inputs[:, : int(batch.targets[:, 1].max())]
+
+    def _right(self, text: str, problem: int) -> bool:
+        if self.forced:
+            return text.strip() == self._test[problem].answer.strip()
+        return self._rewarded([text], [problem], self._test)[0][0] >= SOLVED
+
+    def summarise(self, sums: np.ndarray) -> dict[str, float]:
+        solved, reward, loss, passed, voted, count = map(float, sums[:6])
+        if not count:
+            raise UserError("task=reward: no test problem")
+        values = {ACCURACY.name: solved / count, REWARD.name: reward / count}
+        values |= {LOSS.name: loss / count} if self.forced else {}
+        values |= {PASSED.name: passed / count, VOTED.name: voted / count} if self._samples else {}
+        return values | self.general_values(sums)
+
+
+class _Rows:
+    """Rows of N problems: ``tokens`` (N, T) right-padded, ``used`` (N,) tokens of each, ``prompts`` (N,) tokens of its prompt.
+
+    ``answers`` (N, A): the wanted tokens, -1 behind them.
+    """
+
+    def __init__(self, tokens: Tensor, used: Tensor, prompts: Tensor, answers: Tensor) -> None:
+        self.tokens, self.used, self.prompts, self.answers = tokens, used, prompts, answers
+        self._wanted = (answers >= 0).sum(1)
+
+    def to(self, device: torch.device) -> "_Rows":
+        return _Rows(*(each.to(device) for each in (self.tokens, self.used, self.prompts, self.answers)))
+
+    def widths(self, examples: Tensor) -> tuple[int, int]:
+        """Return the tokens of the longest row of ``examples``, and of its longest answer."""
+        return int(self.used[examples].max()), int(self._wanted[examples].max())
+
+    def batch(self, examples: Tensor, widths: tuple[int, int]) -> Batch:
+        """Return inputs (B, T), and targets (B, 2 + A): the problem's number, tokens of its prompt, wanted tokens."""
+        wanted = self.answers[examples, : widths[1]]
+        return Batch(self.tokens[examples, : widths[0]], torch.cat([examples[:, None], self.prompts[examples, None], wanted], 1))
+
+
+def _mean(values: Tensor, counted: Tensor) -> Tensor:
+    """Return the mean (B,) over an answer's tokens."""
+    return values.sum(1) / counted.sum(1)
+
+
+def _exact(right: Tensor, counted: Tensor) -> Tensor:
+    return (right.sum(1) == counted.sum(1)).float()

@@ -104,7 +104,7 @@ def test_what_compares_members_needs_examples_that_all_share_and_pairs_need_pair
     alone = ("sampler.antithetic=false",)
     with pytest.raises(ConfigError, match="selection=max: compares members of different directions, which have examples"):
         check_model(parts_of("threads=1", "layout=per_example"), Maximum())
-    with pytest.raises(ConfigError, match="sampler.antithetic=False: selection.shaping shapes mirrored pairs: true"):
+    with pytest.raises(ConfigError, match=r"sampler.antithetic=False: selection.shaping shapes mirrored pairs: true"):
         check_model(parts_of("threads=1", *alone), LinearCombination(0.02, "pair_rank"))
     check_model(parts_of("threads=1"), LinearCombination(0.02, "pair_rank"))
 

@@ -63,6 +63,8 @@ def test_the_model_is_made_again_with_the_same_bits(trained, tmp_path):
     assert torch.equal(torch.cat([again["head.weight"].ravel(), again["head.bias"]]), centre)
     assert torch.equal(again["base.weight"], base["base.weight"])
     assert not torch.equal(again["head.weight"], base["head.weight"])
+    apply_ledger(folder / "tuned.ledger", folder / "base.safetensors", tmp_path / "twice.safetensors", TRUST)
+    assert (tmp_path / "twice.safetensors").read_bytes() == (tmp_path / "again.safetensors").read_bytes()
     assert read_portable(folder / "tuned.ledger").ledger.next == 3
 
 

@@ -49,7 +49,7 @@ def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) 
         raise UserError(
             f"{file}: its records lead to parameters {digest} here, to {saved.parameters_sha256} where it was written"
         )
-    write(place, base, module, evolved(layout, centre), {"parameters_sha256": digest})
+    write(place, base, module, evolved(layout, centre))
     return said(place, saved.ledger.next, digest, saved.ledger.head)
 
 

@@ -1,17 +1,17 @@
 """Tuned model as a file or a folder: the base's own with the evolved tensors replaced, or safetensors of a network of neuro."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.run_folder.model_file import write_model
+from neuro_cli.run_folder.checkpoint import serialised, write_atomically
+from neuro_cli.run_folder.model_file import tensors_of
 
 SAFETENSORS, GGUF = ".safetensors", ".gguf"
+ONE_KEY = {"format": "pt"}  # safetensors writes several keys in a random order, and the same model is to be the same file
 
 
 def kind_of(base: Path | None) -> str:
@@ -36,15 +36,15 @@ def evolved(layout: ParameterLayout, centre: Tensor) -> dict[str, Tensor]:
     return dict(zip((place.name for place in layout.places), layout.views(centre.cpu().float()), strict=True))
 
 
-def write(place: Path, base: Path | None, module: nn.Module, tensors: dict[str, Tensor], facts: Mapping[str, Any]) -> None:
+def write(place: Path, base: Path | None, module: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Write the model with ``tensors`` in place of the base's; ``module``: a network without a base. Raises UserError."""
-    if base is None:
-        module.load_state_dict(tensors, strict=False)
-        write_model(place, module, facts)
-        return
-    from neuro_cli.language.tuned import write_tuned  # imported here: it needs an extra
-
     try:
+        if base is None:
+            module.load_state_dict(tensors, strict=False)
+            write_atomically(place, serialised(tensors_of(module), ONE_KEY))
+            return
+        from neuro_cli.language.tuned import write_tuned  # imported here: it needs an extra
+
         write_tuned(base, place, tensors)
     except OSError as error:
         raise UserError(f"{place}: cannot be written: {error.strerror}") from error

@@ -121,7 +121,8 @@ def test_code_that_nobody_trusts_is_refused_and_bad_input_is_one_line(trained, t
     trust = "trust=frozen_digits"
     assert line(ledger, "nowhere", trust) == "nowhere: there is no such file or folder"
     assert line(ledger, ledger, trust).startswith(f"{ledger}: no safetensors of this ledger's network: ")
-    assert line(ledger, base, trust, "file=net.gguf") == "file=net.gguf: must end in .safetensors, as this model is written"
+    assert line(ledger, base, trust, "file=net.gguf") == "file=net.gguf: must be a file *.safetensors, as this model is written"
+    assert line(ledger, base, trust, f"file={folder}") == f"file={folder}: must be a file *.safetensors, as this model is written"
     assert line(ledger, base, "speed=1").startswith("speed=1: neuro apply takes file, trust")
     assert line(ledger).endswith("usage: neuro apply LEDGER MODEL [key=value ...]")
 

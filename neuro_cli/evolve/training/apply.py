@@ -33,6 +33,8 @@ def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) 
 
     ``place``: of the result; None: named like the ledger.
     """
+    if not model.exists():
+        raise UserError(f"{model}: there is no such file or folder")
     saved = read_portable(file)
     refuse_untrusted({"model": saved.model, "sampler": saved.sampler}, trust)
     base = model if PRETRAINED in saved.model else None
@@ -55,8 +57,6 @@ def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) 
 
 def _module(saved: PortableLedger, model: Path) -> nn.Module:
     """Return the network with the parameters of ``model``: the base, or a safetensors file of the network. Raises UserError."""
-    if not model.exists():
-        raise UserError(f"{model}: there is no such file or folder")
     if PRETRAINED in saved.model:
         module: nn.Module = make({"model": {**saved.model, PRETRAINED: str(model)}}, "model", nn.Module)
         return module

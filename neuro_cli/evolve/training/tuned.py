@@ -21,14 +21,12 @@ def kind_of(base: Path | None) -> str:
 
 def check_place(key: str, place: Path, base: Path | None) -> None:
     """Raise ConfigError unless a model tuned from ``base`` can be written to ``place``."""
-    kind = kind_of(base)
-    if place.suffix in (SAFETENSORS, GGUF, "") and place.suffix != kind:
-        allowed = f"must end in {kind}" if kind else "must be a folder"
-        raise ConfigError(key, place, f"{allowed}, as {'this model is written' if base is None else base}")
-    if base is not None and place.resolve() == base.resolve():
-        raise ConfigError(key, place, "is the base itself: name another place")
-    if place.is_dir() and (kind or any(place.iterdir())):
-        raise ConfigError(key, place, "is a folder" if kind else "is a folder that is not empty")
+    endings = (SAFETENSORS,) if base is None else ("", GGUF) if base.suffix == GGUF else ("",)
+    if place.suffix not in endings and (base is None or place.suffix in (SAFETENSORS, GGUF)):
+        allowed = " or ".join(f"a file *{ending}" if ending else "a folder" for ending in endings)
+        raise ConfigError(key, place, f"must be {allowed}, as {'this model is written' if base is None else base}")
+    if place.is_dir() or (base is not None and place.exists()):
+        raise ConfigError(key, place, "exists: name another place")
 
 
 def evolved(layout: ParameterLayout, centre: Tensor) -> dict[str, Tensor]:

@@ -15,58 +15,54 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import absent, install
+from neuro_cli.language.kept_folder import kept_folder
+from neuro_cli.language.mapped import map_parameters
 
 KEY = "model.path"
 PACKAGES = ("transformers", "gguf", "accelerate")
+LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
 def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> nn.Module:
     """Return the causal language model or sequence classifier at ``path``, in evaluation mode and in ``dtype``.
 
-    ``path``: a folder with ``config.json`` and safetensors, or a GGUF file. Raises UserError.
+    ``path``: a folder with ``config.json`` and safetensors, or a GGUF file, whose numbers become floats in the user's cache once.
+    Weights that lie on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. Raises UserError.
     """
-    transformers = _transformers()
-    where, options = _source(path)
-    options |= {"config": load_config(path), "dtype": dtype, "attn_implementation": "sdpa", "use_safetensors": True}
-    kind = getattr(transformers, class_of(options["config"]))
-    try:
-        model: nn.Module = kind.from_pretrained(where, **options)
-    except Exception as error:  # transformers raises many kinds
-        raise ConfigError(KEY, path, f"transformers cannot load it: {_first_line(error)}") from error
-    return _unmarked(model.eval())
+    place, config = _place(path), load_config(path)
+    if place.is_dir():
+        return _from(path, place, config, dtype)
+
+    def convert(folder: Path) -> None:
+        _from_gguf(path, config, dtype).save_pretrained(folder)
+
+    folder = kept_folder(place, _versions(), str(dtype).removeprefix("torch."), convert)
+    return _from_gguf(path, config, dtype) if folder is None else _from(path, folder, config, dtype)
 
 
 def load_tokenizer(path: str | Path) -> Any:
     """Return transformers' tokenizer of the folder or GGUF file at ``path``, one for a process. Raises UserError."""
-    return _tokenizer(str(Path(path).expanduser().resolve()))
+    return _tokenizer(str(_place(path).resolve()))
 
 
-@lru_cache
 def load_config(path: str | Path) -> Any:
     """Return transformers' config at ``path``. Raises UserError for an architecture that is not one of its own."""
-    transformers = _transformers()
-    where, options = _source(path)
-    try:
-        config = transformers.AutoConfig.from_pretrained(where, **options)
-    except Exception as error:
-        raise ConfigError(KEY, path, f"transformers cannot read its config: {_first_line(error)}") from error
-    class_of(config)
-    return config
-
-
-def class_of(config: Any) -> str:
-    """Return the name of the network's class in transformers. Raises ConfigError for one that is not in its tables."""
-    causal, classifiers = (table.get(config.model_type) for table in _tables())
-    named = (config.architectures or [causal])[0]
-    if named is None or named not in (causal, classifiers):
-        allowed = "a causal language model or sequence classifier of transformers' own"
-        raise ConfigError(KEY, f"{config.name_or_path or config.model_type} ({named})", f"its architecture must be {allowed}")
-    return str(named)
+    return _config(str(_place(path).resolve()))
 
 
 def is_classifier(config: Any) -> bool:
     """Return whether the network gives logits of classes, not of tokens."""
     return class_of(config) == _tables()[1].get(config.model_type)
+
+
+def class_of(config: Any) -> str:
+    """Return the name of the network's class in transformers. Raises ConfigError for one that is not in its tables."""
+    causal, classifier = (table.get(config.model_type) for table in _tables())
+    named = (config.architectures or [causal])[0]
+    if named is None or named not in (causal, classifier):
+        allowed = "must be a causal language model or sequence classifier of transformers' own"
+        raise ConfigError(KEY, config.name_or_path, f"its architecture, {named or config.model_type}, {allowed}")
+    return str(named)
 
 
 def _tables() -> tuple[Mapping[str, str], Mapping[str, str]]:
@@ -76,19 +72,20 @@ def _tables() -> tuple[Mapping[str, str], Mapping[str, str]]:
     return auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES
 
 
-def _source(path: str | Path) -> tuple[str, dict[str, Any]]:
-    """Return the folder at ``path`` and options for ``from_pretrained``. Raises ConfigError where there is no model."""
-    place, options = Path(path).expanduser(), {"local_files_only": True, "trust_remote_code": False}
-    if place.is_file():
-        if place.suffix != ".gguf":
-            raise ConfigError(KEY, path, "must be a folder, or a file *.gguf")
-        return str(place.parent), {**options, "gguf_file": place.name}
+def _place(path: str | Path) -> Path:
+    """Return the folder, or the GGUF file. Raises UserError where it is neither, or transformers is missing."""
+    missing = absent(*PACKAGES)
+    if missing:
+        raise UserError(f"model=huggingface: {', '.join(missing)} is not installed: {install('llm')}")
+    place = Path(path).expanduser()
+    if place.is_file() and place.suffix == ".gguf":
+        return place
     if not (place / "config.json").is_file():
         raise ConfigError(KEY, path, "must be a folder with config.json and *.safetensors, or a file *.gguf")
     if not any(place.glob("*.safetensors")):
         raise ConfigError(KEY, path, "has no *.safetensors; other weights are pickled, and loading them would run their code")
     _refuse_code(path, place)
-    return str(place), options
+    return place
 
 
 def _refuse_code(path: str | Path, place: Path) -> None:
@@ -103,21 +100,65 @@ def _refuse_code(path: str | Path, place: Path) -> None:
         raise ConfigError(KEY, path, "its weights are quantised; of such only a GGUF file can be loaded")
 
 
+def _from(path: str | Path, folder: Path, config: Any, dtype: torch.dtype) -> nn.Module:
+    """Return the network of a folder of safetensors."""
+    model = _pretrained(path, folder, config, dtype=dtype, use_safetensors=True)
+    map_parameters(model, folder)
+    return model
+
+
+def _from_gguf(path: str | Path, config: Any, dtype: torch.dtype) -> Any:
+    """Return the network of a GGUF file, without the marks that refuse to save it: its numbers are plain floats."""
+    place = _place(path)
+    model = _pretrained(path, place.parent, config, dtype=dtype, gguf_file=place.name)
+    if getattr(model, "hf_quantizer", None) is not None:
+        del model.hf_quantizer, model.config.quantization_config
+        model.is_quantized, model.quantization_method = False, None
+    return model
+
+
+def _pretrained(path: str | Path, folder: Path, config: Any, **options: Any) -> Any:
+    kind = getattr(_transformers(), class_of(config))
+    # named here, as a config may name one that is fetched
+    attention = "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
+    return _read(path, "network", kind, str(folder), config=config, attn_implementation=attention, **options).eval()
+
+
+@lru_cache
+def _config(path: str) -> Any:
+    return _of_folder(path, "config", "AutoConfig")
+
+
 @lru_cache
 def _tokenizer(path: str) -> Any:
-    transformers = _transformers()
-    where, options = _source(path)
+    return _of_folder(path, "tokenizer", "AutoTokenizer")
+
+
+def _of_folder(path: str, what: str, kind: str) -> Any:
+    """Return what ``AutoConfig`` or ``AutoTokenizer`` makes of the folder or GGUF file at ``path``."""
+    place, reader = Path(path), getattr(_transformers(), kind)
+
+    def convert(folder: Path) -> None:
+        _read(path, what, reader, str(place.parent), gguf_file=place.name).save_pretrained(folder)
+
+    if place.is_dir():
+        return _read(path, what, reader, path)
+    folder = kept_folder(place, _versions(), what, convert)  # reading it from the file takes seconds
+    if folder is None:
+        return _read(path, what, reader, str(place.parent), gguf_file=place.name)
+    return _read(path, what, reader, str(folder))
+
+
+def _read(path: str | Path, what: str, kind: Any, folder: str, **options: Any) -> Any:
+    """Return what ``kind`` reads from ``folder``. Raises ConfigError."""
     try:
-        return transformers.AutoTokenizer.from_pretrained(where, **options)
-    except Exception as error:
-        raise ConfigError(KEY, path, f"transformers cannot load its tokenizer: {_first_line(error)}") from error
+        return kind.from_pretrained(folder, **LOCAL, **options)
+    except Exception as error:  # transformers raises many kinds
+        raise ConfigError(KEY, path, f"transformers cannot read its {what}: {_first_line(error)}") from error
 
 
 def _transformers() -> Any:
-    """Return the package, without its bars and advice. Raises UserError where it is not installed."""
-    missing = absent(*PACKAGES)
-    if missing:
-        raise UserError(f"model=huggingface: {', '.join(missing)} is not installed: {install('llm')}")
+    """Return the package, without its bars and advice."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -125,13 +166,11 @@ def _transformers() -> Any:
     return transformers
 
 
-def _unmarked(model: Any) -> nn.Module:
-    """Return a network from a GGUF file without the marks that refuse to save it: its numbers are plain floats."""
-    if getattr(model, "hf_quantizer", None) is not None:
-        del model.hf_quantizer, model.config.quantization_config
-        model.is_quantized, model.quantization_method = False, None
-    result: nn.Module = model
-    return result
+def _versions() -> str:
+    """Return the versions that what is read from a GGUF file may depend on."""
+    from importlib.metadata import version
+
+    return f"transformers {version('transformers')} gguf {version('gguf')}"
 
 
 def _first_line(error: Exception) -> str:

@@ -4,7 +4,6 @@ Legend: B examples, T tokens, V logits of a token, K positions, C classes.
 """
 
 import inspect
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -43,9 +42,20 @@ class HuggingFace(nn.Module):
         for name, parameter in self.pretrained.named_parameters():
             parameter.requires_grad_(chosen(name, parameter))
             if parameter.requires_grad:
-                parameter.data = parameter.data.float()
+                parameter.data = parameter.data.to(torch.float32, copy=True)
+                vars(parameter).clear()  # its pages
         if not any(parameter.requires_grad for parameter in self.parameters()):
             raise ConfigError("model.trainable", trainable, "no parameter has such a name; must be norms, all, or a pattern")
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        """Convert or move all tensors; buffers, such as angles of positions, stay exact: transformers makes them in float32."""
+        before = {name: value for name, value in self.named_buffers() if value.dtype == torch.float32}
+        super()._apply(fn, recurse)
+        for name, value in self.named_buffers():
+            if name in before and value.dtype in (torch.float16, torch.bfloat16):
+                place, _, last = name.rpartition(".")
+                setattr(self.get_submodule(place), last, before[name].to(value.device))
+        return self
 
     @property
     def tokenizer(self) -> Any:
@@ -55,7 +65,7 @@ class HuggingFace(nn.Module):
     def forward(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return logits. ``positions`` (B, K) int64: of these tokens alone, (B, K, V)."""
         with self._one_type(), _only_at(self.pretrained, positions):
-            mask = (tokens != self.pretrained.config.pad_token_id).long() if self.classifies else None
+            mask = _plain(tokens).ne(self.pretrained.config.pad_token_id).long() if self.classifies else None
             more = {} if self.classifies else {"use_cache": False}
             logits: Tensor = self.pretrained(input_ids=tokens, attention_mask=mask, **more).logits
         return logits
@@ -75,6 +85,7 @@ class HuggingFace(nn.Module):
 
     def _generated(self, tokens: Tensor, mask: Tensor, max_new: int) -> Tensor:
         ends, pad = self._special()
+        mask = _plain(mask)
         places = mask.cumsum(1).sub(1).clamp(min=0)
         last = mask.long().mul(torch.arange(mask.shape[1], device=mask.device)).argmax(1, keepdim=True)  # the prompt's last token
         position, fed, cache = places.gather(1, last), tokens, None
@@ -125,7 +136,7 @@ def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:
         return lambda name, parameter: True
     if trainable == "norms":
         return lambda name, parameter: parameter.dim() == 1 and not name.endswith("bias")
-    return lambda name, parameter: fnmatchcase(name, trainable) or re.fullmatch(trainable, name) is not None
+    return lambda name, parameter: fnmatchcase(name, trainable)
 
 
 @contextmanager
@@ -143,6 +154,12 @@ def _only_at(pretrained: Any, positions: Tensor | None) -> Iterator[None]:
         yield
     finally:
         hook.remove()
+
+
+def _plain(mask: Tensor) -> Tensor:
+    """Return a mask that transformers may look at: whether it has a zero decides on an operation, not on what this gives."""
+    with torch._C.DisableTorchFunction():
+        return mask.detach()
 
 
 def _none(running: Tensor) -> bool:

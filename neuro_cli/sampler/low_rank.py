@@ -43,7 +43,8 @@ class LowRank(Structured):
 
     @property
     def serves_many_rows(self) -> bool:
-        return self.rank <= FEW_RANKS and self.linear_share >= MOSTLY
+        few = self.rank <= FEW_RANKS and self.linear_share >= MOSTLY
+        return few or all(block.vector for block in self.blocks.values())  # of vectors alone no layer's product doubles
 
     def factor_columns(self, block: Block) -> int:
         return block.rows if block.vector else self.rank * (block.rows + block.width)

@@ -1,15 +1,18 @@
 """The choice of the forward pass that answers for many members, by trying it on a few against single members.
 
 In float64 where the module takes that: rounding alone may part two passes of float32 widely, as batch norm over two values
-does, and would hide a mistake. Every pass is tried by a copy of the module of its own, as caches are filled by the first.
+does, and would hide a mistake. Where frozen parameters are so many that a copy of them in another type counts, the module is
+tried in the run's precision, and if this is a half one, its first layers in float32 before that. Every pass is tried by a copy
+of the module of its own, as caches are filled by the first.
 
 Legend: S sides, D directions, e examples.
 """
 
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,6 +40,8 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 TRIED = 4  # examples of a member
+LAYERS = 2  # first of equal layers that are tried alone
+HEAVY = 2**25  # frozen numbers from which on a copy of them in another type counts
 BLOCKED_EXAMPLES = 16  # examples on which blocked activations are compared with plain ones
 
 
@@ -166,7 +171,29 @@ class Trial:
 
 def trial_of(members: Members, dtype: torch.dtype) -> Trial:
     """Return a trial in float64, or in ``dtype``."""
+    if is_heavy(members.fresh()):
+        return Trial(members, dtype)
     return in_float64(partial(Trial, members), dtype)
+
+
+def is_heavy(module: nn.Module) -> bool:
+    """Return whether frozen parameters are so many that a copy of them in another type counts."""
+    return sum(parameter.numel() for parameter in module.parameters() if not parameter.requires_grad) >= HEAVY
+
+
+def shortened(members: Members) -> Members:
+    """Return the same members of a module in which lists of more than LAYERS equal layers have their first ones alone."""
+
+    def fresh() -> nn.Module:
+        module = members.fresh()
+        for part in list(module.modules()):
+            if isinstance(part, nn.ModuleList) and len({type(layer) for layer in part}) == 1:
+                del part[LAYERS:]
+        return module
+
+    layout, left = copy.copy(members.layout), dict(fresh().named_parameters())
+    layout.places = [place for place in layout.places if place.name in left]
+    return replace(members, fresh=fresh, layout=layout)
 
 
 def chosen_way(
@@ -176,9 +203,11 @@ def chosen_way(
 
     ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
     """
-    trial = trial_of(scored_members(settings, centre, call), settings.precision)
+    members, ways = scored_members(settings, centre, call), WAYS[WAYS.index(after) + 1 if after else 0 :]
     try:
-        way, forward = trial.first(WAYS[WAYS.index(after) + 1 if after else 0 :])
+        if settings.precision != torch.float32 and is_heavy(settings.module):
+            ways = ways[ways.index(Trial(shortened(members), torch.float32).first(ways)[0]) :][:1]
+        way, forward = trial_of(members, settings.precision).first(ways)
     except Unsupported as error:
         raise Unsupported(f"{type(settings.module).__name__}: {error}") from None
     return ChosenWay(way, forward.largest, is_slower(settings, forward.products, isinstance(forward, MappedForward)))

@@ -6,7 +6,7 @@ random places of the training text, addressed by (seed, generation). Windows cov
 
 import glob
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from neuro_cli.core.metric import ACCURACY, LOSS, LOWER, Metric
 from neuro_cli.core.noise import ORDER_STREAM, words_between
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.images import shape_text
-from neuro_cli.task.tokens import UNITS, Vocabulary, contents_of, digest_of
+from neuro_cli.task.tokens import TOKENS, UNITS, PretrainedVocabulary, Vocabulary, contents_of, digest_of
 
 log = logging.getLogger(__name__)
 
@@ -30,9 +30,10 @@ log = logging.getLogger(__name__)
 class Text(Task):
     """Prediction of the next token. Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
 
-    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes; ``test_share``:
-    share of each file, at its end, for the test, in (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) |
-    accuracy. ``evaluation_batch``: test examples in one evaluation chunk.
+    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes | tokens, those of
+    the pretrained ``tokenizer``, a folder or a GGUF file; ``test_share``: share of each file, at its end, for the test, in
+    (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) | accuracy. ``evaluation_batch``: test examples in
+    one evaluation chunk.
     """
 
     metrics = (
@@ -49,9 +50,12 @@ class Text(Task):
         test_share: float = 0.1,
         fitness: str = "negative_cross_entropy",
         evaluation_batch: int = 64,
+        tokenizer: str | None = None,
     ) -> None:
         self.files = paths_of(files)
-        self.unit = one_of("task.unit", unit, UNITS)
+        self.unit, self._tokenizer = one_of("task.unit", unit, UNITS), tokenizer
+        if unit == TOKENS and tokenizer is None:
+            raise ConfigError("task.tokenizer", None, "task.unit=tokens needs one: a folder or a GGUF file")
         self.context = integer("task.context", context, 1)
         self.test_share = number("task.test_share", test_share, above=0.0, high=1.0)
         self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy"))
@@ -60,8 +64,15 @@ class Text(Task):
         self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
-        size = (self.vocabulary or Vocabulary.of(contents_of(self.files), self.unit)).size
+        size = (self.vocabulary or self._vocabulary_of(contents_of(self.files))).size
         return {"input_shape": [self.context], "inputs": self.context, "outputs": size}
+
+    def _vocabulary_of(self, texts: Mapping[str, bytes]) -> Vocabulary:
+        if self.unit != TOKENS:
+            return Vocabulary.of(texts, self.unit)
+        from neuro_cli.language.pretrained import load_tokenizer  # late: transformers takes seconds
+
+        return PretrainedVocabulary(load_tokenizer(str(self._tokenizer)))
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         if input_shape is not None and (len(input_shape) != 1 or input_shape[0] < self.context):
@@ -69,7 +80,7 @@ class Text(Task):
                 f"model expects {shape_text(tuple(input_shape))}, task=text gives {self.context} tokens (task.context)"
             )
         texts = contents_of(self.files)
-        self.vocabulary = self.vocabulary or Vocabulary.of(texts, self.unit)
+        self.vocabulary = self.vocabulary or self._vocabulary_of(texts)
         self._digest = digest_of(texts.values())
         self._compare(resumes=False)
         parts = [self.vocabulary.encode(*named) for named in texts.items()]
@@ -173,7 +184,8 @@ class Text(Task):
             return
         loaded, self._saved = self.vocabulary is not None, state
         points = state.get("vocabulary")
-        self.vocabulary = Vocabulary(None if points is None else "".join(map(chr, points.tolist())))
+        if self.unit != TOKENS:
+            self.vocabulary = Vocabulary(None if points is None else "".join(map(chr, points.tolist())))
         if loaded:
             self._compare(resumes=True)
 

@@ -1,8 +1,9 @@
-"""Tokens of a text: characters numbered by a vocabulary, or bytes."""
+"""Tokens of a text: characters numbered by a vocabulary, bytes, or those of a pretrained tokenizer."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,7 +12,8 @@ from torch import Tensor
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 
-UNITS = ("characters", "bytes")
+TOKENS = "tokens"
+UNITS = ("characters", "bytes", TOKENS)
 SHOWN = 5  # most unknown characters named in an error
 
 
@@ -49,7 +51,7 @@ class Vocabulary:
 
         Raises ConfigError.
         """
-        if one_of("task.unit", unit, UNITS) == "bytes":
+        if one_of("task.unit", unit, UNITS[:2]) == "bytes":
             return cls(None)
         points = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
         return cls("".join(map(chr, points.tolist())))
@@ -75,6 +77,27 @@ class Vocabulary:
     def widths(self) -> Tensor:
         """Return the bytes (size,) int64 of every token in UTF-8."""
         return torch.tensor([len(each.encode()) for each in self.characters or "\0" * 256], dtype=torch.int64)
+
+
+class PretrainedVocabulary(Vocabulary):
+    """Tokens of a pretrained ``tokenizer`` of transformers."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        super().__init__(None)
+        self.tokenizer, self.size = tokenizer, len(tokenizer)
+
+    def encode(self, name: str, text: bytes) -> Tensor:
+        return torch.tensor(self.tokenizer.encode(_decoded(name, text), add_special_tokens=False), dtype=torch.int32)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
+
+    def widths(self) -> Tensor:
+        """Return the bytes (size,) int64 of every token: of a byte-level one the letters of its name, which stand for them."""
+        names = self.tokenizer.convert_ids_to_tokens(range(self.size))
+        by_bytes = "ByteLevel" in str(getattr(getattr(self.tokenizer, "backend_tokenizer", None), "decoder", ""))
+        texts = names if by_bytes else [self.decode([token]) for token in range(self.size)]
+        return torch.tensor([len(text or "") if by_bytes else len(text.encode()) for text in texts], dtype=torch.int64)
 
 
 def digest_of(texts: Iterable[bytes]) -> Tensor:

@@ -64,6 +64,8 @@ class PerturbedForward(ManyForward):
     def _output(self, x: Tensor) -> Tensor:
         if not self._has_rows(x):
             raise Unsupported(f"an output of shape {tuple(x.shape)} for {self._rows.count} rows")
+        if not self.products:  # no layer has noise, and so none was counted
+            self.largest = max(self.largest, x.numel() // len(x))
         return self._both_sides(x)
 
     def __torch_function__(
@@ -73,10 +75,11 @@ class PerturbedForward(ManyForward):
         # every operation of the pass comes by here, whatever its tensors are
         handler = HANDLERS.get(func)
         if handler is not None:
-            if args and id(args[0]) in self._places:
+            if args and id(args[0]) in self._places and func not in PRODUCTS:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
             result = handler(self, *args, **kwargs)
-            return with_mark(result) if self._careful else result
+            if result is not NotImplemented:
+                return with_mark(result) if self._careful else result
         given = [*args, *kwargs.values()] if kwargs else args
         parameter = self._uses_parameter(given)
         if not self._careful and not parameter:
@@ -224,6 +227,50 @@ class PerturbedForward(ManyForward):
         result = F.instance_norm(input, running_mean, running_var, None, None, use_input_stats, 0.0, eps)
         return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
 
+    def rms_norm(
+        self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+    ) -> Tensor:
+        input = self._both_sides(input)
+        inner = [1] * (input.dim() - 1 - len(normalized_shape))
+        return self._affine(F.rms_norm(input, normalized_shape, None, eps), weight, None, (*inner, *normalized_shape))
+
+    def product(self, one: Any, other: Any) -> Any:
+        """Rows (n, .., C) times a vector (C,), as norms have it; NotImplemented where no evolved vector is among the two."""
+        x, weight, place = other, one, self._place(one)
+        if place is None:
+            x, weight, place = one, other, self._place(other)
+        if place is None or self._place(x) is not None:
+            return NotImplemented
+        if len(place.shape) != 1 or not self._rows_of_vectors(x, place.shape[0]):
+            raise Unsupported(f"a product with {place.name} of shape {place.shape}")
+        x = self._both_sides(x)
+        if not self.products:
+            self.largest = max(self.largest, x.numel() // len(x))
+        return self._affine(x, weight, None, (*[1] * (x.dim() - 2), *place.shape))
+
+    def _rows_of_vectors(self, x: Any, size: int) -> bool:
+        """Return whether ``x`` (n, .., size) has the rows of members, or of one side."""
+        return self._has_rows(x) and x.dim() > 1 and x.shape[-1] == size and (not self._careful or of_rows(x))
+
+    def embedding(
+        self, input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, *rest: Any,
+        **named: Any,
+    ) -> Any:  # fmt: skip
+        """Rows of a table at indices (n, ..), or at those that all rows have in common, with the table's noise there."""
+        place = self._place(weight)
+        if place is None:
+            return NotImplemented
+        if input.dim() < 2 or max_norm is not None:
+            raise Unsupported(f"an embedding of shape {tuple(input.shape)}" if max_norm is None else "an embedding with max_norm")
+        if len(input) == 1 or not input.stride(0):  # numbers of positions: the same for all rows
+            input = input[:1].expand(self._rows.count, *input.shape[1:])
+        elif not self._has_rows(input) or (self._careful and not of_rows(input)):
+            raise Unsupported(f"an embedding of {len(input)} rows for {self._rows.count} examples")
+        input = self._both_sides(input)
+        index = input.reshape(len(input), -1)
+        made = F.embedding(index, weight)
+        return self._noise.add_lines(place, index, made).view(*input.shape, weight.shape[1])
+
     def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         return self._rows.affine(x, self._values(weight), self._values(bias), shape)
 
@@ -248,7 +295,10 @@ def _tanh(_: PerturbedForward, *args: Any, **kwargs: Any) -> Tensor:
     return tanh(*args, **kwargs)
 
 
-# functions by which modules of torch.nn call these operations
+PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
+    (torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__)
+)
+# functions by which modules of torch.nn and of transformers call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.tanh: _tanh,
     Tensor.tanh: _tanh,
@@ -259,4 +309,7 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.layer_norm: PerturbedForward.layer_norm,
     F.group_norm: PerturbedForward.group_norm,
     F.instance_norm: PerturbedForward.instance_norm,
+    F.rms_norm: PerturbedForward.rms_norm,
+    F.embedding: PerturbedForward.embedding,
+    **dict.fromkeys(PRODUCTS, PerturbedForward.product),
 }

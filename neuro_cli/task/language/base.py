@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,20 @@ from neuro_cli.task.tokens import Vocabulary, contents_of
 log = logging.getLogger(__name__)
 
 GENERAL = Metric("general_loss", "loss on the general text", ".4f", "nats per token", LOWER)
+LINE = "\n"  # between solved problems that nothing else ends
 WINDOW = 64  # tokens of the general text that are predicted together
 LETTERS = 8  # of the general text for each of its tokens, which are shorter
 
 
 class LanguageTask(Task):
-    """Task of problems in words. Legend: N problems, B of them in a batch, T tokens of the longest, A of the longest answer.
+    """Task of problems in words. Legend: N problems, B examples, T tokens of the longest, A of the longest answer.
 
-    ``problems``: the name of a made kind (:mod:`neuro_cli.task.language.made`), or a file; ``count``, ``size``, ``data_seed``, ``fields``: of
-    :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a folder or a GGUF
-    file; None: one token for each character of the problems. ``shots``: solved problems before each prompt; ``chat``: prompts as
-    messages of the user; ``end``: text behind each answer, None for the tokenizer's own end. ``general``: text files, help or
-    None, whose first ``general_tokens`` tokens are the measure of what is forgotten.
+    ``problems``: the name of a made kind (:mod:`neuro_cli.task.language.made`), or a file; ``count``, ``size``, ``data_seed``,
+    ``fields``: of :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a
+    folder or a GGUF file; None: one token for each character of the problems. ``context``: most tokens of an example; None: as
+    many as there are. ``shots``: solved problems before each prompt; ``chat``: prompts as messages of the user; ``end``: text
+    behind each answer, None for the tokenizer's own end. ``general``: text files, help or None, whose first ``general_tokens``
+    tokens are the measure of what is forgotten.
     """
 
     name: str
@@ -50,6 +53,7 @@ class LanguageTask(Task):
         test: str | None,
         test_size: int,
         tokenizer: str | None,
+        context: int | None,
         shots: int,
         chat: bool,
         end: str | None,
@@ -62,6 +66,7 @@ class LanguageTask(Task):
             integer("task.count", count, 2)
         self._test_file, self._test_size = test, integer("task.test_size", test_size, 1)
         self._tokenizer_path, self._shots = tokenizer, integer("task.shots", shots, 0)
+        self.context = None if context is None else integer("task.context", context, 2)
         self._chat, self._end = boolean("task.chat", chat), end
         self._general, self._general_tokens = general, integer("task.general_tokens", general_tokens, WINDOW)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
@@ -70,15 +75,15 @@ class LanguageTask(Task):
         self.tokens: Tokenizer | None = None
 
     def _read(self) -> tuple[list[Problem], list[Problem]]:
-        """Return training and test problems, their prompts complete. Raises ConfigError."""
+        """Return training and test problems. Raises ConfigError."""
         if self._parts is None:
             training, test = self._split()
             shown, training = training[: self._shots], training[self._shots :]
             if not training:
                 raise ConfigError("task.shots", self._shots, "leaves no training problem")
-            before = "".join(f"{each.prompt}{each.answer}{self._end or ''}" for each in shown)
             self.tokens = self.tokens or self._make_tokenizer([*shown, *training, *test])
-            self._parts = self._complete(before, training), self._complete(before, test)
+            self._before = "".join(f"{each.prompt}{each.answer}{self._end or LINE}" for each in shown)
+            self._parts = training, test
         return self._parts
 
     def _split(self) -> tuple[list[Problem], list[Problem]]:
@@ -87,10 +92,18 @@ class LanguageTask(Task):
             return split(problems, self._test_size)
         return problems, Source(self._test_file, fields=self._source.fields).read("task.test")
 
-    def _complete(self, before: str, problems: Sequence[Problem]) -> list[Problem]:
+    def _asked(self, problem: Problem) -> list[int]:
+        """Return the tokens of a prompt, with all that stands before it."""
         assert self.tokens is not None
-        chat = self.tokens.chat if self._chat else str
-        return [Problem(chat(before + each.prompt), each.answer, each.choices) for each in problems]
+        if self._chat:
+            return self.tokens.encode(self.tokens.chat(self._before + problem.prompt))
+        return self._shown + self.tokens.encode(problem.prompt)
+
+    @cached_property
+    def _shown(self) -> list[int]:
+        """Tokens of the solved problems before each prompt."""
+        assert self.tokens is not None
+        return self.tokens.encode(self._before) if self._before else []
 
     def _make_tokenizer(self, problems: Sequence[Problem]) -> Tokenizer:
         if self._tokenizer_path is not None:
@@ -98,7 +111,8 @@ class LanguageTask(Task):
 
             return Pretrained(load_tokenizer(self._tokenizer_path))
         texts = {text for each in problems for text in (each.prompt, each.answer, *each.choices)}
-        return Characters(Vocabulary.of({"": "".join([*sorted(texts), self._general_text(), self._end or ""]).encode()}, "characters"))
+        complete = "".join([*sorted(texts), self._general_text(), self._end or ""])
+        return Characters(Vocabulary.of({"": complete.encode()}, "characters"))
 
     def _general_text(self) -> str:
         """Return the begin of the general text, long enough for its tokens. Raises ConfigError."""
@@ -117,14 +131,14 @@ class LanguageTask(Task):
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
         longest = self._longest([*self._read()[0], *self._read()[1]])
         assert self.tokens is not None
-        size = self.tokens.size
-        return {"input_shape": [longest], "inputs": longest, "context": longest, "outputs": size}
+        return {"input_shape": [longest], "inputs": longest, "context": longest, "outputs": self.tokens.size}
 
     def _longest(self, problems: Sequence[Problem]) -> int:
         """Return the tokens that a model may see at once for one of ``problems``."""
         assert self.tokens is not None
-        texts = [(each.prompt, text) for each in problems for text in (each.choices or (each.answer,))]
-        return max(len(self.tokens.encode(prompt)) + len(self._ended(text)) for prompt, text in texts)
+        return max(
+            len(self._asked(each)) + max(len(self._ended(text)) for text in each.choices or (each.answer,)) for each in problems
+        )
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         training, test = self._read()
@@ -132,6 +146,8 @@ class LanguageTask(Task):
         self._digest = digest_of([*training, *test])
         self._compare()
         longest = self._longest([*training, *test])
+        if self.context is not None and longest > self.context:
+            raise ConfigError("task.context", self.context, f"the longest example has {longest} tokens")
         if input_shape is not None and (len(input_shape) != 1 or input_shape[0] < longest):
             raise UserError(f"model expects {'x'.join(map(str, input_shape))} tokens, task={self.name} gives up to {longest}")
         self.input_shape, self.output_size = (longest,), self.tokens.size
@@ -160,7 +176,7 @@ class LanguageTask(Task):
         windows = self._windows[first : first + self.evaluation_batch]
         places = torch.arange(WINDOW, device=windows.device).expand(len(windows), -1)
         with torch.no_grad():
-            logits = logits_at(module, windows[:, :-1], places)
+            logits = logits_at(module, windows[:, :-1], places, self.output_size)
             nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
         return nats.double().sum().item(), nats.numel()
 
@@ -168,11 +184,6 @@ class LanguageTask(Task):
     def general_metrics(self) -> tuple[Metric, ...]:
         """Metrics of what is forgotten."""
         return () if self._general is None else (GENERAL,)
-
-    def examples(self, generation: int, start: int, stop: int) -> Tensor:
-        """Return the training problems (stop - start,) int64 of places in a generation."""
-        first = generation * self.batch_size
-        return self._stream.examples(first + start, first + stop)
 
     def inputs(self) -> Inputs:
         return Inputs((self.input_shape[0],), "int64")
@@ -225,5 +236,3 @@ class LanguageTask(Task):
     def general_values(self, sums: np.ndarray) -> dict[str, float]:
         """Return what the last two sums say."""
         return {} if self._general is None else {GENERAL.name: float(sums[-2] / sums[-1])}
-
-

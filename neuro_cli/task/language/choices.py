@@ -44,6 +44,7 @@ class Choices(LanguageTask):
         test: str | None = None,
         test_size: int = 500,
         tokenizer: str | None = None,
+        context: int | None = None,
         shots: int = 0,
         chat: bool = False,
         end: str | None = "",
@@ -52,8 +53,8 @@ class Choices(LanguageTask):
         evaluation_batch: int = 64,
     ) -> None:
         super().__init__(
-            problems, count, size, data_seed, fields, test, test_size, tokenizer, shots, chat, end, general, general_tokens,
-            evaluation_batch,
+            problems, count, size, data_seed, fields, test, test_size, tokenizer, context, shots, chat, end, general,
+            general_tokens, evaluation_batch,
         )  # fmt: skip
         self.fitness, self._by_token = one_of("task.fitness", fitness, FITNESSES), boolean("task.by_token", by_token)
 
@@ -68,6 +69,10 @@ class Choices(LanguageTask):
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         super().load(input_shape=input_shape, device=device, seed=seed, batch_size=batch_size)
         parts = {"training": self._training, "test": self._test}
+        for each in [*self._training, *self._test]:
+            if len(each.choices) < 2:
+                text = f"the problem {each.prompt[-60:]!r} needs at least two choices (task.fields.choices=NAME)"
+                raise ConfigError("task.problems", self._source.name, text)
         self._most = max(len(each.choices) for part in parts.values() for each in part)
         ended = [self._ended(text) for part in parts.values() for each in part for text in each.choices]
         self._passes, self._answer = (1, 1) if max(map(len, ended)) == 1 else (self._most, max(map(len, ended)))
@@ -81,9 +86,9 @@ class Choices(LanguageTask):
         assert self.tokens is not None
         rows, targets = [], []
         for each in problems:
-            prompt, choices = self.tokens.encode(each.prompt), [self._ended(text) for text in each.choices]
-            if len(choices) < 2 or not prompt or not all(choices):
-                text = f"the problem {each.prompt[-60:]!r} needs a prompt and at least two choices (task.fields.choices=NAME)"
+            prompt, choices = self._asked(each), [self._ended(text) for text in each.choices]
+            if not prompt or not all(choices):
+                text = f"the prompt or a choice of {each.prompt[-60:]!r} has no token"
                 raise ConfigError("task.problems", self._source.name, text)
             choices += [[]] * (self._most - len(choices))
             rows += [prompt + choice[:-1] for choice in choices[: self._passes]]
@@ -94,7 +99,8 @@ class Choices(LanguageTask):
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         inputs, targets = self._rows["training"]
-        examples = self.examples(generation, start, stop)
+        first = generation * self.batch_size
+        examples = self._stream.examples(first + start, first + stop)
         return Batch(inputs[examples], targets[examples])
 
     def _likelihoods(self, module: nn.Module, batch: Batch) -> Tensor:
@@ -104,7 +110,7 @@ class Choices(LanguageTask):
         places = batch.targets[:n, 1:2] - 1 + torch.arange(self._answer, device=wanted.device)
         made = []
         for tokens in batch.inputs.unbind(1):
-            made.append(logits_at(module, tokens, places.clamp(max=width - 1)).log_softmax(-1))
+            made.append(logits_at(module, tokens, places.clamp(max=width - 1), self.output_size).log_softmax(-1))
         counted, known = (wanted >= 0).float(), wanted.clamp(min=0)
         if self._passes == 1:
             likely = made[0][:, 0].gather(1, known[:, :, 0])[..., None]

@@ -9,21 +9,23 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.noise import EVALUATION_STREAM, random_words
+from neuro_cli.task.images import shape_text
 
 Choose = Callable[[Tensor, int], Tensor]  # the next tokens (B,) from logits (B, V) and the step
 
 
-def logits_at(module: nn.Module, tokens: Tensor, places: Tensor) -> Tensor:
+def logits_at(module: nn.Module, tokens: Tensor, places: Tensor, size: int) -> Tensor:
     """Return the logits (B, A, V) float32 that follow ``places`` (n, A) of each row of ``tokens`` (n, T) int64.
 
-    B may be a multiple of n where ``module`` answers for several members. Raises UserError for an output of another shape.
+    B may be a multiple of n where ``module`` answers for several members. Raises UserError for an output of another shape, and
+    for V less than ``size``, the tokens of the vocabulary.
     """
     direct = hasattr(module, "answer_logits")  # its head serves some places alone: logits of all are large
     logits = module(tokens, places) if direct else module(tokens)
     wanted, shape = (places if direct else tokens).shape, tuple(getattr(logits, "shape", ()))
-    if len(shape) != 3 or shape[1] != wanted[1] or not shape[0] or shape[0] % wanted[0]:
-        text = "x".join(map(str, shape)) or type(logits).__name__
-        raise UserError(f"model: its output for {'x'.join(map(str, tokens.shape))} tokens is {text}, logits of each are needed")
+    if len(shape) != 3 or shape[1] != wanted[1] or not shape[0] or shape[0] % wanted[0] or shape[2] < size:
+        made, needed = shape_text(shape) or type(logits).__name__, shape_text((*wanted[:2], size))
+        raise UserError(f"model: its output for {shape_text(tuple(tokens.shape))} tokens is {made}, {needed} logits are needed")
     if not direct:
         index = places if len(logits) == len(places) else torch.cat([places] * (len(logits) // len(places)))
         logits = logits.gather(1, index[..., None].expand(-1, -1, shape[2]))
@@ -50,21 +52,23 @@ class Sampled:
 
 
 def generated(
-    module: nn.Module, tokens: Tensor, lengths: Tensor, steps: int, choose: Choose, ends: Collection[int], pad: int
+    module: nn.Module, tokens: Tensor, lengths: Tensor, steps: int, choose: Choose, ends: Collection[int], size: int
 ) -> Tensor:
     """Return the tokens (B, steps) that ``module`` gives after prompts ``tokens`` (B, T), right-padded, of ``lengths`` (B,).
 
     Stops early where each row has one of ``ends``; what follows one is any token.
     """
-    if choose is greedy and hasattr(module, "generate"):  # with a cache of what was read before
+    generate: Any = getattr(module, "generate", None)
+    if choose is greedy and generate is not None:  # with a cache of what was read before
         mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        made: Tensor = module.generate(tokens, mask.long(), steps)
+        made: Tensor = generate(tokens, mask.long(), steps)
         return made
-    rows = torch.cat([tokens, tokens.new_full((len(tokens), steps), pad)], 1)
+    rows = torch.cat([tokens, tokens.new_zeros(len(tokens), steps)], 1)
     stops = torch.tensor(sorted(ends), dtype=torch.int64, device=tokens.device)
     width, done = tokens.shape[1], torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     for step in range(steps):
-        chosen = choose(logits_at(module, rows[:, : width + step], (lengths + step - 1)[:, None])[:, 0], step)
+        logits = logits_at(module, rows[:, : width + step], (lengths + step - 1)[:, None], size)
+        chosen = choose(logits[:, 0, :size], step)
         rows.scatter_(1, (lengths + step)[:, None], chosen[:, None])
         done = done | torch.isin(chosen, stops)
         if _all(done):

@@ -1,8 +1,8 @@
 """Made problems: (prompt, answer) or (prompt, answer, choices) of a seed, without any file.
 
-``additions`` of numbers of ``size`` digits with a carry out of the first; ``sorting`` of ``size`` digits; ``format``: ``size`` words
-to be written in a wanted form; ``countdown``: an expression of ``size`` numbers with a wanted value; ``compare``: the largest of
-``size`` numbers, with all of them as choices.
+``additions`` of numbers of ``size`` digits with a carry out of the first; ``sorting`` of ``size`` digits; ``format``: ``size``
+words to be written in a wanted form; ``countdown``: an expression of ``size`` numbers with a wanted value; ``compare``: the
+largest of ``size`` numbers, with all of them as choices.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,10 +16,11 @@ from neuro_cli.core.noise import CHOICE_STREAM, random_permutation, random_words
 COUNT = 5000  # problems, where the config names no number
 TRIES = 20  # draws for each wanted problem, before a generator has no others
 WORDS = (
-    "apple bread chair dance eagle field glass house island juice knife lemon music night ocean paper queen river stone table"
-    " uncle voice water yellow zebra bridge candle dragon engine forest garden hammer island jacket kitten ladder market"
-    " needle orange pencil rabbit silver ticket valley window"
-).split()
+    "apple", "bread", "chair", "dance", "eagle", "field", "glass", "house", "island", "juice", "knife", "lemon", "music",
+    "night", "ocean", "paper", "queen", "river", "stone", "table", "uncle", "voice", "water", "yellow", "zebra", "bridge",
+    "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kitten", "ladder", "market", "needle",
+    "orange", "pencil", "rabbit", "silver", "ticket", "valley", "window",
+)  # fmt: skip
 FORMS: dict[str, Callable[[str], str]] = {
     "in upper case": str.upper,
     "between square brackets": "[{}]".format,
@@ -111,4 +112,3 @@ def _draws(seed: int, count: int) -> Iterator[list[int]]:
     for part in range(2**20):
         words = random_words(seed, part, 0, CHOICE_STREAM, block * count).reshape(block, count)
         yield from words.tolist()
-

@@ -46,7 +46,7 @@ class Source:
     fields: Mapping[str, str] | None = None
 
     def read(self, key: str = "task.problems") -> list[Problem]:
-        """Return the problems, in the order of the file or the generator. Raises ConfigError, in which ``key`` names the source."""
+        """Return the problems in the order of the file or the generator. Raises ConfigError for ``key``."""
         if self.name in MADE:
             return [Problem(*each) for each in made(self.name, self.count, self.size, self.seed)]
         path = Path(self.name).expanduser()

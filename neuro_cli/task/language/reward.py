@@ -1,14 +1,14 @@
 """Problems in words, whose answers a reward scores: no gradient is needed, nor an answer that is likely.
 
-A reward of the wanted tokens needs one pass over prompt and answer (teacher forcing): greedy generation gives the wanted answer if
-and only if each of its tokens is the likeliest after those before it. Any other reward is a Python function of the answer's text,
-which the model generates token by token.
+A reward of the wanted tokens needs one pass over prompt and answer (teacher forcing): greedy generation gives the wanted answer
+if and only if each of its tokens is the likeliest after those before it. Any other reward is a Python function of the answer's
+text, which the model generates token by token.
 """
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import LanguageTask
 from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, read
+from neuro_cli.task.language.problems import Problem
 from neuro_cli.task.language.reward_pool import RewardPool
 from neuro_cli.task.language.rewards import REWARDS
 from neuro_cli.task.language.tokenizer import padded
@@ -31,13 +32,31 @@ PASSED = Metric("pass_at_k", "right in one of k samples", ".4f", FRACTION)
 VOTED = Metric("majority_vote", "most frequent of k samples right", ".4f", FRACTION)
 
 
+class _Coded(NamedTuple):
+    """Tokens of a problem."""
+
+    prompt: list[int]
+    answer: list[int]
+
+
+class _Row(NamedTuple):
+    """Tokens of an example: the ``number`` of its first problem, ``places`` that answers follow, and the answers."""
+
+    number: int
+    tokens: list[int]
+    places: list[int]
+    answers: list[list[int]]
+
+
 class Reward(LanguageTask):
     """Prompts with rewarded answers; see :class:`LanguageTask` for the problems.
 
     ``reward``: share_of_tokens | exact_match | log_likelihood (mean nats per token) of the wanted answer's tokens; contains |
     pattern | program | expression, or package.module.function, of the generated text (:mod:`neuro_cli.task.language.rewards`),
-    called with ``reward_options``, at most ``reward_seconds`` long; a call that fails gives ``reward_failed``. ``new_tokens``: most
-    tokens of a generated answer. ``samples`` k > 0: pass@k and majority vote of k answers sampled at ``temperature`` are metrics.
+    called with ``reward_options`` and for at most ``reward_seconds``; a call that fails gives ``reward_failed``. ``new_tokens``:
+    most tokens of a generated answer. ``together``: training problems of an example, one after the other with right answers, so
+    that earlier ones are the shots of later ones. ``samples`` k > 0: pass@k and majority vote of k answers sampled at
+    ``temperature`` are metrics.
     """
 
     name = "reward"
@@ -55,6 +74,7 @@ class Reward(LanguageTask):
         test: str | None = None,
         test_size: int = 500,
         tokenizer: str | None = None,
+        context: int | None = None,
         shots: int = 0,
         chat: bool = False,
         end: str | None = "\n",
@@ -62,6 +82,7 @@ class Reward(LanguageTask):
         reward_seconds: float = 10.0,
         reward_failed: float = 0.0,
         new_tokens: int = 32,
+        together: int = 1,
         samples: int = 0,
         temperature: float = 1.0,
         general: str | Sequence[str] | None = None,
@@ -69,8 +90,8 @@ class Reward(LanguageTask):
         evaluation_batch: int = 64,
     ) -> None:
         super().__init__(
-            problems, count, size, data_seed, fields, test, test_size, tokenizer, shots, chat, end, general, general_tokens,
-            evaluation_batch,
+            problems, count, size, data_seed, fields, test, test_size, tokenizer, context, shots, chat, end, general,
+            general_tokens, evaluation_batch,
         )  # fmt: skip
         if not isinstance(reward, str) or (reward not in (*FORCED, *REWARDS) and "." not in reward):
             allowed = f"must be {', '.join((*FORCED, *REWARDS))}, or package.module.function"
@@ -81,6 +102,9 @@ class Reward(LanguageTask):
         self._seconds = number("task.reward_seconds", reward_seconds, above=0.0)
         self._failed = number("task.reward_failed", reward_failed)
         self._steps = integer("task.new_tokens", new_tokens, 1)
+        self._together = integer("task.together", together, 1)
+        if self._together > 1 and (chat or not self.forced):
+            raise ConfigError("task.together", together, f"needs task.chat=false and a reward of {', '.join(FORCED)}")
         self._samples = integer("task.samples", samples, 0)
         self._temperature = number("task.temperature", temperature, above=0.0)
         self._pool: RewardPool | None = None
@@ -102,19 +126,21 @@ class Reward(LanguageTask):
         super().load(input_shape=input_shape, device=device, seed=seed, batch_size=batch_size)
         assert self.tokens is not None
         self._pad = 0 if self.tokens.end is None else self.tokens.end
-        self._rows = {part: self._encoded(part).to(device) for part in ("training", "test")}
+        self._coded = self._encoded(self._training, [] if self._together > 1 else None)
+        self._coded_test = self._encoded(self._test, None)
         self._ends = self._end_tokens()
         if not self.forced and self._pool is None:
             first = self._training[0]
             trial = (first.prompt, first.answer, first.answer)
             self._pool = RewardPool(self.reward, self._options, self._seconds, self._failed, trial)
 
-    def _longest(self, problems: Any) -> int:
+    def _longest(self, problems: Sequence[Problem]) -> int:
         longest = super()._longest(problems)
+        if self._together > 1:
+            return self._together * (longest - len(self._shown)) + len(self._shown)
         if self.forced and not self._samples:
             return longest
-        assert self.tokens is not None
-        return max(longest, max(len(self.tokens.encode(each.prompt)) for each in problems) + self._steps)
+        return max(longest, max(len(self._asked(each)) for each in problems) + self._steps)
 
     def _end_tokens(self) -> set[int]:
         """Return the tokens after which nothing of a generated answer counts."""
@@ -122,26 +148,53 @@ class Reward(LanguageTask):
         mine = [] if self._end is None else self.tokens.encode(self._end)
         return ({mine[0]} if len(mine) == 1 else set()) | ({self.tokens.end} if self.tokens.end is not None else set())
 
-    def _encoded(self, part: str) -> "_Rows":
-        """Return the rows of training or test problems. Raises ConfigError for a prompt or an answer without a token."""
+    def _encoded(self, problems: Sequence[Problem], before: list[int] | None) -> list[_Coded]:
+        """Return tokens of prompts and answers; ``before``: those before each prompt, None for the shots.
+
+        Raises ConfigError for a prompt or an answer without a token.
+        """
         assert self.tokens is not None
-        problems = self._training if part == "training" else self._test
-        prompts = [self.tokens.encode(each.prompt) for each in problems]
-        answers = [self._ended(each.answer) for each in problems]
-        for prompt, answer, each in zip(prompts, answers, problems, strict=True):
-            if not prompt or not answer:
-                what = "prompt" if not prompt else "answer"
-                raise ConfigError("task.problems", self._source.name, f"the {what} of {each.prompt[:60]!r} has no token")
-        # the last token of an answer is predicted, and never read
-        rows = [p + a[:-1] for p, a in zip(prompts, answers, strict=True)] if self.forced else prompts
-        lengths = torch.tensor([len(each) for each in prompts])
-        return _Rows(padded(rows, self._pad), torch.tensor([len(each) for each in rows]), lengths, padded(answers, -1))
+        coded = []
+        for each in problems:
+            prompt = self._asked(each) if before is None else before + self.tokens.encode(each.prompt)
+            coded.append(_Coded(prompt, self._ended(each.answer)))
+            if not all(coded[-1]):
+                raise ConfigError("task.problems", self._source.name, f"prompt or answer of {each.prompt[:60]!r} has no token")
+        return coded
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        rows, examples = self._rows["training"], self.examples(generation, start, stop)
-        # the width of a generation, whatever the part: products of other sizes may round otherwise
-        widths = self.examples(generation, 0, self.batch_size)
-        return rows.batch(examples, rows.widths(widths if stop <= self.batch_size else torch.cat([widths, examples])))
+        k = self._together
+        # all rows of the generation, whatever the part: products of other widths may round otherwise
+        last = max(stop, self.batch_size)
+        numbers = self._stream.examples(generation * self.batch_size * k, (generation * self.batch_size + last) * k)
+        rows = [self._row(some, self._coded) for some in numbers.view(-1, k).tolist()]
+        return self._batch(rows, range(start, stop))
+
+    def _row(self, numbers: Sequence[int], coded: Sequence[_Coded]) -> "_Row":
+        """Return problems one after the other."""
+        row = _Row(numbers[0], self._shown if self._together > 1 and coded is self._coded else [], [], [])
+        for prompt, answer in (coded[each] for each in numbers):
+            row.tokens.extend(prompt)
+            row.places.append(len(row.tokens) - 1)
+            row.answers.append(answer)
+            if self.forced:
+                row.tokens.extend(answer)
+        return row
+
+    def _batch(self, rows: Sequence["_Row"], chosen: range) -> Batch:
+        """Return the ``chosen`` ones of rows, as wide as the widest: inputs (B, T) and targets (B, G, 2 + A) of G problems a row.
+
+        Targets are the number of the row's first problem, the place that an answer follows, and its tokens with -1 behind.
+        """
+        # the last token of an answer is predicted, and never read
+        width = max(len(row.tokens) for row in rows) - self.forced
+        most = max(len(answer) for row in rows for answer in row.answers)
+        some = [rows[place] for place in chosen]
+        inputs = padded([row.tokens[:width] for row in some], self._pad, width)
+        answers = padded([answer for row in some for answer in row.answers], -1, most)
+        places = torch.tensor([[row.number, place] for row in some for place in row.places]).view(-1, 2)
+        targets = torch.cat([places, answers], 1).view(len(some), -1, 2 + most)
+        return Batch(inputs.to(self._device), targets.to(self._device))
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
@@ -150,35 +203,36 @@ class Reward(LanguageTask):
             if self.forced:
                 right, nats, counted = self._forced(module, batch)
                 return torch.stack([self._fitness(right, nats, counted), _mean(nats, counted)], 1)
-            rewards = self._rewarded(self._answers(module, batch, greedy), read(batch.targets[:, 0]), self._training)
+            rewards = self._rewarded(self._answers(module, batch, greedy), read(batch.targets[:, 0, 0]), self._training)
             return torch.tensor(rewards, dtype=torch.float32, device=batch.targets.device)
 
     def _forced(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return 1 or 0 for right or wrong, nats, and 1 or 0 for counted or not, of the answer's tokens, (B, A) each."""
-        wanted = batch.targets[:, 2:]
+        """Return 1 or 0 for right or wrong, nats, and 1 or 0 for counted or not, of the tokens of answers, (B, G, A) each."""
+        wanted = batch.targets[:, :, 2:]
         n, width = batch.inputs.shape
-        places = batch.targets[:n, 1:2] - 1 + torch.arange(wanted.shape[1], device=wanted.device)
-        logits = logits_at(module, batch.inputs, places.clamp(max=width - 1))
-        counted = (wanted >= 0).float()
-        known = wanted.clamp(min=0)
+        places = batch.targets[:n, :, 1:2] + torch.arange(wanted.shape[2], device=wanted.device)
+        logits = logits_at(module, batch.inputs, places.clamp(max=width - 1).flatten(1), self.output_size).unflatten(
+            1, wanted.shape[1:]
+        )
+        counted, known = (wanted >= 0).float(), wanted.clamp(min=0)
         nats = logits.logsumexp(-1) - logits.gather(-1, known[..., None]).squeeze(-1)
         # argmax of NaN logits would count lucky guesses
         right = ((logits.argmax(-1) == known) & ~nats.isnan()).float()
         return right * counted, nats * counted, counted
 
     def _fitness(self, right: Tensor, nats: Tensor, counted: Tensor) -> Tensor:
-        """Return the rewards (B,) of answers."""
+        """Return the rewards (B,) of rows of answers."""
         if self.reward == "log_likelihood":
             return -_mean(nats, counted)
         return _exact(right, counted) if self.reward == "exact_match" else _mean(right, counted)
 
     def _answers(self, module: nn.Module, batch: Batch, choose: Choose) -> list[str]:
         """Return the texts that ``module`` generates, one for each target."""
-        tokens, lengths = batch.inputs, batch.targets[:, 1]
+        tokens, lengths = batch.inputs, batch.targets[:, 0, 1] + 1
         if len(tokens) != len(lengths):  # sides of pairs share their prompts, not what they answer
             tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
         assert self.tokens is not None
-        made = generated(module, tokens, lengths, self._steps, choose, self._ends, self._pad)
+        made = generated(module, tokens, lengths, self._steps, choose, self._ends, self.output_size)
         return [self._text(row) for row in read(made)]
 
     def _text(self, row: list[int]) -> str:
@@ -205,9 +259,8 @@ class Reward(LanguageTask):
 
     def problem_sums(self, module: nn.Module, rows: Tensor) -> Sequence[float]:
         """Return sums over test problems: solved, reward, nats per token, passed, voted, and their number."""
-        data = self._rows["test"]
-        batch = data.batch(rows, data.widths(torch.arange(len(self._test), device=rows.device)))
         numbers = rows.tolist()
+        batch = self._batch([self._row([number], self._coded_test) for number in numbers], range(len(numbers)))
         with torch.no_grad():
             if self.forced:
                 right, nats, counted = self._forced(module, batch)
@@ -221,7 +274,7 @@ class Reward(LanguageTask):
 
     def _sampled(self, module: nn.Module, batch: Batch, numbers: list[int]) -> tuple[float, float]:
         """Return the number of problems solved by one of k sampled answers, and by the most frequent of them."""
-        prompts = Batch(self._prompts(batch), batch.targets)
+        prompts = Batch(batch.inputs[:, : int(batch.targets[:, 0, 1].max()) + 1], batch.targets)
         samples = [
             self._answers(module, prompts, Sampled(self._seed, numbers, k, self._temperature, self._steps))
             for k in range(self._samples)
@@ -233,10 +286,6 @@ class Reward(LanguageTask):
             passed += any(right.values())
             voted += right[Counter(answers).most_common(1)[0][0]]  # the first of equals
         return passed, voted
-
-    def _prompts(self, batch: Batch) -> Tensor:
-        """Return the prompts of a batch, whose rows may have the answers too."""
-        return batch.inputs[:, : int(batch.targets[:, 1].max())]
 
     def _right(self, text: str, problem: int) -> bool:
         if self.forced:
@@ -253,33 +302,11 @@ class Reward(LanguageTask):
         return values | self.general_values(sums)
 
 
-class _Rows:
-    """Rows of N problems: ``tokens`` (N, T) right-padded, ``used`` (N,) tokens of each, ``prompts`` (N,) tokens of its prompt.
-
-    ``answers`` (N, A): the wanted tokens, -1 behind them.
-    """
-
-    def __init__(self, tokens: Tensor, used: Tensor, prompts: Tensor, answers: Tensor) -> None:
-        self.tokens, self.used, self.prompts, self.answers = tokens, used, prompts, answers
-        self._wanted = (answers >= 0).sum(1)
-
-    def to(self, device: torch.device) -> "_Rows":
-        return _Rows(*(each.to(device) for each in (self.tokens, self.used, self.prompts, self.answers)))
-
-    def widths(self, examples: Tensor) -> tuple[int, int]:
-        """Return the tokens of the longest row of ``examples``, and of its longest answer."""
-        return int(self.used[examples].max()), int(self._wanted[examples].max())
-
-    def batch(self, examples: Tensor, widths: tuple[int, int]) -> Batch:
-        """Return inputs (B, T), and targets (B, 2 + A): the problem's number, tokens of its prompt, wanted tokens."""
-        wanted = self.answers[examples, : widths[1]]
-        return Batch(self.tokens[examples, : widths[0]], torch.cat([examples[:, None], self.prompts[examples, None], wanted], 1))
-
-
 def _mean(values: Tensor, counted: Tensor) -> Tensor:
-    """Return the mean (B,) over an answer's tokens."""
-    return values.sum(1) / counted.sum(1)
+    """Return the mean (B,) over a row's answers of the means over their tokens."""
+    return (values.sum(2) / counted.sum(2)).mean(1)
 
 
 def _exact(right: Tensor, counted: Tensor) -> Tensor:
-    return (right.sum(1) == counted.sum(1)).float()
+    """Return the share (B,) of a row's answers that are right."""
+    return (right.sum(2) == counted.sum(2)).float().mean(1)

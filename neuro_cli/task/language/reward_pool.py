@@ -22,7 +22,7 @@ START_SECONDS = 120.0  # to import the user's module, which may import much
 WORKER = "neuro_cli.task.language.reward_worker"
 
 
-class Failed(Exception):
+class FailedError(Exception):
     """Failure of a reward, whose text says how."""
 
 
@@ -35,7 +35,7 @@ class RewardProcess:
         self._process = start([sys.executable, "-P", "-m", WORKER, spec], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         try:
             ready = self._line(START_SECONDS)
-        except Failed as error:
+        except FailedError as error:
             self.end()
             raise ConfigError("task.reward", name, f"its process does not start: {error}") from error
         if "error" in ready:
@@ -43,16 +43,16 @@ class RewardProcess:
             raise ConfigError("task.reward", name, f"it cannot be imported: {ready['error']}")
 
     def reward(self, prompt: str, answer: str, target: str) -> float:
-        """Return the reward of an answer. Raises Failed: it raised, hung, ended its process, or is no finite number."""
+        """Return the reward of an answer. Raises FailedError: it raised, hung, ended its process, or is no finite number."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps([prompt, answer, target]).encode() + b"\n")
             self._process.stdin.flush()
             made = self._line(self._seconds)
         except OSError as error:
-            raise Failed("its process ended") from error
+            raise FailedError("its process ended") from error
         if "error" in made:
-            raise Failed(made["error"])
+            raise FailedError(made["error"])
         return float(made["reward"])
 
     @property
@@ -61,7 +61,7 @@ class RewardProcess:
         return self._process.poll() is None
 
     def _line(self, seconds: float) -> dict[str, Any]:
-        """Return what the process says next. Raises Failed when that takes longer than ``seconds``, and ends the process."""
+        """Return what the process says next. Raises FailedError when that takes longer than ``seconds``, and ends the process."""
         assert self._process.stdout is not None
         pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
         while b"\n" not in self._rest:
@@ -69,7 +69,7 @@ class RewardProcess:
             part = os.read(pipe, 2**16) if ready else b""
             if not part:
                 self.end()
-                raise Failed("its process ended" if ready else f"no answer within {seconds:g} seconds")
+                raise FailedError("its process ended" if ready else f"no answer within {seconds:g} seconds")
             self._rest += part
         line, _, self._rest = self._rest.partition(b"\n")
         message: dict[str, Any] = json.loads(line)
@@ -88,9 +88,7 @@ class RewardPool:
     cannot be imported, or fails on the ``trial`` (prompt, answer, target).
     """
 
-    def __init__(
-        self, name: str, options: Mapping[str, Any], seconds: float, failed: float, trial: tuple[str, str, str]
-    ) -> None:
+    def __init__(self, name: str, options: Mapping[str, Any], seconds: float, failed: float, trial: tuple[str, str, str]) -> None:
         self._make, self._name, self._value = (lambda: RewardProcess(name, options, seconds)), name, failed
         self._free: queue.SimpleQueue[RewardProcess] = queue.SimpleQueue()
         self._said = False
@@ -99,7 +97,7 @@ class RewardPool:
         self._free.put(process)
         try:
             process.reward(*trial)
-        except Failed as error:
+        except FailedError as error:
             prompt, answer, target = (text[:60] for text in trial)
             asked = f"reward({prompt!r}, {answer!r}, {target!r})"
             raise ConfigError("task.reward", name, f"{asked} fails: {error}") from error
@@ -117,17 +115,18 @@ class RewardPool:
                     process = self._make()
                 try:
                     rewards.append((process.reward(*each), False))
-                except Failed as error:
+                except FailedError as error:
                     self._say(error)
                     rewards.append((self._value, True))
         finally:
             self._free.put(process)
         return rewards
 
-    def _say(self, error: Failed) -> None:
+    def _say(self, error: FailedError) -> None:
         if not self._said:
             self._said = True
-            log.warning("task.reward=%s: a call failed (%s): its answer gets task.reward_failed=%g", self._name, error, self._value)
+            text = "task.reward=%s: a call failed (%s): its answer gets task.reward_failed=%g"
+            log.warning(text, self._name, error, self._value)
 
 
 def _end_all(processes: "queue.SimpleQueue[RewardProcess]") -> None:

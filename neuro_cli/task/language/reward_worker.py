@@ -28,7 +28,7 @@ def main() -> None:
         return
     _say(answers, {"ready": True})
     for line in asked:
-        _say(answers, _answer(reward, *json.loads(line), spec["options"]))
+        _say(answers, _answer(reward, json.loads(line), spec["options"]))
 
 
 def _own_channels() -> tuple[Any, Any]:
@@ -40,9 +40,9 @@ def _own_channels() -> tuple[Any, Any]:
     return asked, answers
 
 
-def _answer(reward: Reward, prompt: str, answer: str, target: str, options: dict[str, Any]) -> dict[str, Any]:
+def _answer(reward: Reward, asked: list[str], options: dict[str, Any]) -> dict[str, Any]:
     try:
-        number = float(reward(prompt, answer, target, **options))
+        number = float(reward(*asked, **options))
     except Exception as error:  # any kind: the function is the user's
         return {"error": _text(error)}
     return {"reward": number} if math.isfinite(number) else {"error": f"it gives {number}"}

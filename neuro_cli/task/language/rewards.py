@@ -81,4 +81,5 @@ def reward_of(name: str) -> Reward:
     found: Any = getattr(import_module(module), function)
     if not callable(found):
         raise TypeError(f"{name} is no function")
-    return found  # type: ignore[no-any-return]
+    result: Reward = found
+    return result

@@ -28,8 +28,8 @@ class Tokenizer(ABC):
         """Return the text of tokens."""
 
     def chat(self, prompt: str) -> str:
-        """Return ``prompt`` as the user's message of a conversation, up to where the answer begins. Raises ConfigError."""
-        raise ConfigError("task.chat", True, "needs the tokenizer of a language model (task.tokenizer), which has a chat template")
+        """Return ``prompt`` as the user's message of a conversation, up to the answer. Raises ConfigError."""
+        raise ConfigError("task.chat", True, "needs the tokenizer of a language model (task.tokenizer) with a chat template")
 
 
 class Characters(Tokenizer):
@@ -44,7 +44,8 @@ class Characters(Tokenizer):
         known = self.vocabulary.characters or ""
         if unknown := sorted(set(text) - set(known)):
             names = ", ".join(map(repr, unknown[:SHOWN]))
-            raise ConfigError("task.problems", text[:SHORT], f"{names}: not among the {self.size} characters of the run's vocabulary")
+            allowed = f"{names}: not among the {self.size} characters of the run's vocabulary"
+            raise ConfigError("task.problems", text[:SHORT], allowed)
         return self.vocabulary.encode("", text.encode()).tolist() if text else []
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -70,9 +71,9 @@ class Pretrained(Tokenizer):
         return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
 
-def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Return rows of any lengths as (N, longest) int64, with ``value`` behind their ends."""
-    result = torch.full((len(rows), max(map(len, rows), default=0)), value, dtype=torch.int64)
+def padded(rows: Sequence[Sequence[int]], value: int, width: int | None = None) -> Tensor:
+    """Return rows of any lengths as (N, ``width``) int64, by default as wide as the longest, with ``value`` behind their ends."""
+    result = torch.full((len(rows), max(map(len, rows), default=0) if width is None else width), value, dtype=torch.int64)
     for row, tokens in enumerate(rows):
         result[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int64)
     return result

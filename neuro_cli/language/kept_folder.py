@@ -1,0 +1,51 @@
+"""Folders in the user's cache that are made once: what a GGUF file holds, in the form in which transformers maps it from disk."""
+
+import fcntl
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+
+def cache_folder() -> Path:
+    """Return the folder of neuro in the user's cache: ``$XDG_CACHE_HOME/neuro``, by default ``~/.cache/neuro``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neuro"
+
+
+def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], None]) -> Path | None:
+    """Return the folder of a ``kind`` that ``make`` once filled from the file ``source``; None where the cache cannot be written.
+
+    It is found by the content of ``source`` and by ``versions``. One process makes it while others wait.
+    """
+    with source.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
+    name = hashlib.sha256(f"{content} {versions}".encode()).hexdigest()[:24]
+    folder = cache_folder() / "gguf" / f"{name}-{kind}"
+    try:
+        if not folder.is_dir():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with folder.with_suffix(".lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not folder.is_dir():  # another process may have made it
+                    _make(folder, make)
+                    log.info("model: %s of %s is in %s from now on", kind, source.name, folder)
+        return folder
+    except OSError as error:
+        log.warning("model: %s is converted by each process, since the cache cannot be written: %s", source.name, error)
+        return None
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    """Fill a new folder and give it its name when it is complete."""
+    new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        make(new)
+        os.replace(new, folder)
+    except BaseException:
+        shutil.rmtree(new, ignore_errors=True)
+        raise

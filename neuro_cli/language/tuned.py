@@ -1,0 +1,122 @@
+"""Tuned copies of a pretrained model's files: the same bytes but for the tensors that were trained."""
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.machine.pages import Part
+from neuro_cli.language.mapped import parts_of_file
+from neuro_cli.language.pretrained import load_config, load_model, load_tokenizer
+
+# numbers that GGUF files store as they are, by the names of the package gguf
+PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str, Tensor]) -> None:
+    """Write the model at ``path_in`` with other ``tensors``, by the names of transformers, to ``path_out``.
+
+    A folder gives a folder, and a GGUF file a GGUF file, with the bytes of ``path_in`` in all other places; tensors are rounded
+    to the type of the file. A GGUF file gives a folder of float32 where ``path_out`` does not end in ``.gguf``. Raises UserError
+    for a tensor that the file does not have or has in blocks of few bits, and where ``path_out`` exists.
+    """
+    source, target = Path(path_in).expanduser(), Path(path_out).expanduser()
+    if target.exists():
+        raise UserError(f"{path_out}: it exists; choose another name")
+    named = {name.removeprefix("pretrained."): tensor.detach().cpu() for name, tensor in tensors.items()}
+    new = target.with_name(f"{target.name}.tmp")  # the name is given to complete files alone
+    _remove(new)
+    try:
+        if source.is_dir():
+            _folder(source, new, named)
+        elif target.suffix == ".gguf":
+            _gguf(source, new, named)
+        else:
+            _as_folder(source, new, named)
+        os.replace(new, target)
+    finally:
+        _remove(new)
+
+
+def _folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
+    """Write a folder like ``source``."""
+    left = dict(named)
+    shutil.copytree(source, new)
+    for file in sorted(new.glob("*.safetensors")):
+        parts = parts_of_file(file)
+        _patch(file, {name: (parts[name], left.pop(name)) for name in sorted(left.keys() & parts.keys())})
+    _refuse_left(source, left)
+
+
+def _gguf(source: Path, new: Path, named: dict[str, Tensor]) -> None:
+    """Write a GGUF file like ``source``."""
+    import gguf
+
+    config, reader = load_config(source), gguf.GGUFReader(source)
+    architecture = str(reader.fields["general.architecture"].contents())
+    kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
+    names = gguf.get_tensor_name_map(kinds[architecture], config.num_hidden_layers)
+    stored, left, patches = {tensor.name: tensor for tensor in reader.tensors}, dict(named), {}
+    for name in sorted(named):
+        mine = names.get_name(name, try_suffixes=(".weight", ".bias"))
+        if mine in stored:
+            patches[name] = (_part(name, stored[mine]), _stored(architecture, name, left.pop(name)))
+    _refuse_left(source, left)
+    shutil.copyfile(source, new)
+    _patch(new, patches)
+
+
+def _part(name: str, tensor: Any) -> Part:
+    """Return the place of a tensor in a GGUF file, which has its sizes in the other order. Raises ConfigError."""
+    kind = tensor.tensor_type.name
+    if kind not in PLAIN:
+        allowed = f"the file has it in blocks ({kind}); write a folder of safetensors, or train norms alone"
+        raise ConfigError("file", name, allowed)
+    return Part(PLAIN[kind], tuple(int(size) for size in reversed(tensor.shape)), int(tensor.data_offset))
+
+
+def _stored(architecture: str, name: str, tensor: Tensor) -> Tensor:
+    """Return the numbers that GGUF files have for a tensor. Raises ConfigError where their order is another one."""
+    if tensor.dim() > 1 and name.endswith(("q_proj.weight", "k_proj.weight")):
+        raise ConfigError("file", name, "GGUF files have its rows in another order; write a folder of safetensors")
+    # the files have the factor itself, Gemma's networks what is added to 1
+    return tensor + 1 if architecture.startswith("gemma") and name.endswith("norm.weight") else tensor
+
+
+def _as_folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
+    """Write a folder of safetensors from a GGUF file."""
+    model: Any = load_model(source)
+    state, left = dict(model.named_parameters()), dict(named)
+    with torch.no_grad():
+        for name in sorted(left.keys() & state.keys()):
+            state[name].copy_(left.pop(name))
+    _refuse_left(source, left)
+    model.save_pretrained(new)
+    load_tokenizer(source).save_pretrained(new)
+
+
+def _patch(file: Path, patches: Mapping[str, tuple[Part, Tensor]]) -> None:
+    """Replace tensors in a file. Raises ConfigError for one of another shape."""
+    with file.open("r+b") as stream:
+        for name, (part, tensor) in patches.items():
+            if tuple(tensor.shape) != part.shape:
+                raise ConfigError("file", name, f"has the shape {tuple(tensor.shape)}, the file's {part.shape}")
+            stream.seek(part.start)
+            stream.write(tensor.to(part.dtype).flatten().view(torch.uint8).numpy().tobytes())
+
+
+def _refuse_left(source: Path, left: Mapping[str, Tensor]) -> None:
+    if left:
+        raise ConfigError("file", next(iter(left)), f"is no tensor of {source}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

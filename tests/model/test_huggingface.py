@@ -1,0 +1,128 @@
+"""Networks of transformers as models: outputs, what is trained, answers, generation, members in one pass."""
+
+import copy
+
+import pytest
+import torch
+from support.tiny_language import tiny_model, transformers
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.model.huggingface import HuggingFace
+from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
+
+DIRECTIONS, SIGMA = 3, 0.1
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    place = tmp_path_factory.mktemp("models")
+    return {kind: tiny_model(place / kind, kind) for kind in ("llama", "qwen2", "bert")}
+
+
+def words(*texts, side="right", tokenizer):
+    made = tokenizer(list(texts), return_tensors="pt", padding=True, padding_side=side)
+    return made["input_ids"], made["attention_mask"]
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "bert"])
+def test_its_logits_are_those_of_transformers(folders, kind):
+    model = HuggingFace(folders[kind])
+    theirs = transformers.AutoModelForSequenceClassification if kind == "bert" else transformers.AutoModelForCausalLM
+    theirs = theirs.from_pretrained(folders[kind]).eval()
+    tokens, mask = words("12 + 35 = 47", "x = 1", tokenizer=model.tokenizer)
+    with torch.no_grad():
+        wanted = theirs(input_ids=tokens, attention_mask=mask).logits
+        made = model(tokens)
+    if kind == "bert":
+        torch.testing.assert_close(made, wanted)
+    else:  # padding after a text changes nothing before it
+        torch.testing.assert_close(made[mask.bool()], wanted[mask.bool()])
+
+
+def test_the_head_is_applied_to_wanted_positions_alone(folders):
+    model = HuggingFace(folders["llama"])
+    tokens, _ = words("12 + 35 = 47", "x = 1", tokenizer=model.tokenizer)
+    places = torch.tensor([[10, 11], [3, 4]])
+    shapes = []
+    model.pretrained.lm_head.register_forward_hook(lambda _, __, made: shapes.append(made.shape[:2]))
+    with torch.no_grad():
+        made = model.answer_logits(tokens, places)
+        whole = model(tokens)
+    torch.testing.assert_close(made, torch.stack([row[at] for row, at in zip(whole, places, strict=True)]))
+    assert shapes == [(2, 2), (2, 12)]
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_greedy_answers_are_those_of_transformers(folders, side):
+    model = HuggingFace(folders["llama"])
+    texts = "12 + 35 =", "Name: A", "x"
+    made = model.generate(*words(*texts, side=side, tokenizer=model.tokenizer), 8)
+    tokens, mask = words(*texts, side="left", tokenizer=model.tokenizer)
+    wanted = model.pretrained.generate(input_ids=tokens, attention_mask=mask, max_new_tokens=8, do_sample=False)
+    assert torch.equal(made, wanted[:, tokens.shape[1] :])
+
+
+def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
+    model = HuggingFace(folders["llama"])
+    tokens, mask = words("12 + 35 =", "Name: A", tokenizer=model.tokenizer)
+    free = model.generate(tokens, mask, 6)
+    model.pretrained.generation_config.eos_token_id = int(free[0, 2])
+    made = model.generate(tokens, mask, 6)
+    stops = (free == free[0, 2]).int().cumsum(1)
+    assert torch.equal(made, free.where(stops - (free == free[0, 2]).int() == 0, 0))
+
+
+@pytest.mark.parametrize(
+    ("trainable", "wanted"),
+    [
+        ("norms", 5),
+        ("all", 20),
+        ("*.mlp.*", 6),
+        ("model.layers.1.*_proj.weight", 7),
+    ],
+)
+def test_what_is_trained(folders, trainable, wanted):
+    model = HuggingFace(folders["llama"], trainable=trainable, dtype="bfloat16")
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    assert len(trained) == wanted
+    assert {parameter.dtype for parameter in trained} == {torch.float32}
+    assert ParameterLayout(model).size == sum(parameter.numel() for parameter in trained)
+    tokens, _ = words("12 + 35", tokenizer=model.tokenizer)
+    with torch.no_grad():
+        assert model(tokens).dtype == (torch.float32 if trainable == "all" else torch.bfloat16)
+
+
+def test_no_parameter_of_that_name(folders):
+    with pytest.raises(ConfigError, match=r"^model.trainable=\*.gate: no parameter has such a name; must be"):
+        HuggingFace(folders["llama"], trainable="*.gate")
+
+
+@pytest.mark.parametrize("kind", ["llama", "qwen2", "bert"])
+@pytest.mark.parametrize("trainable", ["norms", "all"])
+def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trainable):
+    model = HuggingFace(folders[kind], trainable=trainable)
+    layout, sampler = ParameterLayout(model), LowRank()
+    sampler.bind(Noise(7, layout.size, torch.device("cpu"), Threads(1)), 2 * DIRECTIONS, layout)
+    rows = MemberBatch([SIGMA, -SIGMA], DIRECTIONS, 2)
+    tokens, mask = words("12 + 35 =", "Name: A", "x", "10 = 3 + 7", "b", "ok?", tokenizer=model.tokenizer)
+    tokens, mask = with_mark([tokens.repeat(2, 1), mask.repeat(2, 1)])  # as scorers give them
+    centre = layout.flatten(model)
+    generates = kind != "bert"
+    with torch.no_grad():
+        with PerturbedForward(model, layout, sampler.perturbation(0, 0, rows, torch.float32)):
+            made = model(tokens)
+            answers = model.generate(tokens, mask, 5) if generates else None
+        single = copy.deepcopy(model)
+        for number in range(2 * DIRECTIONS):
+            own = slice(2 * number, 2 * number + 2)
+            step = rows.scales[number // DIRECTIONS] * sampler.explicit(0, number % DIRECTIONS)
+            layout.attach(single, centre + step)
+            torch.testing.assert_close(made[own], single(tokens[own]), rtol=1e-3, atol=1e-3)
+            if generates:
+                assert torch.equal(answers[own], single.generate(tokens[own], mask[own], 5))

@@ -1,0 +1,56 @@
+"""Rewards in processes of their own: one that raises, hangs, ends or gives no number costs one score."""
+
+import pytest
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.language.reward_pool import RewardPool
+from neuro_cli.task.language.rewards import contains, pattern, program
+
+CODE = """
+import os, time
+print("printed at import")
+def bad(prompt, answer, target, factor=1):
+    print(input.__name__)
+    if answer == "hang": time.sleep(600)
+    if answer == "end": os._exit(3)
+    if answer == "raise": raise KeyError("x")
+    return {"nan": float("nan"), "text": "text"}.get(answer, factor * len(answer))
+"""
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    (tmp_path / "my_rewards.py").write_text(CODE)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return "my_rewards"
+
+
+def test_a_failure_costs_one_score_and_is_said_once(module, caplog):
+    pool = RewardPool(f"{module}.bad", {"factor": 2}, 2.0, -1.0, ("p", "a", "t"))
+    answers = ["abc", "raise", "nan", "text", "end", "ab", "hang", "a"]
+    made = pool.rewards([("p", answer, "t") for answer in answers])
+    assert [reward for reward, _ in made] == [6.0, -1.0, -1.0, -1.0, -1.0, 4.0, -1.0, 2.0]
+    assert [failed for _, failed in made] == [False, True, True, True, True, False, True, False]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line == f"task.reward={module}.bad: a call failed (KeyError: 'x'): its answer gets task.reward_failed=-1"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "said"),
+    [
+        ("my_rewards.other", {}, "it cannot be imported: AttributeError: module 'my_rewards' has no attribute 'other'"),
+        ("my_rewards.bad", {"size": 1}, "reward('p', 'a', 't') fails: TypeError: bad() got an unexpected keyword argument"),
+    ],
+)
+def test_a_reward_that_cannot_be_called_is_refused_at_once(module, name, options, said):
+    with pytest.raises(ConfigError) as error:
+        RewardPool(name, options, 5.0, 0.0, ("p", "a", "t"))
+    assert str(error.value).startswith(f"task.reward={name}: {said}")
+
+
+def test_built_in_rewards():
+    assert [contains("", text, "12") for text in ("it is 12.", "123", "12")] == [1, 0, 1]
+    assert [pattern("", text, r"\d+") for text in ("12", "12a", " 7 ")] == [1, 0, 1]
+    assert pattern("", "ab", "9", expression="[ab]+") == 1
+    command = ["sh", "-c", 'test "$1" = "$2" && test "$(cat)" = "$1"', "sh", "{answer}", "{target}"]
+    assert [program("", text, "x{answer}", command=command) for text in ("x{answer}", "y")] == [1, 0]

@@ -1,18 +1,20 @@
-"""``neuro evolve`` and ``neuro evolve export``."""
+"""``neuro evolve``, ``neuro evolve export`` and ``neuro apply``."""
 
 from pathlib import Path
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from neuro_cli.cli.arguments import names, run_arguments, values_of
+from neuro_cli.cli.arguments import Parser, names, run_arguments, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
-from neuro_cli.core.checks import boolean
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.cli.registry import HELP
+from neuro_cli.core.checks import boolean, integer
+from neuro_cli.core.errors import ConfigError, no_exit, printable
 
 # groups that a cluster of neuro evolve does not use, with the options that change nothing
-EXPORT_KEYS = ("file", "from_start", "trust")
+EXPORT_KEYS = ("file", "from_start", "iteration", "trust")
+APPLY_KEYS = ("file", "trust")
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
 
 
@@ -30,14 +32,36 @@ def _evolve(config: dict[str, Any], run: Path) -> int:
 
 def export_verb(arguments: list[str]) -> int:
     from neuro_cli.evolve.evolve import check_packages
-    from neuro_cli.evolve.training.replay import export
+    from neuro_cli.evolve.training.export import export
 
     options = run_arguments("evolve export", arguments, EXPORT_KEYS)
     values = values_of(options.overrides, EXPORT_KEYS, "neuro evolve export takes", as_typed=["file"])
     file = Path(values["file"]) if "file" in values else None
     from_start = boolean("from_start", values.get("from_start", False))
+    iteration = integer("iteration", values["iteration"], 0) if "iteration" in values else None
     check_packages()
-    export(options.run, file, names(values.get("trust", [])), from_start)
+    with no_exit():
+        export(options.run, file, names(values.get("trust", [])), from_start, iteration)
+    return 0
+
+
+def apply_verb(arguments: list[str]) -> int:
+    """``neuro apply LEDGER MODEL [file=NAME] [trust=PACKAGE]``."""
+    parser = Parser("neuro apply", description=HELP["apply"], usage="neuro apply LEDGER MODEL [key=value ...]")
+    parser.add_argument("ledger", type=Path, metavar="LEDGER", help="file that neuro evolve export RUN file=NAME.ledger wrote")
+    base = "its base: a GGUF file or a folder of Hugging Face, or the network's first safetensors (export iteration=0)"
+    parser.add_argument("model", type=Path, metavar="MODEL", help=base)
+    parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=f"keys: {', '.join(APPLY_KEYS)}")
+    options = parser.parse_args(arguments)
+    values = values_of(options.overrides, APPLY_KEYS, "neuro apply takes", as_typed=["file"])
+    from neuro_cli.evolve.evolve import check_packages
+
+    check_packages()
+    from neuro_cli.evolve.training.apply import apply_ledger
+
+    with no_exit():
+        file = Path(values["file"]) if "file" in values else None
+        print(printable(apply_ledger(options.ledger, options.model, file, names(values.get("trust", [])))))
     return 0
 
 

@@ -10,6 +10,7 @@ HELP = {
     "bench": "Measure speed, memory or accuracy: neuro bench KIND. neuro bench --help lists the kinds.",
     "scale": "Measure weak and strong scaling over ranks, and project it to more ranks and other networks.",
     "evolve": "Train one model by a cluster of peers that may join and leave. neuro evolve export RUN writes the model.",
+    "apply": "Make a tuned model again from its base and a ledger: neuro apply LEDGER MODEL",
     "reproduce": "Reproduce tables and figures of the papers. Without arguments: list them.",
     "search": "Search the architecture of a convolutional network by evolution, with candidates trained in parallel.",
     "resume": "Resume a run from its last checkpoint, on any number of ranks, or the unfinished jobs of a sweep.",
@@ -19,13 +20,14 @@ HELP = {
     "report": "Summarise runs, sweeps, searches and studies in a table, sweep.csv and one page, report.html.",
     "doctor": "Check what is installed on this machine, and print a command for each thing that is missing.",
     "completion": "Print a completion script for your shell: neuro completion bash|zsh|fish",
-    "evolve export": "Write the model of a peer as safetensors, even while the peer runs.",
+    "evolve export": "Write the model of a peer, or its ledger for neuro apply, even while the peer runs.",
 }
 MODULES = {
     "train": "train",
     "bench": "bench",
     "scale": "scale",
     "evolve": "evolve",
+    "apply": "evolve",
     "reproduce": "reproduce",
     "search": "search",
     "resume": "resume",

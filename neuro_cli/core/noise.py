@@ -27,6 +27,7 @@ NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_S
 EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, ROUNDING_STREAM, WEIGHT_STREAM = 7, 8, 9, 10, 11
 
 
+NEAR, PAGE = 2**20, 2**32  # words of a row that are made from its start; words of one address
 MOST = 2**18  # numbers of few columns that are remembered from one call to the next
 
 
@@ -62,6 +63,22 @@ def random_words(seed: int, generation: int, direction: int, stream: int, count:
     out = np.empty(count, np.uint32)
     kernels.words(*key_of(seed), generation, direction, stream, out)
     return out
+
+
+def words_between(seed: int, generation: int, stream: int, start: int, stop: int) -> np.ndarray:
+    """Random words [start, stop) uint32 of a row without end, of which :func:`random_words` gives the first ones.
+
+    Word n is word n % PAGE of direction n // PAGE. Far from the start no word before is made.
+    """
+    if stop <= NEAR:
+        return random_words(seed, generation, 0, stream, stop)[start:]
+    parts = []
+    while start < stop:
+        page, first = divmod(start, PAGE)
+        last = min(PAGE, first + stop - start)
+        parts.append(philox.few_words(key_of(seed), generation, np.array([page]), stream, first, last)[0].astype(np.uint32))
+        start += last - first
+    return np.concatenate(parts) if parts else np.empty(0, np.uint32)
 
 
 def _uint32(words: Tensor) -> np.ndarray:

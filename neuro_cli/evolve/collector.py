@@ -158,6 +158,8 @@ def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
     mine = limits.members(peer, scores.iteration, len(scores.path))
     if scores.first < mine.start or scores.first + len(scores.fitness) > mine.stop:
         return f"on members {scores.first} to {scores.first + len(scores.fitness) - 1}, which are not its own"
+    if limits.pairs and (scores.first % 2 or len(scores.fitness) % 2):
+        return "that splits a mirrored pair"
     if len(report.means) != limits.columns:
         return f"with {len(report.means)} score columns, this task has {limits.columns}"
     return ""

@@ -10,21 +10,36 @@ from neuro_cli.run_folder.identity import flatten, identity_of
 FORMAT = "neuro evolve 3"  # format of messages between peers
 # name in the identities of earlier versions of an election that was removed: their ledgers can still be read
 FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
+PATH, SCHEDULE = "model.path", "selection.lr_schedule"
+BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # entries by content
+ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}
 HISTORY = "neuro evolve 1"  # format of committed records: runs of earlier versions can be read and continued
 
 
-def cluster_identity(config: dict[str, Any], initial: str) -> dict[str, Any]:
-    """Return the identity as keys and values; ``initial``: SHA-256 of the initial parameters."""
+def cluster_identity(config: dict[str, Any], initial: str, base: str | None = None) -> dict[str, Any]:
+    """Return the identity as keys and values; ``initial``: SHA-256 of the initial parameters.
+
+    ``base``: that of the frozen tensors, None without frozen parameters. Every peer reads them from a place of its own.
+    """
     local = config["cluster"].get("local_iterations", 1)
+    path = config["model"].get("path") or PATH  # a task may name it too, for the tokenizer
     return {
         **({} if local == 1 else {"cluster.local_iterations": local}),
         "protocol": HISTORY,
         "noise": LAW,
-        **identity_of(config),
-        **flatten(config["selection"], "selection"),
+        **{key: value for key, value in identity_of(config).items() if key != PATH and value != path},
+        **_selection(config["selection"]),
         "election": FORMER.get(config["election"]["_target_"], config["election"]["_target_"]),
-        "initial parameters": initial,
+        **({} if base is None else {BASE: base}),
+        INITIAL: initial,
     }
+
+
+def _selection(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the keys of the selection; ledgers of earlier versions have no schedule, which means a constant one."""
+    schedule = config.get("lr_schedule") or {"kind": "constant"}
+    usual = schedule["kind"] == "constant"
+    return {key: value for key, value in flatten(config, "selection").items() if not (usual and key.startswith(SCHEDULE))}
 
 
 def canonical(identity: dict[str, Any]) -> bytes:
@@ -38,5 +53,5 @@ def difference(ours: dict[str, Any], theirs: Any) -> str | None:
     for key in [*ours, *(key for key in theirs if key not in ours)]:
         our, their = ours.get(key), theirs.get(key)
         if json.dumps(our, default=str) != json.dumps(their, default=str):
-            return printable(f"{key} is {our} in the cluster, {their} at the newcomer", 500)
+            return printable(f"{key} is {our} in the cluster, {their} at the newcomer{ADVICE.get(key, '')}", 500)
     return None

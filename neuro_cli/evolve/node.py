@@ -37,8 +37,7 @@ from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
 from neuro_cli.selection.base import Selection
 
 TICK = 0.05  # seconds between two rounds of the loop; each wakes this thread on the core that scores
-PING = 1.0  # seconds between two pings
-RESEND = 2.0  # seconds after which a report that is not committed is sent again
+WATCH = 1.0  # seconds between two looks at who is silent
 
 
 class Node:
@@ -73,7 +72,7 @@ class Node:
         # callbacks come from the loop alone, when all parts exist
         self.connections = Connections(
             state.tls, state.traffic, lambda: state.greeting("link"),
-            lambda peer, connected: self.dispatch.connection_changed(peer, connected),
+            lambda peer, connected: self._connection_changed(peer, connected),
             lambda peer, reason: self.removal.refused(peer, reason),
         )  # fmt: skip
         self.peer_ledger = PeerLedger(
@@ -138,7 +137,7 @@ class Node:
             self.peer_ledger.close()
 
     async def _live(self) -> None:
-        ping = resend = 0.0
+        ping = watched = 0.0
         election, leader = self.state.election, None
         while not self.finished.is_set():
             now = time.monotonic()
@@ -146,21 +145,22 @@ class Node:
             if election.leader != leader:
                 leader = election.leader
                 self.leader.changed(leader)
-                ping = resend = 0.0
-            if now >= ping + PING:
+                self.reporter.hurry()
+                ping = watched = 0.0
+            if now >= ping + self.heartbeat.interval:
                 ping = now
-                self._ping(now)
-            if now >= resend + RESEND:
-                resend = now
-                self.reporter.send()
+                self.heartbeat.send_to_all()
+            if now >= watched + WATCH:
+                watched = now
+                self._watch(now)
+            self.reporter.send_again(now)
             self.leader.decide()
             if self.removal.detected:
                 await self.membership.rejoin()
             await asyncio.sleep(TICK)
 
-    def _ping(self, now: float) -> None:
+    def _watch(self, now: float) -> None:
         self.listener.log_refusals()
-        self.heartbeat.send_to_all()
         if not self._is_complete():  # after the last iteration peers may go: nothing is left to commit
             self.heartbeat.watch(now)
 
@@ -200,6 +200,11 @@ class Node:
         self.reporter.discard()
 
     # reports of the parts
+
+    def _connection_changed(self, peer: str, connected: bool) -> None:
+        self.dispatch.connection_changed(peer, connected)
+        if connected:
+            self.reporter.hurry()  # what was sent before may be lost
 
     def work_on(self, iteration: int) -> None:
         """Note that the worker has applied everything before ``iteration``."""

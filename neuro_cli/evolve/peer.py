@@ -10,7 +10,7 @@ from rich.console import Console
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.display import ClusterDisplay
-from neuro_cli.evolve.identity import canonical, cluster_identity
+from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
 from neuro_cli.evolve.network.messages import Limits
@@ -18,13 +18,13 @@ from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
+from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
 from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.training.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.record import RunRecord
-from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop import StopRequest
@@ -53,10 +53,10 @@ class Peer:
         parts, config, run = self.parts, self._config, self._run
         check_model(parts, self._selection)
         steps = steps_of(parts)
-        identity = cluster_identity(config, parameters_sha256(steps.centre))
+        identity = identity_with_base(parts, config)
         steps.head = origin(canonical(identity))
         self._initial = snapshot_of(parts)
-        limits = limits_of(parts, self._initial)
+        limits = limits_of(parts, self._initial, self._selection)
         ledger = Ledger(steps.head)
         if self._cluster.from_run is not None:
             ledger = restore_run(parts, self._cluster.from_run, steps.head)
@@ -99,7 +99,7 @@ class Peer:
                 others.end(finished)
 
 
-def limits_of(parts: Parts, initial: Snapshot) -> Limits:
+def limits_of(parts: Parts, initial: Snapshot, selection: Selection) -> Limits:
     """Return the limits of messages about the model of ``parts``; ``initial``: the model before the first iteration."""
     return Limits(
         population=parts.config.population,
@@ -110,6 +110,7 @@ def limits_of(parts: Parts, initial: Snapshot) -> Limits:
         first_member=lambda peer, iteration: first_member(peer, iteration, parts),
         local_iterations=local_iterations(parts),
         stride=stride(parts),
+        pairs=selection.needs_pairs,
     )
 
 

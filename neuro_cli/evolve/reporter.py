@@ -1,10 +1,14 @@
 """Sends a peer's score report to the leader repeatedly, until its iteration is committed."""
 
+import time
+
 from neuro_cli.evolve.collector import ScoreReport, message_of, misfit
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.peer_state import PeerState
+
+RESEND, LONGEST = 2.0, 16.0  # seconds before a report is sent again: at first, and at most
 
 
 class Reporter:
@@ -13,6 +17,7 @@ class Reporter:
     def __init__(self, state: PeerState, connections: Connections, ledger: PeerLedger, leader: Leader) -> None:
         self._state, self._connections, self._ledger, self._leader = state, connections, ledger, leader
         self._pending: ScoreReport | None = None
+        self._pause, self._due = RESEND, 0.0
 
     def submit(self, report: ScoreReport) -> None:
         if misfit(self._state.me, report, self._ledger.limits):
@@ -20,8 +25,19 @@ class Reporter:
         self._pending = report
         if self._state.entered.is_set():
             self._state.election.finished()
-        self.send()
+        self.hurry()
+        self.send_again(time.monotonic())
         self._leader.decide()
+
+    def hurry(self) -> None:
+        """Send the report at the next occasion: it is new, or its way is."""
+        self._pause, self._due = RESEND, 0.0
+
+    def send_again(self, now: float) -> None:
+        """Send the report where its time has come; each pause is twice the one before."""
+        if now >= self._due:
+            self._pause, self._due = min(2 * self._pause, LONGEST), now + self._pause
+            self.send()
 
     def discard(self) -> None:
         """Forget the report: its members belong to a former name, or its iteration to another history."""

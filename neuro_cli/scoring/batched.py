@@ -160,9 +160,12 @@ class BatchedScorer(PopulationScorer):
             self._centre.ready()
             sampler.prepare(generation, range(first, last + 1))
         shared = None if settings.per_example else self.task.batch(generation, 0, self.examples)
+        # a peer of a cluster has a whole population of its own, at addresses beyond the first one
+        begin = 0 if last < sampler.directions else first
 
         def bounds(chunk: int) -> tuple[int, int]:
-            return chunk * self._length, min((chunk + 1) * self._length, sampler.directions)
+            low = begin + chunk * self._length
+            return low, min(low + self._length, begin + sampler.directions)
 
         def own(chunk: int) -> range:
             low, high = bounds(chunk)
@@ -186,7 +189,7 @@ class BatchedScorer(PopulationScorer):
                 failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
                 return None
 
-        chunks = range(first // self._length, last // self._length + 1)
+        chunks = range((first - begin) // self._length, (last - begin) // self._length + 1)
         if settings.device.type == "cpu":
 
             def fill(chunk: int) -> None:

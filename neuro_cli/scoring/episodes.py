@@ -113,14 +113,15 @@ class EpisodeScorer(PopulationScorer):
     def _plan(self, generation: int, members: range, start: int, stop: int) -> EpisodeSchedule:
         """Return the episodes [start, stop) of every member, member by member."""
         count = stop - start
-        places = np.tile(np.arange(start, stop), len(members))
         if self.task.own_examples:
             directions = [self.settings.sampler.side(member)[0] for member in members]
-            all_seeds = self.task.batch(generation, 0, (directions[-1] + 1) * self.examples).targets.numpy()
-            seeds = np.concatenate([all_seeds[d * self.examples + start : d * self.examples + stop] for d in directions])
+            first = directions[0] * self.examples
+            own = self.task.batch(generation, first, (directions[-1] + 1) * self.examples).targets.numpy()
+            places = (np.array(directions) * self.examples - first)[:, None] + np.arange(start, stop)
+            seeds = own[places.ravel()]
         else:
             seeds = np.tile(self.task.batch(generation, start, stop).targets.numpy(), len(members))
-        return EpisodeSchedule(seeds, np.repeat(np.arange(len(members)), count), places)
+        return EpisodeSchedule(seeds, np.repeat(np.arange(len(members)), count), np.tile(np.arange(start, stop), len(members)))
 
     def _policies(self, flats: Tensor) -> Policies:
         if self._chain is not None:

@@ -25,20 +25,35 @@ class Scores:
 
 @dataclass(frozen=True)
 class Step:
-    """Coefficients (k,) float32 of the perturbations of members ``first`` to ``first`` + k - 1 of ``iteration``."""
+    """Coefficients (k,) float32 of the perturbations of members ``first`` to ``first`` + k - 1 of ``iteration``.
+
+    ``paired``: of k mirrored pairs, whose second members have the negative coefficients.
+    """
 
     iteration: int
     first: int
     coefficients: np.ndarray
+    paired: bool = False
+
+    @property
+    def members(self) -> range:
+        return range(self.first, self.first + len(self.coefficients) * (2 if self.paired else 1))
+
+    def weights(self) -> np.ndarray:
+        """Return the coefficient (n,) float64 of every member."""
+        values = self.coefficients.astype(np.float64)
+        return np.stack([values, -values], axis=1).ravel() if self.paired else values
 
 
 class Selection(ABC):
     """Base of the selections. Both operations are functions of their arguments alone.
 
     ``local``: a worker may apply it several times to tries of its own before it reports (``cluster.local_iterations``).
+    ``compares_members``: fitnesses of different directions, so that all must be scored on the same examples.
+    ``needs_pairs``: members 2j and 2j + 1 must be the two sides of one direction.
     """
 
-    local = False
+    local = compares_members = needs_pairs = False
 
     @abstractmethod
     def report(self, scores: Scores) -> Scores:

@@ -3,17 +3,30 @@
 import numpy as np
 
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.shaping import SHAPINGS, by_rank
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.schedule import CONSTANT, Schedule
+from neuro_cli.core.shaping import PAIR_SHAPINGS, SHAPINGS, by_rank
 from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
 class LinearCombination(Selection):
-    """``learning_rate``: of the estimated gradient (Salimans et al. 2017); ``top_k``: number of members that count, None: all."""
+    """``learning_rate``: of the estimated gradient (Salimans et al. 2017), times the factor of ``lr_schedule`` by iteration.
 
-    def __init__(self, learning_rate: float, shaping: str, top_k: int | None = None) -> None:
+    ``shaping``: centred_rank | nes_utilities | z_score | centred | raw of the fitnesses of all members; of mirrored pairs
+    pair_z_score | pair_rank. ``top_k``: number of members that count, None: all.
+    """
+
+    def __init__(
+        self, learning_rate: float, shaping: str, top_k: int | None = None, lr_schedule: Schedule = CONSTANT
+    ) -> None:  # fmt: skip
         self.learning_rate = number("selection.learning_rate", learning_rate, above=0.0)
-        self._shape = SHAPINGS[one_of("selection.shaping", shaping, tuple(SHAPINGS))]
+        known = SHAPINGS | PAIR_SHAPINGS
+        self._shape = known[one_of("selection.shaping", shaping, tuple(known))]
+        self.needs_pairs = shaping in PAIR_SHAPINGS
         self.top_k = None if top_k is None else integer("selection.top_k", top_k, 1)
+        if self.needs_pairs and top_k is not None:
+            raise ConfigError("selection.top_k", top_k, f"must be null: selection.shaping={shaping} takes all pairs")
+        self._schedule = lr_schedule
 
     def report(self, scores: Scores) -> Scores:
         return scores
@@ -21,20 +34,25 @@ class LinearCombination(Selection):
     def choose(self, reports: list[Scores], sigma: float) -> list[Step]:
         reports = ordered(reports)
         fitness = np.concatenate([scores.fitness for scores in reports]).astype(np.float64)
-        coefficients = self._shape(fitness) * (self.learning_rate / (len(fitness) * sigma))
+        rate = self.learning_rate * self._schedule.factor(reports[-1].iteration)
+        coefficients = self._shape(fitness) * (rate / (len(fitness) * sigma))
         if self.top_k is not None:
             coefficients *= by_rank(
                 fitness, np.arange(len(fitness)) >= len(fitness) - self.top_k
             )  # members of equal fitness share a place
         cuts = np.cumsum([len(scores.fitness) for scores in reports])[:-1]
         parts = zip(reports, np.split(coefficients.astype(np.float32), cuts), strict=True)
-        return [step for scores, part in parts for step in _without_zeros(scores, part)]
+        return [step for scores, part in parts for step in _without_zeros(scores, part, self.needs_pairs)]
 
 
-def _without_zeros(scores: Scores, coefficients: np.ndarray) -> list[Step]:
-    """Return a step for each run of members with coefficients other than 0; the others are not sent."""
-    used = np.flatnonzero(coefficients)
+def _without_zeros(scores: Scores, coefficients: np.ndarray, paired: bool) -> list[Step]:
+    """Return a step for each run of members (of pairs) with coefficients other than 0; the others are not sent."""
+    sides = 2 if paired else 1
+    values = coefficients[::sides]
+    used = np.flatnonzero(values)
     if not len(used):
         return []
     runs = np.split(used, np.flatnonzero(np.diff(used) > 8) + 1)  # a short gap costs less than another run
-    return [Step(scores.iteration, scores.first + int(run[0]), coefficients[run[0] : run[-1] + 1]) for run in runs]
+    return [
+        Step(scores.iteration, scores.first + sides * int(run[0]), values[run[0] : run[-1] + 1], paired) for run in runs
+    ]  # fmt: skip

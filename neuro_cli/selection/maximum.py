@@ -8,7 +8,7 @@ from neuro_cli.selection.base import Scores, Selection, Step, ordered
 class Maximum(Selection):
     """Workers report their best member; the best of those wins, the lowest address among equals."""
 
-    local = True
+    local = compares_members = True
 
     def report(self, scores: Scores) -> Scores:
         best = int(scores.fitness.argmax())

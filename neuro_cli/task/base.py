@@ -134,7 +134,11 @@ class Task(ABC):
 
     @abstractmethod
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        """Return examples [start, stop) of the ``batch_size`` of a generation: a function of (seed, generation) only."""
+        """Return examples [start, stop) of a generation: a function of (seed, generation) only.
+
+        A generation uses the first ``batch_size``. Peers of a cluster whose directions have examples of their own draw their
+        addresses out of 2**32 directions, so that ``start`` may be as large and must not cost more.
+        """
 
     @abstractmethod
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -156,7 +156,7 @@ class Classification(Task):
         return inputs if self.memory_format is torch.channels_last else inputs.clone(memory_format=self.memory_format)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        assert 0 <= start <= stop <= self.batch_size
+        assert 0 <= start <= stop
         first = generation * self.batch_size
         examples = self._stream.examples(first + start, first + stop)
         # index_select copies whole images; torch's [index] copies pixel by pixel, ten times as slow

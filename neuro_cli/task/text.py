@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, LOWER, Metric
-from neuro_cli.core.noise import ORDER_STREAM, random_words
+from neuro_cli.core.noise import ORDER_STREAM, words_between
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.tokens import TOKENS, UNITS, PretrainedVocabulary, Vocabulary, contents_of, digest_of
@@ -105,8 +105,7 @@ class Text(Task):
         return tokens
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        assert 0 <= start <= stop <= self.batch_size
-        words = random_words(self._seed, generation, 0, ORDER_STREAM, 2 * stop)[2 * start :].astype(np.uint64)
+        words = words_between(self._seed, generation, ORDER_STREAM, 2 * start, 2 * stop).astype(np.uint64)
         places = ((words[::2] << np.uint64(32)) | words[1::2]) % np.uint64(len(self._train) - self.context)
         return self._examples(self._train, torch.from_numpy(places.astype(np.int64)).to(self._train.device))
 

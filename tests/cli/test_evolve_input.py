@@ -27,10 +27,9 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("distribution=replicated",), "distribution=replicated: neuro evolve does not use it"),
         (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
         (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
-        (
-            ("layout=per_example", "sampler=sign_flip", "population=32"),
-            "layout=per_example: neuro evolve scores all members on one",
-        ),
+        (("layout=per_example", "selection=max"), "selection=max: compares members of different directions"),
+        (("selection.shaping=pair_rank", "sampler.antithetic=false"), "sampler.antithetic=False: selection.shaping shapes"),
+        (("selection.lr_schedule.kind=slow",), "selection.lr_schedule.kind=slow: must be one of constant, linear"),
         (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
         (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),
         (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),

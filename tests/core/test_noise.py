@@ -12,7 +12,7 @@ from neuro_cli.core import philox
 from neuro_cli.core.kernels import noise as kernels
 from neuro_cli.core.kernels import vectors
 from neuro_cli.core.machine.threads import Threads
-from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier, random_permutation, random_words
+from neuro_cli.core.noise import NEAR, NOISE_STREAM, PAGE, Noise, Tier, random_permutation, random_words, words_between
 from neuro_cli.core.quantile import BASE, MANTISSA_BITS, SLOPE
 from neuro_cli.core.seeds import key_of
 
@@ -237,3 +237,14 @@ def test_few_columns_by_numpy_have_the_bits_of_the_definition(start, stop):
     few = philox.few_words(key_of(7), 5, np.array(directions), NOISE_STREAM, start, stop)
     assert np.array_equal(few.astype(np.int64), words.numpy())
     assert philox.few_normals(few).tobytes() == philox.normals(words).numpy().tobytes()
+
+
+def test_a_row_of_words_is_made_from_any_place():
+    near = random_words(3, 5, 0, 7, 40)
+    np.testing.assert_array_equal(words_between(3, 5, 7, 11, 40), near[11:])
+    edge = words_between(3, 5, 7, NEAR - 9, NEAR + 5)  # beyond which no word before is made
+    np.testing.assert_array_equal(edge[:9], random_words(3, 5, 0, 7, NEAR)[-9:])
+    np.testing.assert_array_equal(edge, np.concatenate([words_between(3, 5, 7, NEAR + n, NEAR + n + 1) for n in range(-9, 5)]))
+    page = words_between(3, 5, 7, PAGE - 2, PAGE + 3)
+    np.testing.assert_array_equal(page[2:], random_words(3, 5, 1, 7, 3))
+    assert words_between(3, 5, 7, 2 * PAGE, 2 * PAGE).size == 0

@@ -19,13 +19,20 @@ from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load
 
 # peers that train while others start: naps leave the cores to those
+PAIRS = (
+    "layout=per_example",
+    "selection.shaping=pair_z_score",
+    "selection.lr_schedule.kind=cosine",
+)  # examples of a direction's own
 NAPPING, TRUST = "model._target_=napping_digits.NappingDigits", "trust=napping_digits"
 
 
 @pytest.fixture
 def lab(tmp_path):
     shutil.copy(Path(__file__).parent / "napping_digits.py", tmp_path)
-    found = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30", NAPPING)
+    found = Lab(
+        tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0", "cluster.join_timeout=30", NAPPING, *PAIRS
+    )  # fmt: skip
     yield found
     found.end()
 
@@ -40,7 +47,9 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     def refused(*arguments: str, secret: str = SECRET) -> str:
         where = {VARIABLE: secret, "OMP_NUM_THREADS": "1"}
         join = f"cluster.join={founder.address}"
-        return one_line(neuro_inside("evolve", *SMALL, NAPPING, "cluster.local_peers=1", join, *arguments, cwd=tmp_path, **where))
+        return one_line(
+            neuro_inside("evolve", *SMALL, NAPPING, *PAIRS, "cluster.local_peers=1", join, *arguments, cwd=tmp_path, **where)
+        )
 
     place = f"cluster.join={founder.address}"
     assert refused(secret="a wrong secret, long enough") == f"{place}: refused: it has another secret"
@@ -86,6 +95,13 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     summary = newcomer.summary()
     again = neuro_inside("evolve", "export", str(newcomer.run), "from_start=true", TRUST, cwd=tmp_path)
     assert f"iteration {summary['generations']}, parameters {summary['parameters_sha256'][:16]}" in again.stdout
+
+    # and anybody makes it again from what it began with and one small file
+    for file in (("file=tuned.ledger",), ("file=base.safetensors", "iteration=0")):
+        assert neuro_inside("evolve", "export", str(newcomer.run), *file, TRUST, cwd=tmp_path).returncode == 0
+    applied = neuro_inside("apply", "tuned.ledger", "base.safetensors", TRUST, cwd=tmp_path)
+    assert f"iteration {summary['generations']}, parameters {summary['parameters_sha256'][:16]}" in applied.stdout
+    assert (tmp_path / "tuned.ledger").stat().st_size < 4000 + 200 * summary["generations"]
     monkeypatch.syspath_prepend(tmp_path)
     model = load(newcomer.run, trust=["napping_digits"])
     assert sum(parameter.numel() for parameter in model.parameters()) == summary["parameters"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from node_lab import COLUMNS, LIMITS, POPULATION, own_first, report_on
 
-from neuro_cli.evolve.collector import ScoreReport, message_of, report_of
+from neuro_cli.evolve.collector import ScoreReport, message_of, misfit, report_of
 from neuro_cli.evolve.ledger.record import MEMBERS
 from neuro_cli.evolve.network.messages import FIELDS, MalformedError, checked, printable, shown
 from neuro_cli.selection.base import Scores
@@ -128,3 +128,12 @@ def test_fitnesses_far_from_0_arrive_as_they_are():
     fitness = 1e8 + np.arange(POPULATION) / 8
     sent = ScoreReport(Scores(5, own_first(ME, 5), fitness), POPULATION, np.ones(COLUMNS, np.float32))
     assert report_of(ME, checked(message_of(sent), "report"), LIMITS).scores.fitness.tolist() == fitness.tolist()
+
+
+def test_half_a_pair_is_refused_where_pairs_are_shaped():
+    first, limits = 2 * own_first(ME, 5), replace(LIMITS, first_member=lambda peer, iteration: 2 * own_first(peer, iteration))
+    for start, stop, fits in ((0, 4, True), (2, 4, True), (1, 3, False), (0, 3, False)):
+        scores = Scores(5, first + start, np.ones(stop - start))
+        report = ScoreReport(scores, POPULATION, np.ones(COLUMNS, np.float32))
+        assert misfit(ME, report, limits) == ""
+        assert misfit(ME, report, replace(limits, pairs=True)) == ("" if fits else "that splits a mirrored pair")

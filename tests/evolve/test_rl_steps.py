@@ -7,7 +7,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside
 
 from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
 from neuro_cli.evolve.state_transfer import Snapshot
@@ -26,8 +26,8 @@ CARTPOLE = ("task=lunar_lander", "task.id=CartPole-v1", "task.evaluation_episode
 def made():
     found = []
 
-    def build_one():
-        found.append(build(Options(composed("population=6", "threads=1", *CARTPOLE, verb="evolve")), SingleProcess()))
+    def build_one(*more: str):
+        found.append(build(Options(composed("population=6", "threads=1", *CARTPOLE, *more, verb="evolve")), SingleProcess()))
         return found[-1]
 
     yield build_one
@@ -103,8 +103,12 @@ def test_two_peers_learn_one_policy(tmp_path):
     assert f"{founder['mean_return']:.1f}" in evaluated.stdout
 
 
-def test_episodes_of_each_direction_are_refused(made, tmp_path):
-    arguments = ("task.common_episodes=false", "cluster.local_peers=1", "hydra.run.dir=run")
-    line = one_line(neuro_inside("evolve", *CARTPOLE, *arguments, cwd=tmp_path))
-    assert line == "task.common_episodes=False: neuro evolve scores all members on the same episodes: true"
-    check_model(made())
+def test_an_address_leads_to_episodes_of_its_own(made):
+    parts = made("task.common_episodes=false", "task.episodes=2")
+    check_model(parts)
+    job, steps, first = parts.distribution.job, steps_of(parts), 2 * (2**32 - 5)
+    found = job.scorer.scores(steps.proposal(), 3, range(first, first + 4))
+    for row, (direction, sign) in enumerate(((2**32 - 5, 1), (2**32 - 5, -1), (2**32 - 4, 1), (2**32 - 4, -1))):
+        policy = job.scorer.settings.module_at(steps.centre + sign * steps.sigma * job.sampler.explicit(3, direction))
+        alone = parts.task.score(policy, parts.task.batch(3, 2 * direction, 2 * direction + 2))
+        np.testing.assert_allclose(found[row, :2], alone[:2])

@@ -6,7 +6,8 @@ import torch
 from support.configs import SAMPLERS, composed, sampler_of
 from test_ledger import START
 
-from neuro_cli.evolve.ledger.record import MEMBERS, LedgerRecord
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.evolve.ledger.record import MEMBERS, InvalidRecordError, LedgerRecord, decoded, encoded
 from neuro_cli.evolve.training.model import apply, check_model, first_member, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
@@ -61,6 +62,51 @@ def test_threads_change_no_bit_and_a_step_is_the_sum_of_its_members(sampler):
             expected += coefficient * sign * law.explicit(7, direction).double()
     assert torch.allclose(found[0].double(), expected, atol=1e-5)
     parts.threads.close()
+
+
+def test_a_step_of_pairs_has_the_bits_of_the_same_step_of_members_and_half_its_bytes():
+    coefficients = np.linspace(-0.3, 0.2, 4, dtype=np.float32)
+    members = np.stack([coefficients, -coefficients], axis=1).ravel()
+    steps = Step(7, 2**33 - 10, coefficients, paired=True), Step(7, 2**33 - 10, members)
+    centres, sizes = [], []
+    for step in steps:
+        parts = parts_of("threads=1")
+        content = encoded(record(7, [step]))
+        sizes.append(len(content))
+        apply(parts, decoded(content), b"")
+        centres.append(steps_of(parts).centre)
+    assert torch.equal(*centres)
+    assert sizes[1] - sizes[0] == 15  # four coefficients of four bytes less, a mark more
+    for wrong in (Step(7, 1, coefficients, paired=True), Step(7, 2**33 - 8, coefficients, paired=True)):
+        with pytest.raises(InvalidRecordError):
+            decoded(encoded(record(7, [wrong])))
+
+
+@pytest.mark.parametrize("sampler", ["iid", "low_rank"])
+def test_an_address_leads_to_the_examples_of_its_own(sampler):
+    parts = parts_of("threads=1", "layout=per_example", f"sampler={sampler}", "sampler.antithetic=true")
+    steps, job = steps_of(parts), parts.distribution.job
+    first = first_member("a peer", 3, parts)
+    assert first > 2**20
+    found = job.scorer.scores(steps.proposal(), 3, range(first, first + 8))
+    for row, member in enumerate(range(first, first + 8)):
+        direction, sign = job.sampler.side(member)
+        module = parts.distribution.job.scorer.settings.module_at(
+            steps.centre + sign * steps.sigma * job.sampler.explicit(3, direction)
+        )
+        batch = parts.task.batch(3, 2 * direction, 2 * direction + 2)  # eight examples of four directions
+        np.testing.assert_allclose(found[row], parts.task.score(module, batch), rtol=1e-4, atol=1e-4)
+    assert not torch.equal(parts.task.batch(3, 2 * first, 2 * first + 8).inputs, parts.task.batch(3, 0, 8).inputs)
+    parts.threads.close()
+
+
+def test_what_compares_members_needs_examples_that_all_share_and_pairs_need_pairs():
+    alone = ("sampler.antithetic=false",)
+    with pytest.raises(ConfigError, match="selection=max: compares members of different directions, which have examples"):
+        check_model(parts_of("threads=1", "layout=per_example"), Maximum())
+    with pytest.raises(ConfigError, match=r"sampler.antithetic=False: selection.shaping shapes mirrored pairs: true"):
+        check_model(parts_of("threads=1", *alone), LinearCombination(0.02, "pair_rank"))
+    check_model(parts_of("threads=1"), LinearCombination(0.02, "pair_rank"))
 
 
 def test_addresses_are_a_peers_own_and_in_range():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.shaping import centred_rank
+from neuro_cli.core.schedule import CONSTANT, Schedule
+from neuro_cli.core.shaping import centred_rank, pair_z_score
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
 from neuro_cli.selection.maximum import Maximum
@@ -54,6 +55,33 @@ def test_a_linear_combination_is_the_step_of_an_evolution_strategy():
     np.testing.assert_allclose(np.concatenate([step.coefficients for step in steps]), expected, rtol=1e-6)
 
 
+def test_pairs_are_shaped_by_pairs_and_sent_by_half():
+    reports = [REPORTS[1], REPORTS[0]]  # by address
+    fitness = np.concatenate([report.fitness for report in reports]).astype(np.float64)
+    steps = LinearCombination(0.02, "pair_z_score").choose(REPORTS[:2], SIGMA)
+    assert [(step.first, step.paired, step.members) for step in steps] == [
+        (40, True, range(40, 42)),
+        (100, True, range(100, 104)),
+    ]
+    expected = 0.02 * pair_z_score(fitness) / (6 * SIGMA)
+    np.testing.assert_allclose(np.concatenate([step.weights() for step in steps]), expected, rtol=1e-6)
+    equal = Scores(3, 8, np.array([0.5, 0.5, 0.1, 0.2], np.float32))
+    assert [step.first for step in LinearCombination(1.0, "pair_rank").choose([equal], SIGMA)] == [10]
+
+
+def test_the_rate_falls_by_iteration():
+    schedule = Schedule("selection.lr_schedule", "linear", 0.0, 10)
+    falling, constant = (LinearCombination(0.02, "raw", lr_schedule=each) for each in (schedule, CONSTANT))
+    for iteration in (0, 5):
+        reports = [Scores(iteration, 0, np.array([0.5, 1.0], np.float32))]
+        shares = falling.choose(reports, SIGMA)[0].coefficients / constant.choose(reports, SIGMA)[0].coefficients
+        np.testing.assert_allclose(shares, 1 - iteration / 10, rtol=1e-6)
+    # a late report is of the iteration before
+    steps = falling.choose([Scores(4, 0, np.ones(1)), Scores(5, 9, np.ones(1))], SIGMA)
+    assert steps[0].coefficients == steps[1].coefficients == np.float32(0.02 * 0.5 / (2 * SIGMA))
+    assert falling.choose([Scores(10, 0, np.ones(1))], SIGMA) == []
+
+
 def test_only_the_k_best_are_sent():
     steps = LinearCombination(0.02, "raw", 2).choose(REPORTS[:2], SIGMA)
     assert [(step.first, len(step.coefficients)) for step in steps] == [(41, 1), (101, 1)]
@@ -70,6 +98,7 @@ def test_only_the_k_best_are_sent():
         ((0.0, "raw"), "selection.learning_rate=0.0: must be a number > 0"),
         ((1.0, "best"), "selection.shaping=best: must be one of"),
         ((1.0, "raw", 0), "selection.top_k=0: must be an integer >= 1"),
+        ((1.0, "pair_rank", 3), "selection.top_k=3: must be null: selection.shaping=pair_rank takes all pairs"),
     ],
 )
 def test_bad_values_name_their_key(arguments, message):

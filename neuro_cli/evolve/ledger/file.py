@@ -42,7 +42,7 @@ class LedgerFile:
         first = ledger.head_at(ledger.base)
         assert first is not None
         self._base, self._first, self._next = ledger.base, first, ledger.next
-        write_atomically(self._path, self._header() + b"".join(map(_framed, ledger.records)))
+        write_atomically(self._path, ledger_bytes(ledger))
         self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         os.lseek(self._file, 0, os.SEEK_END)
 
@@ -72,8 +72,19 @@ class LedgerFile:
         os.close(self._file)
 
     def _header(self) -> bytes:
-        content = _MAGIC + _HEADER.pack(self._base, self._next, self._first)
-        return content + _CRC.pack(zlib.crc32(content))
+        return _header(self._base, self._next, self._first)
+
+
+def ledger_bytes(ledger: Ledger) -> bytes:
+    """Return the content of a file with all records of ``ledger``."""
+    first = ledger.head_at(ledger.base)
+    assert first is not None
+    return _header(ledger.base, ledger.next, first) + b"".join(map(_framed, ledger.records))
+
+
+def _header(base: int, written: int, first: bytes) -> bytes:
+    content = _MAGIC + _HEADER.pack(base, written, first)
+    return content + _CRC.pack(zlib.crc32(content))
 
 
 def _framed(record: bytes) -> bytes:

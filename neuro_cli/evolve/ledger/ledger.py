@@ -65,6 +65,15 @@ class Ledger:
         """Return the hash of everything before ``iteration``, None where it is not known (any more)."""
         return self._heads[iteration - self.base] if self.base <= iteration <= self.next else None
 
+    def until(self, iteration: int) -> "Ledger":
+        """Return a ledger of the records before ``iteration``. Raises LookupError where it does not have them."""
+        if not self.base <= iteration <= self.next:
+            raise LookupError(iteration)
+        earlier = Ledger(self._heads[0], self.base)
+        for record in self.records[: iteration - self.base]:
+            earlier.offer(record)
+        return earlier
+
     def compact(self, iteration: int) -> None:
         """Drop the records before ``iteration``."""
         if self.base < iteration <= self.next:

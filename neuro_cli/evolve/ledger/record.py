@@ -35,7 +35,10 @@ class LedgerRecord:
 
 
 def encoded(record: LedgerRecord) -> bytes:
-    steps = [[step.iteration, step.first, step.coefficients.astype("<f4").tobytes()] for step in record.steps]
+    steps = [
+        [step.iteration, step.first, step.coefficients.astype("<f4").tobytes(), *([1] if step.paired else [])]
+        for step in record.steps
+    ]
     numbers = [record.iteration, record.term, record.peers, record.members, record.best, record.late]
     return msgpack.packb([*numbers, record.parent, steps, record.means.astype("<f4").tobytes()])
 
@@ -65,11 +68,14 @@ def decoded(content: bytes, columns: int | None = None) -> LedgerRecord:
         raise InvalidRecordError(f"{type(error).__name__}: {error}") from error
 
 
-def _step(now: int, iteration: int, first: int, coefficients: bytes) -> Step:
+def _step(now: int, iteration: int, first: int, coefficients: bytes, paired: int = 0) -> Step:
     values = finite(coefficients)
     _check(iteration, now + 1)
-    _check(first, MEMBERS - len(values))
-    return Step(iteration, first, values)
+    _check(paired, 2)
+    _check(first, MEMBERS - len(values) * (1 + paired))
+    if paired and first % 2:
+        raise InvalidRecordError(f"pairs that begin with member {first}")
+    return Step(iteration, first, values, paired == 1)
 
 
 def finite(content: bytes, kind: str = "<f4") -> np.ndarray:

@@ -11,7 +11,8 @@ from neuro_cli.evolve.peer_state import PeerState
 log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two calls of `watch`, one as a rule, above which this process was suspended
-SILENT = 4.0  # seconds after which a silent connection is dropped, and dialled again
+PING, SHARE = 1.0, 0.1  # shortest time in seconds between two pings, and their share of the grace period
+SILENT = 4.0  # pings that a connection may lack before it is dropped, and dialled again
 LEADERLESS = 5.0  # shortest time in seconds before a peer warns that no leader exists
 
 
@@ -28,6 +29,11 @@ class Heartbeat:
         self._leader_lost: float | None = None
         self._warned = False
         self._watched: float | None = None
+
+    @property
+    def interval(self) -> float:
+        """Seconds between two pings."""
+        return max(PING, SHARE * self._state.settings.grace)
 
     def begin(self, members: list[str]) -> None:
         """Take part in a cluster of ``members``."""
@@ -59,7 +65,7 @@ class Heartbeat:
         if slept:  # this process was suspended: messages of the others wait to be read, so their silence does not count
             self.last_heard = {peer: when + slept for peer, when in self.last_heard.items()}
         for peer in connections.connected:
-            if now - self.last_heard.get(peer, now) > SILENT:
+            if now - self.last_heard.get(peer, now) > SILENT * self.interval:
                 connections.drop(peer)
         self._watch_leader(now)
         for peer in state.election.members:

@@ -10,7 +10,7 @@ from neuro_cli.evolve.peer_state import PeerState
 log = logging.getLogger(__name__)
 
 REFUSALS = 3  # reports of a removal after which a peer believes it
-LEADER_SILENT = 2.0  # seconds without a message of the leader, after which members may report our removal
+LEADER_SILENT = 2.0  # pings without a message of the leader, after which members may report our removal
 
 
 class RemovalDetector:
@@ -19,6 +19,7 @@ class RemovalDetector:
     def __init__(self, state: PeerState, heartbeat: Heartbeat) -> None:
         self._state, self._heartbeat = state, heartbeat
         self._count = 0
+        self._silence = LEADER_SILENT * heartbeat.interval
         self._refused = RateLimitedLog(log, 10)
 
     @property
@@ -45,4 +46,4 @@ class RemovalDetector:
         """Return whether this peer leads, or has just heard its leader: then a report of its removal is out of date."""
         leader = self._state.leader
         heard = self._heartbeat.last_heard.get(leader or "", float("-inf"))
-        return (leader == self._state.me and self._state.election.can_commit) or time.monotonic() - heard < LEADER_SILENT
+        return (leader == self._state.me and self._state.election.can_commit) or time.monotonic() - heard < self._silence

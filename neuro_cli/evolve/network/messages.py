@@ -188,7 +188,8 @@ class Limits:
 
     ``tensors``: shape and dtype of each tensor of a snapshot; ``origin``: hash before the first record;
     ``first_member(peer, iteration)``: first of the peer's addresses; ``stride``: addresses from one local iteration to
-    the next."""
+    the next; ``pairs``: both members of a pair are reported together.
+    """
 
     population: int
     columns: int
@@ -198,6 +199,7 @@ class Limits:
     first_member: Callable[[str, int], int]
     local_iterations: int = 1
     stride: int = 0
+    pairs: bool = False
 
     def members(self, peer: str, iteration: int, local: int) -> range:
         """Return the members that a peer scores in a local iteration."""

@@ -12,6 +12,7 @@ from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.state_transfer import Snapshot
 from neuro_cli.runner.build import Parts
+from neuro_cli.sampler.base import Estimator
 from neuro_cli.selection.base import Selection, Step
 
 log = logging.getLogger(__name__)
@@ -32,9 +33,12 @@ def apply(parts: Parts, record: LedgerRecord, head: bytes) -> None:
 
 def moved_by(parts: Parts, step: Step) -> Tensor:
     """Return the sum (M,) that ``step`` adds to the parameters."""
-    weights = step.coefficients[None].astype(np.float64)
-    members = range(step.first, step.first + len(step.coefficients))
-    return parts.distribution.job.sampler.combine(weights, (1,), step.iteration, members, 0, parts.layout.size)[0]
+    return noise_of(parts.distribution.job.sampler, step, parts.layout.size)
+
+
+def noise_of(sampler: Estimator, step: Step, size: int) -> Tensor:
+    """Return the sum (``size``,) of the members' noise by their coefficients."""
+    return sampler.combine(step.weights()[None], (1,), step.iteration, step.members, 0, size)[0]
 
 
 def snapshot_of(parts: Parts) -> Snapshot:
@@ -94,9 +98,10 @@ def check_model(parts: Parts, selection: Selection | None = None) -> None:
         raise ConfigError("cluster.local_iterations", local_iterations(parts), allowed)
     if not isinstance(parts.algo, SeedSteps):
         raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
-    if parts.config.layout != "shared_batch":
-        raise ConfigError("layout", parts.config.layout, "neuro evolve scores all members on one batch: shared_batch")
-    if parts.task.own_examples:
-        raise ConfigError("task.common_episodes", False, "neuro evolve scores all members on the same episodes: true")
+    if selection is not None and selection.compares_members and parts.distribution.job.scorer.own_examples:
+        allowed = "compares members of different directions, which have examples of their own here: linear_combination"
+        raise ConfigError("selection", "max", allowed)
+    if selection is not None and selection.needs_pairs and not parts.distribution.job.sampler.antithetic:
+        raise ConfigError("sampler.antithetic", False, "selection.shaping shapes mirrored pairs: true")
     if parts.device.type != "cpu":
         log.info("on %s last bits may differ from those of other devices: let all peers compute on one kind", parts.device)

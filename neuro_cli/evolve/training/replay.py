@@ -8,25 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.removed import refuse_removed
-from neuro_cli.evolve.identity import canonical, cluster_identity
+from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
 from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.config import saved_config
-from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
-from neuro_cli.runner.load import read_config
 from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
@@ -44,13 +42,15 @@ def newest_snapshot(run: Path) -> Snapshot | None:
     return Snapshot(checkpoint.generation, head, {CENTRE: checkpoint.part("algo")["centre"], **task})
 
 
-def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False) -> Ledger:
+def restore_run(
+    parts: Parts, run: Path, start: bytes, from_start: bool = False, iteration: int | None = None
+) -> Ledger:  # fmt: skip
     """Bring ``parts`` to the state of the peer of the folder ``run``, and return its ledger. Raises UserError.
 
     ``start``: hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record, even where a
-    checkpoint would save some.
+    checkpoint would save some. ``iteration``: the state after so many of them, None for all.
     """
-    ledger = read_ledger(run)
+    ledger = _until(read_ledger(run), iteration)
     if ledger.base == 0 and ledger.head_at(0) != start:
         election = saved_config(run).get("election")
         if isinstance(election, dict):
@@ -65,6 +65,14 @@ def restore_run(parts: Parts, run: Path, start: bytes, from_start: bool = False)
         raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and no checkpoint fits")
     replay(parts, ledger)
     return ledger
+
+
+def _until(ledger: Ledger, iteration: int | None) -> Ledger:
+    """Return the first ``iteration`` iterations of ``ledger``. Raises ConfigError where it does not have them."""
+    try:
+        return ledger if iteration is None else ledger.until(iteration)
+    except LookupError as error:
+        raise ConfigError("iteration", iteration, f"must be from {ledger.base} to {ledger.next}, as the ledger has") from error
 
 
 def replay(parts: Parts, ledger: Ledger) -> None:
@@ -90,6 +98,7 @@ class ReplayedPeer:
 
     parts: Parts
     ledger: Ledger
+    identity: dict[str, Any]
     seconds: float
 
     @property
@@ -107,7 +116,9 @@ class ReplayedPeer:
 
 
 @contextmanager
-def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[ReplayedPeer]:
+def replayed(
+    run: Path, config: dict[str, Any], from_start: bool, iteration: int | None = None
+) -> Iterator[ReplayedPeer]:  # fmt: skip
     """Replay the peer of a run folder, even while it works. ``config``: that of the folder. Raises UserError."""
     if "cluster" not in config:
         raise UserError(f"{run}: not a run of neuro evolve")
@@ -115,27 +126,10 @@ def replayed(run: Path, config: dict[str, Any], from_start: bool) -> Iterator[Re
     try:
         check_model(parts)
         steps = steps_of(parts)
-        steps.head = origin(canonical(cluster_identity(config, parameters_sha256(steps.centre))))
+        identity = identity_with_base(parts, config)
+        steps.head = origin(canonical(identity))
         begun = time.perf_counter()
-        ledger = restore_run(parts, run, steps.head, from_start)
-        yield ReplayedPeer(parts, ledger, time.perf_counter() - begun)
+        ledger = restore_run(parts, run, steps.head, from_start, iteration)
+        yield ReplayedPeer(parts, ledger, identity, time.perf_counter() - begun)
     finally:
         parts.threads.close()
-
-
-def export(run: Path, file: Path | None, trust: list[str], from_start: bool) -> dict[str, Any]:
-    """Write the model of a peer's run folder as safetensors, also while the peer works. Raises UserError.
-
-    Prints and returns the iteration and the hash of the parameters.
-    """
-    config = read_config(run, trust)
-    file = file or run / MODEL
-    with replayed(run, config, from_start) as peer:
-        facts = facts_of(config, peer.iteration, peer.parts.task.inputs(), None, {})
-        write_model(file, peer.module(), {**facts, "parameters_sha256": peer.digest})
-    Console().print(
-        f"{file}: iteration {peer.iteration}, parameters {peer.digest[:16]}, ledger {peer.ledger.head.hex()[:16]}, "
-        f"{peer.seconds:.2f} s",
-        soft_wrap=True, highlight=False, markup=False,
-    )  # fmt: skip
-    return {"file": str(file), "iteration": peer.iteration, "parameters_sha256": peer.digest}

@@ -15,6 +15,7 @@ from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
 from neuro_cli.evolve.training.tries import tries
 from neuro_cli.logger.columns import CLUSTER_COLUMNS, Cost, row_of, training_row
 from neuro_cli.run_folder.record import RunRecord as RunFolder
+from neuro_cli.runner.build import Parts
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
 from neuro_cli.runner.stop import StopRequest, Target
@@ -26,13 +27,22 @@ WAIT = 0.1  # seconds between two checks of signals and the clock
 
 
 class SeedPassing(PopulationTraining):
-    """Peer's part of a cluster's run, for its run folder. ``scored``: members of all peers; ``rate``: members per second."""
+    """Peer's part of a cluster's run, for its run folder. ``scored``: members of all peers; ``rate``: members per second.
+
+    ``wire``: bytes sent and received in each of its rows, the first of which has the joining too.
+    """
 
     scored = 0
     rate = 0.0
 
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self.wire: list[tuple[int, int]] = []
+
     def facts(self) -> dict[str, Any]:
-        return {"candidates_per_second": self.rate, "ledger_head": steps_of(self.parts).head.hex()}
+        sent, received = np.mean(self.wire[1:] or [(0, 0)], axis=0).tolist()
+        wire = {"bytes_sent_per_iteration": sent, "bytes_received_per_iteration": received} if self.wire[1:] else {}
+        return {"candidates_per_second": self.rate, "ledger_head": steps_of(self.parts).head.hex(), **wire}
 
 
 class PeerWorker:
@@ -155,6 +165,7 @@ class PeerWorker:
         self._work.scored += record.members
         sent, received = (new - old for new, old in zip(event.traffic, self._traffic, strict=True))
         self._traffic = event.traffic
+        self._work.wire.append((sent, received))
         training = training_row(float(means[0]), record.best, parts.distribution.loss_of(means))
         training |= parts.task.measures(means, record.members, seconds)
         tested = self._work.tested(at.metrics if evaluated else None)

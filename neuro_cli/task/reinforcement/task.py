@@ -22,7 +22,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import LOWER, RETURN, Metric
-from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
+from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words, words_between
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.envpool_simulator import envpool_spaces
@@ -173,7 +173,7 @@ class Reinforcement(Task):
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         """Return episodes [start, stop): ``inputs`` and ``targets`` (B,) are their seeds, below 2**31."""
-        words = random_words(self._seed, generation, 0, EPISODE_STREAM, stop)[start:]
+        words = words_between(self._seed, generation, EPISODE_STREAM, start, stop)
         seeds = torch.from_numpy((words >> 1).astype(np.int64))
         return Batch(seeds, seeds)
 

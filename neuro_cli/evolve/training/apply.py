@@ -1,0 +1,97 @@
+"""``neuro apply``: a model made again from its base and a portable ledger, without task, data or cluster."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor, nn
+
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.cores import usable_cores
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.seeds import model_seed, seeded
+from neuro_cli.evolve.identity import BASE, INITIAL
+from neuro_cli.evolve.ledger.portable import SUFFIX, PortableLedger, read_portable
+from neuro_cli.evolve.ledger.record import decoded
+from neuro_cli.evolve.training.base import frozen_tensors, tensors_sha256
+from neuro_cli.evolve.training.model import noise_of
+from neuro_cli.evolve.training.tuned import check_place, evolved, kind_of, said, write
+from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.trust import refuse_untrusted
+from neuro_cli.run_folder.summary import parameters_sha256
+from neuro_cli.sampler.base import Sampler
+
+PRETRAINED = "path"  # key of a model that begins with a file or a folder
+
+
+def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) -> str:
+    """Write the model that the ledger ``file`` makes of the base ``model``, and return what was written. Raises UserError.
+
+    ``place``: of the result; None: named like the ledger.
+    """
+    if not model.exists():
+        raise UserError(f"{model}: there is no such file or folder")
+    saved = read_portable(file)
+    refuse_untrusted({"model": saved.model, "sampler": saved.sampler}, trust)
+    base = model if PRETRAINED in saved.model else None
+    place = place or file.with_suffix(kind_of(base))
+    check_place("file", place, base)
+    if place.suffix == SUFFIX:
+        raise ConfigError("file", place, "is the name of a ledger")
+    module = _module(saved, model)
+    layout = ParameterLayout(module, saved.channels_last)
+    _compare(saved, module, layout, model)
+    centre = _replayed(saved, layout, layout.flatten(module))
+    digest = parameters_sha256(centre)
+    if digest != saved.parameters_sha256:
+        raise UserError(
+            f"{file}: its records lead to parameters {digest} here, to {saved.parameters_sha256} where it was written"
+        )
+    write(place, base, module, evolved(layout, centre))
+    return said(place, saved.ledger.next, digest, saved.ledger.head)
+
+
+def _module(saved: PortableLedger, model: Path) -> nn.Module:
+    """Return the network with the parameters of ``model``: the base, or a safetensors file of the network. Raises UserError."""
+    if PRETRAINED in saved.model:
+        module: nn.Module = make({"model": {**saved.model, PRETRAINED: str(model)}}, "model", nn.Module)
+        return module
+    with seeded(model_seed(saved.identity["seed"])):
+        module = make({"model": saved.model}, "model", nn.Module)
+    try:
+        module.load_state_dict(load_file(model))
+    except (SafetensorError, OSError, RuntimeError) as error:  # of a file that is none, a folder, and other tensors
+        raise UserError(f"{model}: no safetensors of this ledger's network: {' '.join(str(error).split())[:160]}") from error
+    return module
+
+
+def _compare(saved: PortableLedger, module: nn.Module, layout: ParameterLayout, model: Path) -> None:
+    """Raise UserError, with both hashes, where ``model`` is not the base of the ledger."""
+    frozen = frozen_tensors(module, layout)
+    here = {BASE: tensors_sha256(frozen) if frozen else None, INITIAL: parameters_sha256(layout.flatten(module))}
+    for name, digest in here.items():
+        if digest != saved.identity.get(name):
+            raise UserError(
+                f"{model}: not the base of this ledger: its {name} is {digest}, the ledger's {saved.identity.get(name)}"
+            )
+
+
+def _replayed(saved: PortableLedger, layout: ParameterLayout, centre: Tensor) -> Tensor:
+    """Return ``centre`` (M,) after all records, by the arithmetic of a peer."""
+    population: Any = saved.identity.get("population")
+    threads = Threads(usable_cores())
+    try:
+        sampler: Sampler = make({"sampler": saved.sampler}, "sampler", Sampler)
+        sampler.check(population)
+        sampler.bind(Noise(saved.identity["seed"], layout.size, torch.device("cpu"), threads), population, layout)
+        for content in saved.ledger.records:
+            sums = [noise_of(sampler, step, layout.size) for step in decoded(content).steps]
+            for one in sums:
+                centre += one
+    finally:
+        threads.close()
+    return centre

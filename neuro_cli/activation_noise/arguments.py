@@ -1,6 +1,6 @@
-"""Arguments of torch's calls by name."""
+"""Arguments of torch's calls, by name, and with other tensors in their place."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -19,6 +19,16 @@ NAMES = {
     torch.group_norm: "input num_groups weight bias eps",
     torch.batch_norm: "input weight bias running_mean running_var training momentum eps",
 }
+
+
+def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
+    """Return ``value`` with ``change`` of each tensor in it, also of those in lists."""
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, list | tuple):
+        parts = [replaced(part, change) for part in value]
+        return parts if isinstance(value, list) else tuple(parts)
+    return value
 
 
 class Arguments:

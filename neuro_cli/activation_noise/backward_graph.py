@@ -14,9 +14,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
-from neuro_cli.activation_noise.arguments import NAMES, Arguments
+from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response
 from neuro_cli.scoring.passes.bodies import overwrites
@@ -124,7 +123,8 @@ def _exact_node(
     def constant(tensor: Tensor) -> Tensor:
         return tensor if hasattr(tensor, DATA) else tensor.detach()
 
-    given, named = tree_map_only(Tensor, constant, (list(args), kwargs))
+    given = [replaced(value, constant) for value in args]
+    named = {name: replaced(value, constant) for name, value in kwargs.items()}
     if overwrites(func) and isinstance(given[0], Tensor):
         given[0] = given[0].clone()  # the call itself overwrites it
     with torch.enable_grad():

@@ -16,7 +16,8 @@ class Call:
 
     ``foreign``: it gets, or is, a new tensor that depends on the examples by what torch does not show.
     ``layer``, ``node``: its number among the layers and among the backward graph's nodes, None for none. ``decomposed``: the
-    calls that it consists of follow, and it is none itself.
+    calls that it consists of follow, and it is none itself. ``args``, ``kwargs``: what it gets; ``given``: identities of the
+    tensors there. ``read``: Python may have read numbers of the examples.
     """
 
     func: Callable[..., Any]
@@ -26,6 +27,10 @@ class Call:
     node: int | None = None
     decomposed: bool = False
     foreign: bool = False
+    args: Sequence[Any] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    given: Sequence[int] = ()
+    read: bool = False
 
 
 @dataclass

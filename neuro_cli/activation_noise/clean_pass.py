@@ -18,17 +18,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map_only
 
+from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.replay import METADATA, replayable
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.bodies import body, overwrites
-from neuro_cli.scoring.passes.marks import DATA, LAYER, USE, marked, of_parameters, tensors, with_mark
+from neuro_cli.scoring.passes.marks import DATA, LAYER, USE, of_parameters, tensors
 from neuro_cli.scoring.passes.operators import Unsupported
 
 ROUNDED = frozenset((
@@ -48,6 +49,10 @@ IN_STEPS = {
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
     for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
 }
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
 
 
 def decomposed(func: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -73,7 +78,7 @@ class PassRecord:
 
     ``coupled``: an example's result depends on the others (batch norm). ``smooth``: the backward graph has no step function
     (``round``, a comparison). ``cut``: a call of it gives a tensor without a derivative (``argmax``, ``detach``).
-    ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves.
+    ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves. ``result``: what the pass returned.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -85,6 +90,12 @@ class PassRecord:
     smooth: bool = True
     cut: bool = False
     scores: Tensor | None = None
+    result: Tensor | None = None
+
+    @property
+    def replayable(self) -> bool:
+        """Return whether other passes make these calls too, whatever their numbers."""
+        return replayable(self.calls)
 
     def join_layers(self) -> None:
         """Set the layers: a step joins the one before where no other call gets the outputs of that."""
@@ -129,17 +140,20 @@ class RecordingMode(TorchFunctionMode):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        given = [*args, *kwargs.values()]
-        if not any(True for _ in tensors(given)):
+        if func in METADATA:
+            return func(*args, **kwargs)
+        given = list(tensors([*args, *kwargs.values()]))
+        if not given:
             result = func(*args, **kwargs)
             if any(True for _ in tensors([result])):  # a setting of torch gives none, and each pass sets it for itself
                 version = result._version if isinstance(result, Tensor) else 0
                 self.record.calls.append(Call(func, result, version, foreign=self._foreign.see_result(func, result)))
             return result
         foreign = self._foreign.find(given)
-        of_data, of_weights = marked(given), any(of_parameters(tensor) for tensor in tensors(given))
+        of_data = any(hasattr(tensor, DATA) for tensor in given)
+        of_weights = any(of_parameters(tensor) for tensor in given)
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
-        call = Call(func, foreign=foreign)
+        call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)
         if of_data and of_weights:
             inner = decomposed(func)
@@ -149,7 +163,7 @@ class RecordingMode(TorchFunctionMode):
                     return inner(*args, **kwargs)
         # before the call, which may overwrite its arguments and lose their marks
         use = record_use(self.record.steps, func, args, kwargs)
-        versions = {id(tensor): tensor._version for tensor in tensors(given) if hasattr(tensor, LAYER)}
+        versions = {id(tensor): tensor._version for tensor in given if hasattr(tensor, LAYER)}
         result = self._run(func, args, kwargs, of_data, of_weights)
         if args and isinstance(args[0], Tensor) and overwrites(func):
             self._foreign.see_write(args[0], of_data)
@@ -160,9 +174,12 @@ class RecordingMode(TorchFunctionMode):
             call.foreign |= self._foreign.see_result(func, result)
             return result
         self._foreign.see_read(func)
+        call.read = True
         for tensor in tensors([result]):
+            call.read = False
             setattr(tensor, USE, use)
-        return with_mark(result)
+            setattr(tensor, DATA, True)
+        return result
 
     def _run(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], of_data: bool, of_weights: bool) -> Any:
         """Run a call: of parameters alone with a graph, of data alone as it is, of both as a step of a layer."""
@@ -178,7 +195,8 @@ class RecordingMode(TorchFunctionMode):
         before = None if data is None else self._step_before(args[data], used)
         if before is None and not of_weights:
             return self._run_on_data(func, args, kwargs)
-        given, named = tree_map_only(Tensor, self._detached, (list(args), kwargs))
+        given = [replaced(value, self._detached) for value in args]
+        named = {name: replaced(value, self._detached) for name, value in kwargs.items()}
         if before is not None and data is not None:
             # with the graph of the step before, so that noise on these outputs has a derivative by both steps' parameters
             given[data] = self.record.steps[before].raw
@@ -215,7 +233,7 @@ class RecordingMode(TorchFunctionMode):
         if not self._backward:
             return func(*args, **kwargs)
         if func in WITHOUT_GRAPH:
-            return func(*tree_map_only(Tensor, Tensor.detach, args), **kwargs)
+            return func(*replaced(args, Tensor.detach), **kwargs)
         self._note_coupled(func, args, kwargs)
         with torch.set_grad_enabled(func not in ROUNDED):
             result = REPLACEMENTS.get(func, func)(*args, **kwargs)

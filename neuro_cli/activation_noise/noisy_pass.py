@@ -1,7 +1,8 @@
 """A pass with noise on the outputs of layers: it repeats the calls of the clean pass from the first one that noise reaches.
 
-Earlier calls give their results of the clean pass. Passes run side by side, along a dimension that ``torch.vmap`` hides from the
-module, or one after the other for a module that vmap cannot map.
+Earlier calls give their results of the clean pass. A pass replays the record where it can, else it runs the module. Passes run
+side by side, along a dimension that ``torch.vmap`` hides from the module, or one after the other for a module that vmap cannot
+map.
 
 Legend: R passes, B examples.
 """
@@ -17,6 +18,7 @@ from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
 from neuro_cli.activation_noise.foreign import NEW, READS
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.replay import METADATA, replay
 from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.marks import marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
@@ -46,6 +48,8 @@ class NoisyMode(TorchFunctionMode):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if func in METADATA:
+            return func(*args, **kwargs)
         given = [*args, *kwargs.values()]
         if not any(True for _ in tensors(given)):
             result = func(*args, **kwargs)
@@ -96,29 +100,44 @@ class NoisyMode(TorchFunctionMode):
 
 
 def noisy_scores(
-    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, complete: bool
+    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, complete: bool, replayed: bool
 ) -> Tensor:
     """Return the scores (R, B, ..) of passes with ``deltas`` (R, ..); ``rewards`` runs the module on all examples.
 
-    ``mapped``: side by side. Raises Unsupported, and whatever the module raises.
+    ``mapped``: side by side; ``replayed``: without the module. Raises Unsupported, and whatever the module raises.
     """
 
     def one(delta: dict[int, Tensor]) -> Tensor:
+        if replayed:
+            assert clean.result is not None
+            scores: Tensor = replay(clean.calls, delta).get(id(clean.result), clean.result)
+            return scores
         with NoisyMode(clean, delta, complete):
             return rewards()
 
+    count = len(next(iter(deltas.values())))
     with torch.no_grad():
-        if mapped:
+        if mapped and count > 1:
             scores: Tensor = torch.func.vmap(one, randomness="same")(deltas)
             return scores
-        count = len(next(iter(deltas.values())))
         return torch.stack([one({layer: delta[row] for layer, delta in deltas.items()}) for row in range(count)])
 
 
 def observe(
-    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], complete: bool
+    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], complete: bool, replayed: bool
 ) -> tuple[Tensor, ObservedChanges]:
     """Return the scores (B, ..) of a pass with ``deltas``, and the input and outputs in it of the nodes with a model."""
     observed: ObservedChanges = {}
-    with torch.no_grad(), NoisyMode(clean, deltas, complete, observed):
-        return rewards(), observed
+
+    def see(call: Call, given: list[Tensor], result: Tensor) -> None:
+        assert call.node is not None
+        position = clean.nodes[call.node].position
+        if position is not None:
+            observed[call.node] = given[position], result
+
+    with torch.no_grad():
+        if replayed:
+            assert clean.result is not None
+            return replay(clean.calls, deltas, see).get(id(clean.result), clean.result), observed
+        with NoisyMode(clean, deltas, complete, observed):
+            return rewards(), observed

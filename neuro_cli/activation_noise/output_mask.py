@@ -7,7 +7,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.calls import LayerStep, Use
 from neuro_cli.scoring.passes.marks import LAYER, USE, tensors
@@ -31,9 +30,9 @@ def record_use(steps: list[LayerStep], func: Callable[..., Any], args: Sequence[
         number, before = getattr(tensor, LAYER, None), getattr(tensor, USE, None)
         if number is None and before is None:
             continue
-        # tensors are left out, or the backward graph, which holds this record, would keep autograd's graph alive
-        rest, named = tree_map_only(Tensor, lambda _: None, (args[1:], kwargs))
-        uses.append(Use(func, bool(args) and args[0] is tensor, rest, named))
+        # no tensors, or the backward graph, which holds this record, would keep autograd's graph alive
+        settings = (args[1:], kwargs) if func is F.max_pool2d or func in SMOOTH else ((), {})
+        uses.append(Use(func, bool(args) and args[0] is tensor, *settings))
         if number is not None:
             steps[number].users.append(uses[-1])
         if before is not None:

@@ -84,7 +84,7 @@ class Passes:
     def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
         with self._rewards_of(clean) as rewards:
-            scores = noisy_scores(clean.record, deltas, rewards, self.plan.mapped, self.plan.complete)
+            scores = noisy_scores(clean.record, deltas, rewards, *self.plan.way)
         each = clean.scores.shape[1]  # the factor of by_reward, which takes no passes side by side
         # float64: a difference of float32 scores would have few digits left
         gains: Tensor = (scores.double() * each).view(-1, *clean.scores.shape) - clean.scores
@@ -93,5 +93,5 @@ class Passes:
     def observe(self, clean: CleanPass, deltas: dict[int, Tensor]) -> tuple[Tensor, ObservedChanges]:
         """Return the rewards' changes (B, T) in a pass with ``deltas``, and what its nodes get and give."""
         with self._rewards_of(clean) as rewards:
-            scores, observed = observe(clean.record, deltas, rewards, self.plan.complete)
+            scores, observed = observe(clean.record, deltas, rewards, *self.plan.way[1:])
         return (by_reward(scores) - clean.scores)[..., 0], observed

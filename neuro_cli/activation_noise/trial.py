@@ -25,6 +25,10 @@ from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
 MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
+WAYS = (  # passes side by side, complete, replayed: the fastest way first
+    (True, False, True), (True, False, False), (True, True, False), (False, False, True), (False, False, False),
+    (False, True, False),
+)  # fmt: skip
 
 
 class LayerPlan(NamedTuple):
@@ -38,7 +42,8 @@ class LayerPlan(NamedTuple):
 class NetworkPlan:
     """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most.
 
-    ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``uncontrolled``: reason why
+    ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``replayed``: they repeat the
+    recorded calls without the module. ``uncontrolled``: reason why
     control variates are impossible, None where they are possible. ``smooth``: rewards have a slope everywhere, as torch shows.
     """
 
@@ -48,9 +53,15 @@ class NetworkPlan:
     largest: int
     mapped: bool = True
     complete: bool = False
+    replayed: bool = False
     reason: str = ""
     uncontrolled: str | None = None
     smooth: bool = False
+
+    @property
+    def way(self) -> tuple[bool, bool, bool]:
+        """Return whether passes run side by side, are complete, and are replayed."""
+        return self.mapped, self.complete, self.replayed
 
     @property
     def spaces(self) -> str:
@@ -74,7 +85,7 @@ def record_pass(
     with_mark([batch.inputs, batch.targets])
     foreign = ForeignValues(module, len(next(tensors([batch.inputs]))))
     with torch.no_grad(), RecordingMode(places, foreign, copy, backward) as mode:
-        scores = settings.task.rewards(module, batch)
+        mode.record.result = scores = settings.task.rewards(module, batch)
     mode.record.join_layers()
     if backward and scores.requires_grad:
         with torch.enable_grad():
@@ -177,11 +188,12 @@ class _Trial:
             layer.set_relative()
             noise = torch.randn(2, layer.examples, layer.width, generator=generator, dtype=self._dtype)
             deltas[number] = layer.delta(noise.to(self._settings.device), SCALE)
-        targets = [noisy_scores(record, {number: delta}, self._rewards, False, True) for number, delta in deltas.items()]
+        targets = [noisy_scores(record, {number: delta}, self._rewards, False, True, False) for number, delta in deltas.items()]
         reasons: list[str] = []
-        for mapped, complete in ((True, False), (True, True), (False, False), (False, True)):
-            plan.mapped, plan.complete, plan.reason = mapped, complete, reasons[0] if reasons else ""
-            if not mapped and complete:
+        for way in WAYS:
+            plan.mapped, plan.complete, plan.replayed = way
+            plan.reason = reasons[0] if reasons else ""
+            if way == WAYS[-1]:
                 return
             reason = self._mismatch(record, deltas, targets, plan)
             if reason is None:
@@ -194,9 +206,11 @@ class _Trial:
             record, _ = self._record(self._batch, copy=False)
             if record.overwritten is not None:
                 return f"{record.overwritten} is overwritten"
+            if plan.replayed and not record.replayable:
+                return "Python reads numbers of the examples"
         try:
             for (number, delta), target in zip(deltas.items(), targets, strict=True):
-                scores = noisy_scores(record, {number: delta}, self._rewards, plan.mapped, plan.complete)
+                scores = noisy_scores(record, {number: delta}, self._rewards, *plan.way)
                 if not alike(scores, target, tolerance(target.dtype)):
                     return "the scores differ"
         except (Unsupported, *UNSUPPORTED) as error:

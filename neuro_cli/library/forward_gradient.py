@@ -164,7 +164,7 @@ class ForwardGradient:
                 reached = {place.name for layer in scorer.layers_of(generation) for place in layer.places}
             finally:
                 scorer.release()
-            self._add(population.layout, -self._slope.value, reached)
+            self._add(population.layout, self._slope.value.neg_(), reached)
             self.generation += 1
             assert report.loss is not None
             return torch.tensor(report.loss, device=population.device, dtype=torch.float32)

@@ -1,0 +1,62 @@
+"""Replay of a pass: the recorded calls that noise reaches run again, without the Python of the module and of the loss.
+
+A record can be replayed where Python reads no number of the examples: then each pass makes the same calls.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from neuro_cli.activation_noise.arguments import replaced
+from neuro_cli.activation_noise.calls import Call
+from neuro_cli.activation_noise.replacements import REPLACEMENTS
+from neuro_cli.scoring.passes.marks import tensors
+
+# calls that read no value of a tensor: no pass needs them
+METADATA: frozenset[Callable[..., Any]] = frozenset((
+    Tensor.dim, Tensor.size, Tensor.stride, Tensor.__len__, Tensor.numel, Tensor.nelement, Tensor.ndimension, torch.numel,
+    Tensor.is_floating_point, torch.is_floating_point, Tensor.is_complex, torch.is_complex, Tensor.is_contiguous,
+    Tensor.element_size, Tensor.get_device, Tensor.__hash__,
+    *(getattr(Tensor, name).__get__ for name in (
+        "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_cpu", "is_nested", "is_quantized",
+        "is_sparse", "is_leaf", "is_meta", "is_mkldnn", "itemsize", "nbytes",
+    )),
+))  # fmt: skip
+
+
+def replayable(calls: list[Call]) -> bool:
+    """Return whether each pass makes these calls: none reads numbers of the examples, and all new tensors are the pass's own."""
+    return not any(call.foreign or call.read for call in calls)
+
+
+def replay(
+    calls: list[Call], deltas: dict[int, Tensor], observe: Callable[[Call, list[Tensor], Tensor], None] | None = None
+) -> dict[int, Tensor]:
+    """Return the results of ``calls`` that noise reaches, by identity of those in the clean pass.
+
+    ``deltas``: additions to the outputs of layers, by their numbers. ``observe`` gets each call with a node, its tensors and its
+    result.
+    """
+    noisy: dict[int, Tensor] = {}
+
+    def swap(tensor: Tensor) -> Tensor:
+        return noisy.get(id(tensor), tensor)
+
+    for call in calls:
+        if call.decomposed:
+            continue
+        result = call.result
+        if not noisy.keys().isdisjoint(call.given):
+            args, kwargs = replaced(call.args, swap), {name: replaced(value, swap) for name, value in call.kwargs.items()}
+            result = REPLACEMENTS.get(call.func, call.func)(*args, **kwargs)
+            if observe is not None and call.node is not None:
+                observe(call, list(tensors([*args, *kwargs.values()])), result)
+        delta = None if call.layer is None else deltas.get(call.layer)
+        if delta is not None:
+            result = result + delta
+        if result is not call.result:
+            for clean, made in zip(tensors([call.result]), tensors([result]), strict=True):
+                noisy[id(clean)] = made
+    return noisy

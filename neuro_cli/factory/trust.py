@@ -2,7 +2,8 @@
 
 Instantiating a class that a config names runs its code. The check covers all nested nodes, since construction does too. Some
 arguments of our classes name modules that a library imports (the id of an environment and its options). A class lists them as
-``imports``, and the same rule holds for them.
+``imports``, and the same rule holds for them. ``functions`` lists arguments that are dotted names of functions, ``starts`` the
+value by which an argument starts programs that the config names: such a value needs trust itself.
 """
 
 import inspect
@@ -93,6 +94,13 @@ def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:
         yield from (Named(f"{key}.{name}", str(node[name]), "torchvision", target=False) for name in fetching)
         return
     function = found_by(target)
+    for name, starting in getattr(function, "starts", {}).items():
+        if _argument(function, node, name) == starting:
+            yield Named(f"{key}.{name}", starting, starting, target=False)
+    for name in getattr(function, "functions", ()):
+        for where, text in leaves(_argument(function, node, name), f"{key}.{name}"):
+            if isinstance(text, str) and re.search(r"[.:]", text):
+                yield Named(where, text, re.split(r"[.:]", text)[0], target=False)
     for name in getattr(function, "imports", ()):
         for where, value in leaves(_argument(function, node, name), f"{key}.{name}"):
             text = str(value)

@@ -88,6 +88,8 @@ def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Te
 
 def _located(name: str) -> Any:
     """Import the function of a dotted name. Raises ConfigError."""
+    if not re.fullmatch(r"\w+(\.\w+)+", name):  # a single word would import a module that no check has seen
+        raise ConfigError(KEY, name, "must be package.function")
     try:
         return pkgutil.resolve_name(name)
     except Exception as error:  # a user's module may raise anything

@@ -53,7 +53,7 @@ class Classification(Task):
 
     name: str
     metrics: tuple[Metric, ...] = (ACCURACY, LOSS)
-    imports = ("metrics",)  # arguments whose texts name functions
+    functions = ("metrics",)
 
     def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
         self.given, self._together = metrics, BatchMetrics(metrics)

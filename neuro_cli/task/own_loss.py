@@ -35,7 +35,7 @@ class OwnLoss(Task):
 
     name = "dataset"
     metrics: tuple[Metric, ...] = (TEST_LOSS,)
-    imports = ("metrics",)  # arguments whose texts name functions
+    functions = ("metrics",)
 
     def __init__(
         self,

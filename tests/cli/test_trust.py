@@ -125,6 +125,28 @@ def test_what_gymnasium_imports_needs_it_too(task, key, package, tmp_path):
         refuse_foreign(read_config(run, None), "candidates")
 
 
+REWARD, DATA = "neuro_cli.task.language.reward.Reward", {"train": 1, "test": 1}
+DATASET = "neuro_cli.task.dataset.Dataset"
+
+
+@pytest.mark.parametrize(
+    ("task", "key", "package"),
+    [
+        ({"_target_": REWARD, "reward": "payload.score"}, "task.reward", "payload"),
+        ({"_target_": REWARD, "reward": "payload.xml"}, "task.reward", "payload"),
+        ({"_target_": REWARD, "reward": "program", "reward_options": {"command": ["true"]}}, "task.reward", "program"),
+        ({"_target_": DATASET, **DATA, "metrics": "payload.f1"}, "task.metrics", "payload"),
+        ({"_target_": DATASET, **DATA, "metrics": {"f1": "payload.xml"}}, "task.metrics.f1", "payload"),
+        ({"_target_": DATASET, "_args_": [1, 1, "accuracy", 5, None, None, "payload:f1"]}, "task.metrics", "payload"),
+    ],
+)
+def test_functions_and_programs_that_a_task_calls_need_it_too(task, key, package, tmp_path):
+    run = run_with(tmp_path, composed()["model"], task=task)
+    with pytest.raises(UserError, match=rf"^{key}=.*: it runs code of {package}; pass trust={package} if this run folder is"):
+        read_config(run, ["another"])
+    assert read_config(run, [package])["task"] == task
+
+
 @pytest.mark.parametrize(
     "task",
     [

@@ -60,7 +60,8 @@ class Reward(LanguageTask):
     """
 
     name = "reward"
-    imports = ("reward",)  # a dotted name is imported
+    functions = ("reward",)
+    starts = {"reward": "program"}  # noqa: RUF012  # runs reward_options.command
     own_noise = True  # a reward that hangs once may not hang twice
 
     def __init__(

@@ -26,8 +26,16 @@ class Progress:
     Plain lines come at most every 2 seconds, and for the first row, the last, and each with a new evaluation.
     """
 
-    def __init__(self, total: int, start: int = 0, console: "Console | None" = None, plain: bool = False) -> None:
-        """``plain``: lines only, even on a terminal. ``console``: replaces that of the process."""
+    def __init__(
+        self,
+        total: int,
+        start: int = 0,
+        console: "Console | None" = None,
+        plain: bool = False,
+        limit: float | None = None,
+    ) -> None:
+        """``plain``: lines only, even on a terminal. ``console``: replaces that of the process. ``limit``: seconds of the session."""
+        self._limit = limit
         self._total, self._start, self._done = total, start, start
         self._tested = ""
         self._printed = True
@@ -131,8 +139,10 @@ class Progress:
             parts.append(self._tested)
         parts.append(f"{row['candidates_per_second']:.4g} candidates/s")
         if self._done < self._total:
-            pace = (time.monotonic() - self._begun) / (self._done - self._start)
-            parts.append(f"ETA {timedelta(seconds=round(pace * (self._total - self._done)))}")
+            spent = time.monotonic() - self._begun
+            left = spent / (self._done - self._start) * (self._total - self._done)
+            left = left if self._limit is None else min(left, max(0.0, self._limit - spent))
+            parts.append(f"ETA {timedelta(seconds=round(left))}")
         return parts
 
     def _fitting(self, row: dict[str, Any], width: int) -> str:

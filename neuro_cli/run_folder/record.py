@@ -85,7 +85,9 @@ class RunRecord:
         declare(run, work.metrics, work.inputs())
         remember(run)
         # no bar under a launcher: Open MPI gives each rank a terminal, wherever the output goes
-        self._progress = progress or Progress(config["generations"], resumed_at or 0, plain=launched())
+        self._progress = progress or Progress(
+            config["generations"], resumed_at or 0, plain=launched(), limit=config.get("time_limit")
+        )
         self._progress.say(f"neuro: {header(config, work)}")
         self._progress.say(f"neuro: folder {run}")
         self._progress.__enter__()

@@ -30,9 +30,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def play(clock: Clock, total: int, start: int, seconds: float, tested: dict[int, str], stop: int) -> list[str]:
+def play(
+    clock: Clock, total: int, start: int, seconds: float, tested: dict[int, str], stop: int, limit: float | None = None
+) -> list[str]:
     file = io.StringIO()
-    with Progress(total, start, Console(file=file, width=20)) as shown:
+    with Progress(total, start, Console(file=file, width=20), limit=limit) as shown:
         for generation in range(start + 1, stop + 1):
             clock.now += seconds
             row = {"generation": generation, "fitness_mean": -0.5, "candidates_per_second": 1234.5}
@@ -59,6 +61,11 @@ def test_a_resumed_run_that_stops_early(clock: Clock) -> None:
 def test_slow_generations_each_have_a_line(clock: Clock) -> None:
     lines = play(clock, total=3, start=0, seconds=60.0, tested={}, stop=3)
     assert [line.split()[-1] for line in lines] == ["0:02:00", "0:01:00", "candidates/s"]
+
+
+def test_a_time_limit_is_the_latest_end(clock: Clock) -> None:
+    lines = play(clock, total=1000, start=0, seconds=60.0, tested={}, stop=3, limit=150.0)
+    assert [line.split()[-1] for line in lines] == ["0:01:30", "0:00:30", "0:00:00"]
 
 
 def test_nothing_to_do(clock: Clock) -> None:

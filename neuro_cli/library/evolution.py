@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -34,6 +34,7 @@ from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.frozen import share_frozen
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
+from neuro_cli.scoring.jobs import write_members
 
 FORMAT = 1
 _SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # the Evolution that each part is bound to
@@ -50,6 +51,14 @@ class Point(nn.Module):
         return self.vector
 
 
+class Best(NamedTuple):
+    """Best candidate of all generations: its ``fitness`` as it was told, its parameters ``vector`` (M,), its ``generation``."""
+
+    fitness: float
+    vector: Tensor
+    generation: int
+
+
 class Evolution:
     """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
 
@@ -62,7 +71,7 @@ class Evolution:
     in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
     same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
     ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
-    ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient,
+    ``minimise``: a lower fitness is better, as of a loss. ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient,
     the network determines the population, and :meth:`step` needs inputs and targets. Raises ConfigError.
     """
 
@@ -84,8 +93,10 @@ class Evolution:
         precision: str | None = None,
         threads: int | None = None,
         shared_pass: bool | None = None,
+        minimise: bool = False,
         world: World | None = None,
     ) -> None:
+        self._sign = -1.0 if boolean("minimise", minimise) else 1.0
         if isinstance(module, Tensor):
             if module.dim() != 1:
                 raise ConfigError("module", f"a tensor of {module.dim()} dimensions", "must be a module or a vector")
@@ -126,7 +137,7 @@ class Evolution:
             keep_freed_memory()
         with threads_kept():
             self._threads = Threads(threads_of(threads, self.world, device))
-        self._task = FitnessTask(self._numbers.precision)
+        self._task = FitnessTask(self._numbers.precision, self._sign)
         self._population: Population | None = None
         self._asked: Proposal | None = None
         self._forms: ByForm | None = None
@@ -135,6 +146,7 @@ class Evolution:
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
         self.generation = 0  # completed
+        self.best: Best | None = None  # of the candidates that tell() was given fitnesses of
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
         self._modes = [part.training for part in module.modules()]  # kept now: a script may evaluate the module between steps
@@ -158,7 +170,7 @@ class Evolution:
         return torch.cat(evolved).float()
 
     def step(self, fitness: Fitness, inputs: Tensor | None = None, targets: Tensor | None = None) -> StepReport:
-        """Run a generation: score all members by ``fitness``, higher is better, and move the module.
+        """Run a generation: score all members by ``fitness``, higher is better (without ``minimise``), and move the module.
 
         ``fitness(member)`` gives a number, or a value for each example; with ``inputs`` (B, ..) and ``targets`` (B, ..),
         ``fitness(member, inputs, targets)`` gives a value for each of B examples. Several threads call it concurrently, without
@@ -224,7 +236,7 @@ class Evolution:
         return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
 
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
-        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better.
+        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better (without ``minimise``).
 
         Every rank calls this with its own. Raises UserError for another number of them, CandidateError where one is not finite.
         """
@@ -240,14 +252,38 @@ class Evolution:
                 if scores.shape != (len(self.members),):
                     raise UserError(f"tell: {len(scores)} fitnesses for {len(self.members)} candidates of this rank")
             assert self._population is not None
+            scores *= self._sign
+            better = self._better(scores)
             report = self._population.distribution.tell(self.generation, scores[:, None])
-            self._asked = None
+            self.best, self._asked = better or self.best, None
             return self._done(report)
+
+    def _better(self, scores: np.ndarray) -> Best | None:
+        """Return the best of all ranks' candidates, None where it is not better than :attr:`best`; ``scores`` (n,): this rank's."""
+        highest = np.fmax.reduce(scores, initial=-np.inf)
+        if self.world.size > 1:
+            tops = self.world.all_gather(np.array([highest]), [1] * self.world.size)
+            place = int(tops.argmax())
+            highest = tops[place]
+            first = int((scores == highest).argmax()) + self.members.start if place == self.rank and len(scores) else 0
+            member = int(self.world.all_gather(np.array([first], np.int64), [1] * self.world.size)[place])
+        else:
+            member = int((scores == highest).argmax())
+        if not np.isfinite(highest) or (self.best is not None and highest <= self._sign * self.best.fitness):
+            return None
+        assert self._population is not None
+        assert self._asked is not None
+        assert isinstance(self._sampler, Sampler)
+        vector = torch.empty(1, self._population.layout.size, device=self._population.device, dtype=torch.float32)
+        write_members(self._sampler, self._asked, self.generation, range(member, member + 1), vector)
+        return Best(self._sign * float(highest), vector[0], self.generation)
 
     def _done(self, report: StepReport) -> StepReport:
         self._load_centre()
         self.generation += 1
-        return report
+        if self._sign > 0:
+            return report
+        return replace(report, fitness_mean=-report.fitness_mean, fitness_best=-report.fitness_best)
 
     def _load_centre(self) -> None:
         assert self._population is not None
@@ -299,6 +335,8 @@ class Evolution:
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
         state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
+        if self.best is not None:
+            state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
         if self._loaded is not None:
             return {**state, **copy.deepcopy(self._loaded)}
         if self._population is None:
@@ -323,6 +361,7 @@ class Evolution:
         if self._forms is not None:
             self._forms.clear(begun=False)
         self.generation = int(state["generation"])
+        self.best = Best(**state["best"]) if "best" in state else None
         if "module" in state:
             with writing(state_of(self._module)):
                 self._module.load_state_dict(state["module"])

@@ -29,7 +29,10 @@ Fitness = Callable[..., Any]
 
 
 class FitnessTask(Task):
-    """Task for one generation at a time, set by :meth:`take`. ``precision``: that of the scored modules."""
+    """Task for one generation at a time, set by :meth:`take`.
+
+    ``precision``: that of the scored modules. ``sign``: 1.0, or -1.0 where a lower value of the user's function is better.
+    """
 
     score_names = ("fitness",)
     metrics: tuple[Metric, ...] = ()
@@ -38,8 +41,8 @@ class FitnessTask(Task):
     evaluation_chunks = 0
     batch_key = "the batch's length"
 
-    def __init__(self, precision: torch.dtype) -> None:
-        self._precision = precision
+    def __init__(self, precision: torch.dtype, sign: float = 1.0) -> None:
+        self._precision, self._sign = precision, sign
         self._fitness: Fitness | None = None
         self._modes = REST
         self._batch: Batch | None = None
@@ -163,7 +166,7 @@ class FitnessTask(Task):
             values = torch.zeros(len(batch.targets), 1, dtype=torch.float64)
             for row in range(0, len(values), length):
                 with self._called(), answering(module, self._call, rows(outputs, row, row + length)):
-                    values[row] = mean_of(self._fitness(module)) * length
+                    values[row] = self._sign * mean_of(self._fitness(module)) * length
             return values
         with self._called():
             values = self._fitness(module, batch.inputs, batch.targets)
@@ -172,7 +175,8 @@ class FitnessTask(Task):
             raise UserError(
                 f"fitness: it gave {_shape(values)} for {count} examples; with inputs and targets it gives each a value"
             )
-        return (values if values.dtype == torch.float64 else values.float())[:, None]
+        values = values if values.dtype == torch.float64 else values.float()
+        return (values if self._sign > 0 else -values)[:, None]
 
     def outputs(self, module: nn.Module, batch: Batch) -> Any:
         """Call ``module`` as the present closure calls it."""
@@ -185,7 +189,7 @@ class FitnessTask(Task):
         if self._watch is not None:
             self._watch.begin()
         with self._called():
-            return np.array([mean_of(self._fitness(module))])
+            return np.array([self._sign * mean_of(self._fitness(module))])
 
     def loss(self, module: nn.Module, batch: Batch) -> Tensor:
         raise AssertionError("a fitness has no loss")

@@ -153,6 +153,42 @@ def test_a_black_box_is_solved_by_ask_and_tell():
     assert torch.allclose(es.module(), goal, atol=0.05)
 
 
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_best_candidate_is_that_of_all_generations_and_ranks(size):
+    def searched(world):
+        es = neuro.Evolution(torch.ones(2), population=8, sigma=0.3, lr=0.3, minimise=True, world=world)
+        assert es.best is None
+        seen = []
+        for generation in range(6):
+            vectors = es.ask().vectors
+            losses = (vectors**2).sum(1)
+            report = es.tell(losses)
+            seen.append((losses, vectors, generation, report.fitness_best))
+        other = neuro.Evolution(torch.ones(2), population=8, sigma=0.3, lr=0.3, minimise=True, world=world)
+        other.load_state_dict(es.state_dict())
+        assert other.best.fitness == es.best.fitness
+        return seen, es.best, es.centre
+
+    results = on_ranks(size, searched) if size > 1 else [searched(SingleProcess())]
+    lowest = min((float(losses.min()), generation) for seen, _, _ in results for losses, _, generation, _ in seen)
+    vectors = [rows[losses.argmin()] for seen, _, _ in results for losses, rows, at, _ in seen if (losses.min(), at) == lowest]
+    for seen, best, centre in results:
+        assert (best.fitness, best.generation) == lowest
+        assert torch.equal(best.vector, vectors[0])
+        assert min(row[3] for row in seen) == pytest.approx(best.fitness)  # reports have the user's sign
+        assert (centre**2).sum() < 2.0
+
+
+def test_step_minimises_a_loss_of_each_example(examples):
+    inputs, targets = examples
+    maximised, minimised = (neuro.Evolution(net(), population=12, threads=1, minimise=minimise) for minimise in (False, True))
+    for _ in range(2):
+        up = maximised.step(log_likelihoods, inputs, targets)
+        down = minimised.step(lambda *given: -log_likelihoods(*given), inputs, targets)
+    assert torch.equal(maximised.centre, minimised.centre)
+    assert (down.fitness_mean, down.fitness_best) == (-up.fitness_mean, -up.fitness_best)
+
+
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("size", [1, 2])
 def test_a_state_goes_on_with_the_same_bits(examples, sampler, size, tmp_path):

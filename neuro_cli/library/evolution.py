@@ -71,8 +71,9 @@ class Evolution:
     in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
     same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
     ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
-    ``minimise``: a lower fitness is better, as of a loss. ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es. With ``sampler="activation"`` it is forward_gradient,
-    the network determines the population, and :meth:`step` needs inputs and targets. Raises ConfigError.
+    ``minimise``: a lower fitness is better, as of a loss. ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es.
+    With ``sampler="activation"`` it is forward_gradient, the network determines the population, and :meth:`step` needs inputs and
+    targets. Raises ConfigError.
     """
 
     def __init__(
@@ -236,7 +237,7 @@ class Evolution:
         return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
 
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
-        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better (without ``minimise``).
+        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better without ``minimise``.
 
         Every rank calls this with its own. Raises UserError for another number of them, CandidateError where one is not finite.
         """
@@ -259,7 +260,7 @@ class Evolution:
             return self._done(report)
 
     def _better(self, scores: np.ndarray) -> Best | None:
-        """Return the best of all ranks' candidates, None where it is not better than :attr:`best`; ``scores`` (n,): this rank's."""
+        """Return the best candidate of all ranks, None where :attr:`best` is as good; ``scores`` (n,): those of this rank."""
         highest = np.fmax.reduce(scores, initial=-np.inf)
         if self.world.size > 1:
             tops = self.world.all_gather(np.array([highest]), [1] * self.world.size)

@@ -36,7 +36,7 @@ COMMANDS = {
         "cluster.local_peers=2",
         "hydra.run.dir=new",
     ),
-    "search": ("search", *SEARCH, "pool=local", "hydra.run.dir=new"),
+    "search": ("search", *SEARCH, "hydra.run.dir=new"),
 }
 
 
@@ -66,7 +66,9 @@ PLACES = {
     "no symbolic links": _shim("symlink"),
     "no locks of files": _shim("flock"),
     "a full disk": Place(
-        "mkdir full; mount -t tmpfs -o size=160k none full; [ ! -d run ] || cp -r run full/; cd full", lines=tuple(COMMANDS)
+        "mkdir full; mount -t tmpfs -o size=2m none full; [ ! -d run ] || cp -r run full/; cd full; "
+        "head -c $(($(df -k --output=avail . | tail -1) - 60))K /dev/zero > filler",
+        lines=tuple(COMMANDS),
     ),
     "a read-only HOME": Place("mkdir home; mount -t tmpfs -o ro none home; export HOME=$PWD/home; unset XDG_CACHE_HOME"),
     "a uid without a name": Place(before="unshare --user --map-user=54321 --map-group=54321"),

@@ -24,10 +24,24 @@ class ForeignStart:
 
 
 def foreign_start() -> ForeignStart | None:
-    """Return the place among others that srun gave this process without a way to meet them; None without such a start."""
-    if not launched() and "SLURM_PROCID" in os.environ and (ranks := _number("SLURM_STEP_NUM_TASKS")) > 1:
+    """Return the place among others that srun gave this process without a way to meet them; None without such a start.
+
+    A command in the shell of ``srun --pty bash`` is alone, whatever tasks the step has.
+    """
+    if not launched() and not _in_shell() and "SLURM_PROCID" in os.environ and (ranks := _number("SLURM_STEP_NUM_TASKS")) > 1:
         return ForeignStart(_number("SLURM_PROCID"), ranks)
     return None
+
+
+def _in_shell() -> bool:
+    """Return whether the process belongs to a terminal of ``srun --pty``. Tasks of a step inside it have none."""
+    if "SLURM_PTY_PORT" not in os.environ:
+        return False
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def _number(name: str) -> int:

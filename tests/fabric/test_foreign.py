@@ -1,5 +1,7 @@
 """srun without MPI starts processes that know nothing of each other: each would train alone."""
 
+import os
+
 import pytest
 from support.inside import neuro_inside, one_line
 
@@ -34,3 +36,13 @@ def test_other_starts_are_none_of_its_business(variables, monkeypatch):
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert foreign_start() is None
+
+
+def test_a_shell_of_srun_pty_is_alone_and_a_step_inside_it_is_not(monkeypatch):
+    for name, value in {"SLURM_PROCID": "0", "SLURM_PTY_PORT": "40000", **SRUN}.items():
+        monkeypatch.setenv(name, value)
+    terminals = ["/dev/null", "/none"]
+    usual = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: usual(terminals.pop(0) if path == "/dev/tty" else path, *rest))
+    assert foreign_start() is None
+    assert foreign_start() is not None

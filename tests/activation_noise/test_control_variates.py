@@ -163,8 +163,10 @@ def errors(make, task: Made, control: bool, **options: object) -> tuple[float, f
     ("name", "options"),
     [
         *((name, {}) for name in NETWORKS),
-        *((name, options) for name in ("mlp", "cnn", "words") for options in ({"antithetic": False}, {"schedule": "all"})),
-        *((name, TOGETHER) for name in ("mlp", "causal")),
+        ("mlp", {"antithetic": False}),
+        ("cnn", {"schedule": "all"}),
+        ("words", {"antithetic": False}),
+        ("causal", TOGETHER),
     ],
 )
 def test_estimates_have_no_bias_and_far_smaller_errors(name, options):
@@ -190,7 +192,7 @@ def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
     assert bias < 3 * error / SEEN
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["mlp", "weights", "words", "causal", "heads"])
 def test_the_prediction_alone_comes_near_the_gradient(name):
     make, task, own = NETWORKS[name]
     parts = bound(make, task, control_variates=True, draws=1, **{"space": "outputs"} | own)

@@ -275,38 +275,6 @@ def test_snes_step_is_the_published_one():
     np.testing.assert_allclose(sigmas, sigma * np.exp(0.2 * (utilities @ (eps**2 - 1))), rtol=1e-6)
 
 
-ALGORITHMS = {
-    "openai_es": lambda: openai_es(0.1, adam(0.1)),
-    "momentum": lambda: openai_es(0.1, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)),
-    "snes": lambda: SNES(0.5, 1.0, None, "nes_utilities", constant("algo.lr_schedule")),
-    "sep_cma_es": lambda: SepCMAES(0.5),
-    "genetic": lambda: Genetic(0.1, 5, constant("algo.sigma_schedule")),
-    "pgpe": lambda: pgpe(0.1, clipup(0.1)),
-    "ars": lambda: ars(0.1, 5, 0.1),
-}
-
-
-@pytest.mark.parametrize("name", ALGORITHMS)
-def test_state_restores_to_the_same_bits(name):
-    whole, half = ALGORITHMS[name](), ALGORITHMS[name]()
-    sampler = sampler_of(antithetic if whole.needs_pairs else Iid, DIMENSIONS, 20)
-
-    def go(algo: PopulationAlgorithm, first: int, last: int) -> None:
-        for generation in range(first, last):
-            wanted = algo.combination(generation, ellipsoid(candidates(algo, sampler, generation, 20)))
-            algo.tell(generation, sampler.combine(wanted.weights, wanted.moments, generation, range(20), 0, DIMENSIONS))
-
-    for algo in (whole, half):
-        algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), 20, 3)
-    go(whole, 0, 12)
-    go(half, 0, 5)
-    resumed = ALGORITHMS[name]()
-    resumed.start(torch.zeros(DIMENSIONS), layout_of(DIMENSIONS), 20, 3)
-    resumed.restore(half.state())
-    go(resumed, 5, 12)
-    assert torch.equal(resumed.centre, whole.centre)
-
-
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad])
 def test_optimizer_steps_on_convolutions_are_torchs_also_after_a_restore(kind):
     """Channels-last views, fused steps and restored state against a plain optimizer on contiguous tensors."""

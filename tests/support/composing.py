@@ -6,12 +6,40 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from hydra._internal.config_loader_impl import get_overrides_dirname
 from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.options.tree import ConfigTree
-from neuro_cli.cli.overrides import check
+from neuro_cli.cli.overrides import check, composition
+from neuro_cli.cli.overrides.words import choices_of, without_plus
+from neuro_cli.core.errors import UserError
+
+Kept = dict[tuple[ConfigTree, tuple[str, ...]], bytes]
+
+_choices: Kept = {}
+
+
+def _users_files(tree: ConfigTree) -> bool:
+    """Return whether options of the user's own are among those of ``tree``."""
+    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint(groups())
+
+
+def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compose_choices) -> DictConfig:
+    """As ``compose_choices``, but Hydra composes the same choices once, unless a user's files are among them."""
+    if _users_files(tree):
+        return compose(tree, choices)
+    key = tree, tuple(choices)
+    if key not in _choices:  # a copy by pickle takes a quarter of deepcopy's time
+        _choices[key] = pickle.dumps(compose(tree, choices))
+    config: DictConfig = pickle.loads(_choices[key])
+    config.hydra.runtime.cwd = os.getcwd()
+    return config
 
 
 @contextmanager
@@ -20,20 +48,46 @@ def composed_once() -> Iterator[None]:
 
     :func:`neuro_cli.cli.overrides.check.checked` does the same where Hydra cannot compose all of a command at once.
     """
-    kept: dict[tuple[ConfigTree, tuple[str, ...]], bytes] = {}  # a copy by pickle takes a quarter of deepcopy's time
-    compose = check.compose_choices
-
-    def composed(tree: ConfigTree, choices: list[str]) -> DictConfig:
-        if tree.more or not ConfigStore.instance().repo.keys().isdisjoint(groups()):
-            return compose(tree, choices)
-        key = tree, tuple(choices)
-        if key not in kept:
-            kept[key] = pickle.dumps(compose(tree, choices))
-        config: DictConfig = pickle.loads(kept[key])
-        config.hydra.runtime.cwd = os.getcwd()
-        return config
-
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check, "compose_choices", composed)
+        patch.setattr(check, "compose_choices", kept_choices)
         patch.setattr(check, "compose_whole", lambda *_: ([], None))
         yield
+
+
+def kept_whole(
+    tree: ConfigTree, first: list[str], overrides: list[Override], known: dict[str, list[str]], compose=composition.compose_whole
+) -> tuple[list[str], DictConfig | None]:
+    """As ``compose_whole``, but Hydra composes a choice of options once, and values are set in a copy of it."""
+    values = [override for override in overrides if override.key_or_group not in known]
+    choices = [override for override in overrides if override.key_or_group in known]
+    if (
+        _users_files(tree)
+        or not all(composition._is_plain(override, known) for override in overrides)
+        or any("." not in override.key_or_group for override in values if isinstance(override.value(), dict))
+        or not {override.key_or_group for override in values}.isdisjoint(composition.sections_of(tree.name))
+    ):
+        return compose(tree, first, overrides, known)
+    choices_of(overrides, known)  # refuses what is no option
+
+    def text(override: Override) -> str:
+        return str(override.input_line) if override.key_or_group in tree.own_groups else without_plus(override)
+
+    texts = [text(override) for override in overrides]
+    try:
+        config = kept_choices(tree, [text(override) for override in choices])
+        for override in OverridesParser.create().parse_overrides([*first, *map(text, values)]):
+            OmegaConf.update(config, str(override.key_or_group), override.value(), merge=True)
+    except (HydraException, OmegaConfBaseException, UserError):
+        return texts, None
+    _note(config.hydra, [*first, *texts])
+    return texts, config
+
+
+def _note(hydra: DictConfig, texts: list[str]) -> None:
+    """Write into Hydra's node what was typed."""
+    every = OverridesParser.create().parse_overrides(texts)
+    own = [override for override in every if not override.is_hydra_override()]
+    hydra.overrides.hydra = [override.input_line for override in every if override.is_hydra_override()]
+    hydra.overrides.task = [override.input_line for override in own]
+    names = hydra.job.config.override_dirname
+    hydra.job.override_dirname = get_overrides_dirname(own, names.exclude_keys, names.item_sep, names.kv_sep)

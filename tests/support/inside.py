@@ -15,7 +15,10 @@ from hydra.core.config_store import ConfigStore
 
 from neuro_cli.cli.main import main
 from neuro_cli.cli.options.groups import groups
+from neuro_cli.cli.overrides import check
+from neuro_cli.cli.overrides.composition import compose_whole
 from neuro_cli.run_folder.own_log import leave
+from support.composing import kept_choices, kept_whole
 from support.shared_world import commands_in_world
 from support.worlds import own_mpi
 
@@ -52,6 +55,9 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["neuro", *arguments])
         patch.setattr(sys, "path", sys.path[:])
+        if check.compose_whole is compose_whole:  # unless the test composes otherwise
+            patch.setattr(check, "compose_whole", kept_whole)
+            patch.setattr(check, "compose_choices", kept_choices)
         patch.setattr(logging, "raiseExceptions", True)
         with pytest.raises(SystemExit) as ended:
             main()

@@ -35,7 +35,7 @@ class Rounding:
         self._noise.threads.map(piece, range(start // TILE, -(-(start + len(values)) // TILE)))
 
     def _bits(self, generation: int, tile: int) -> Tensor:
-        """Return random integers (TILE,) in [0, 2**16), uint16 on a CPU and int32 elsewhere: the lower half of a word comes first."""
+        """Return random integers (TILE,) in [0, 2**16), uint16 on a CPU, else int32: the lower half of a word comes first."""
         words = self._noise.words(generation, [tile], TILE // 2, WEIGHT_STREAM)[0]
         if words.device.type == "cpu":
             return words.view(torch.uint16)  # little-endian, as every processor that torch has wheels for

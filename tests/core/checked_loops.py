@@ -197,8 +197,8 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
         vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
-        vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm, winograd._spread: spread, winograd._product: products_of_points,
-        winograd._gather: gather,
+        vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm,
+        winograd._spread: spread, winograd._product: products_of_points, winograd._gather: gather,
     }  # fmt: skip
 
 

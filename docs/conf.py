@@ -42,7 +42,7 @@ NAVIGATION = {
         "docs/how_to/troubleshooting",
     ],
     "Explanation": [
-        "docs/explanation/one_generation", "docs/explanation/choosing", "docs/explanation/glossary",
+        "docs/explanation/one_generation", "docs/explanation/same_bits", "docs/explanation/choosing", "docs/explanation/glossary",
         "docs/explanation/algorithms", "docs/explanation/noise_reuse", "docs/explanation/variance",
         "docs/explanation/activation_noise", "docs/explanation/darwinn",
         "docs/explanation/distributed_evolution", "docs/explanation/ensembles", "docs/explanation/decisions",

@@ -4,10 +4,11 @@
     python scripts/bench_networks.py --rows 'policy*' 'ask*'
 
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
-``lax.map`` and ``vmap``. Large layers: a generation (SGD) against one plain forward pass of all members' rows in one batch, with
-the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere against pycma. Rollouts:
-``neuro bench rollout``, steps per second over those of the bare environment. Ratios are medians over pairs of one run, with the
-least and the most; below 1 is faster. Peers live in environments of their own, which the first use makes (``--environments``).
+``lax.map`` and ``vmap``. Large layers: a generation (SGD), or its update alone, against one plain forward pass of all members'
+rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere
+against pycma. Rollouts: ``neuro bench rollout``, steps per second over those of the bare environment. Ratios are medians over
+pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their own, which the first use
+makes (``--environments``).
 """
 
 import argparse
@@ -74,10 +75,10 @@ def network_row(name: str, goal: float, network: str = "", sampler: str = "antit
     return Row(name, ours, peers, goal)
 
 
-def large_row(width: int, members: int, rows: int, sampler: str, dtype: str, goal: float) -> Row:
-    """Return the row of two large layers against plain inference."""
-    setting = {"width": width, "members": members, "rows": rows, "sampler": sampler, "dtype": dtype}
-    name = f"large_{width}_{members}x{rows}_{sampler}_{dtype}"
+def large_row(width: int, members: int, rows: int, sampler: str, dtype: str, goal: float, part: str = "large") -> Row:
+    """Return the row of two large layers against plain inference; ``part``: large for a generation, update for that alone."""
+    setting = {"width": width, "members": members, "rows": rows, "sampler": sampler, "dtype": dtype, "update": part == "update"}
+    name = f"{part}_{width}_{members}x{rows}_{sampler}_{dtype}"
     ours, plain = (System(way, "network_evolution.py", setting | {"inference": way != "neuro"}) for way in ("neuro", "inference"))
     return Row(name, ours, [plain], goal, 2 * width**2 * (4 if dtype == "float32" else 2))
 
@@ -108,6 +109,11 @@ def all_rows() -> list[Row]:
             large_row(width, members, rows, sampler, dtype, 1.3)
             for width, members, rows in ((8192, 16, 64), (8192, 16, 8), (2048, 16, 64), (2048, 64, 64), (512, 256, 16))
             for sampler in ("low_rank", "sign_flip")
+            for dtype in ("float32", "bfloat16")
+        ),
+        *(
+            large_row(width, members, rows, "low_rank", dtype, 1.0, "update")
+            for width, members, rows in ((8192, 16, 64), (2048, 64, 64), (512, 256, 16))
             for dtype in ("float32", "bfloat16")
         ),
         *(ask_row(algo, *sizes) for algo in ALGORITHMS for sizes in ((10, 20), (10, 200), (100, 20), (100, 200))),

@@ -1,7 +1,7 @@
 """A generation of ``neuro.Evolution`` on a network of networks.py, or on two large layers, for every line on standard input.
 
 python network_evolution.py SETTING_AS_JSON; prints one JSON object a generation. Large layers (``"width"``) also run as their own
-reference: plain inference of all members' rows in one batch (``"inference": true``).
+reference: plain inference of all members' rows in one batch (``"inference": true``). ``"update": true``: the update alone.
 """
 
 import json
@@ -95,6 +95,14 @@ def large_generation(setting: dict[str, Any]) -> Callable[[], object]:
         module, population=setting["members"], sigma=0.001, lr=0.01, optimizer=torch.optim.SGD,
         sampler=setting["sampler"], threads=setting["threads"], shared_pass=True,
     )  # fmt: skip
+    if setting["update"]:
+        fitnesses = torch.arange(setting["members"])
+
+        def update() -> None:
+            evolution.ask()
+            evolution.tell(fitnesses)
+
+        return update
     return lambda: evolution.step(lambda member, x, _: -member(x).float().square().mean(1), inputs, targets)
 
 

@@ -22,7 +22,7 @@ def words(directions: int, count: int, seed: int = 1) -> Tensor:
 
 
 def summed(begun: Tensor, a: Tensor, b: Tensor) -> np.ndarray:
-    """Sum of outer products of rows of a (K, O) and b (K, I) added to ``begun``: GROUP of them in turn, then their total.
+    """Return ``begun`` plus the outer products of rows of a (K, O) and b (K, I): GROUP after each other, then their total.
 
     numpy rounds every operation by itself.
     """

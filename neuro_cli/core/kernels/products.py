@@ -1,11 +1,11 @@
 """Sums of weighted outer products in one order, whatever the processor: each product and each sum is rounded by itself.
 
-A matrix product of a BLAS adds up its terms in the order that suits its instructions, and fuses products with sums. So its
-bits are those of a kind of processor. Here a number of the sum takes GROUP terms after each other, and then their total. The
-order depends neither on the size of vectors nor on how the sum is cut into tiles, and no product is fused with a sum.
+A matrix product of a BLAS adds up its terms in the order that suits its instructions, and fuses products with sums: so its bits
+are those of a kind of processor. Here GROUP terms are added up after each other, and their total to the sum. The order depends
+neither on the size of vectors nor on how the sum is cut into tiles, and no product is fused with a sum.
 
-Tiles of the sum stay in registers while some terms pass, which lie packed in a core's caches.
-Legend: D directions, R ranks; terms k = d R + q in that order.
+Tiles of the sum stay in registers while some terms pass, which lie packed in a core's caches. Legend: D directions, R ranks;
+terms k = d R + q in that order.
 """
 
 from typing import Any

@@ -26,6 +26,7 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.model.huggingface import DTYPES, HuggingFace
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 SIGMA, TOKENS, PROMPT = 1e-3, 32, "12 + 35 = 47\n23 + 44 = 67\n51 + 18 ="
@@ -64,7 +65,7 @@ def pairs_of(args: argparse.Namespace, module: Any, layout: ParameterLayout, mem
     sampler.bind(Noise(1, layout.size, torch.device("cpu"), Threads(1)), members, layout)
     tokens = torch.randint(1000, 30000, (members, TOKENS), generator=torch.Generator().manual_seed(1))
     prompts = module.tokenizer([PROMPT], return_tensors="pt")
-    prompt, mask = (prompts[key].repeat(members, 1) for key in ("input_ids", "attention_mask"))
+    prompt, mask = with_mark([prompts[key].repeat(members, 1) for key in ("input_ids", "attention_mask")])  # as scorers do
     places = torch.full((members, 1), TOKENS - 1)
 
     @torch.no_grad()

@@ -237,7 +237,7 @@ class Evolution:
         return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
 
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
-        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in their order; higher is better without ``minimise``.
+        """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in order; higher is better without ``minimise``.
 
         Every rank calls this with its own. Raises UserError for another number of them, CandidateError where one is not finite.
         """

@@ -26,25 +26,30 @@ class HuggingFace(nn.Module):
 
     ``path``: a folder with config.json and safetensors, or a GGUF file. ``trainable``: norms (their scales) | all | lora
     (additions of ``rank`` to the linear layers) | a pattern of names, as for files (``*.mlp.*``). ``dtype``: float32 | bfloat16,
-    of frozen parameters; trained ones are float32. Causal models take tokens padded on the right. Raises ConfigError.
+    of frozen parameters; trained ones are float32. ``classes``: a new head, always trained, makes it a classifier of so many.
+    Causal models take tokens padded on the right. Raises ConfigError.
     """
 
-    def __init__(self, path: str, trainable: str = "norms", rank: int = 4, dtype: str = "float32") -> None:
+    def __init__(
+        self, path: str, trainable: str = "norms", rank: int = 4, dtype: str = "float32", classes: int | None = None
+    ) -> None:
         super().__init__()
         self.path, self.dtype = str(path), DTYPES[one_of("model.dtype", dtype, tuple(DTYPES))]
-        self.classifies = is_classifier(load_config(self.path))
-        self.pretrained: Any = load_model(self.path, dtype=self.dtype)
+        if classes is not None:
+            integer("model.classes", classes, 2)
+        self.classifies = is_classifier(load_config(self.path, classes))
+        self.pretrained: Any = load_model(self.path, dtype=self.dtype, classes=classes)
         arguments = inspect.signature(self.pretrained.forward).parameters
         self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # by version of transformers
         if trainable == LORA:
             add_low_rank(self.pretrained, integer("model.rank", rank, 1))
-        self._choose(trainable)
+        self._choose(trainable, classes is not None)
 
-    def _choose(self, trainable: str) -> None:
-        """Freeze what is not trained; trained parameters become float32."""
-        chosen = _chosen(trainable)
+    def _choose(self, trainable: str, head: bool) -> None:
+        """Freeze what is not trained, of the ``head`` nothing; trained parameters become float32."""
+        chosen, body = _chosen(trainable), set(self.pretrained.base_model.parameters())
         for name, parameter in self.pretrained.named_parameters():
-            parameter.requires_grad_(chosen(name, parameter))
+            parameter.requires_grad_(chosen(name, parameter) or (head and parameter not in body))
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(torch.float32, copy=True)
                 vars(parameter).clear()  # its pages
@@ -127,14 +132,15 @@ class HuggingFace(nn.Module):
     @contextmanager
     def _one_type(self) -> Iterator[None]:
         """Context in which trained parameters have the type of frozen ones, where they do not have it already."""
-        mixed = [one for one in self.parameters() if one.requires_grad and one.dtype != self.dtype]
-        if not mixed or len(mixed) == len(list(self.parameters())):
+        frozen = next((one.dtype for one in self.parameters() if not one.requires_grad), None)
+        mixed = [one for one in self.parameters() if frozen is not None and one.requires_grad and one.dtype != frozen]
+        if not mixed:
             yield
             return
         exact = [one.data for one in mixed]
         try:
             for one in mixed:
-                one.data = one.data.to(self.dtype)
+                one.data = one.data.to(frozen)
             yield
         finally:
             for one, data in zip(mixed, exact, strict=True):

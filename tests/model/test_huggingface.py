@@ -11,6 +11,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.seeds import seeded
 from neuro_cli.language.tuned import write_tuned
 from neuro_cli.model.huggingface import HuggingFace
 from neuro_cli.sampler.low_rank import LowRank
@@ -98,6 +99,20 @@ def test_what_is_trained(folders, trainable, wanted):
     tokens, _ = words("12 + 35", tokenizer=model.tokenizer)
     with torch.no_grad():
         assert model(tokens).dtype == (torch.float32 if trainable == "all" else torch.bfloat16)
+
+
+@pytest.mark.parametrize("kind", ["bert", "qwen2"])
+def test_a_new_head_makes_a_classifier(folders, kind):
+    with seeded(3):
+        model = HuggingFace(folders[kind], classes=5)
+    with seeded(3):
+        again = HuggingFace(folders[kind], classes=5)
+    tokens, _ = words("12 + 35", "x", tokenizer=model.tokenizer)
+    with torch.no_grad():
+        assert model(tokens).shape == (2, 5)
+        assert torch.equal(model(tokens), again(tokens))
+    head = model.pretrained.classifier if kind == "bert" else model.pretrained.score
+    assert all(parameter.requires_grad for parameter in head.parameters())
 
 
 def test_no_parameter_of_that_name(folders):

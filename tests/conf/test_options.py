@@ -4,6 +4,7 @@ The options are listed from ``conf/``: a new one is tested the moment its YAML e
 """
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -90,8 +91,8 @@ def test_an_option_composes_and_becomes_its_kind(group, option):
         usual["distribution"] = option_of("distribution", "logits_allreduce")
     if group == "task" and config["task"]["_target_"].endswith(".Reinforcement"):  # so is the network of an environment
         usual["model"] = option_of("model", "mlp_policy")
-    if option == "text":  # so is one that reads tokens
-        usual["model"] = composed("task=text", "model=char_gpt")["model"]
+    if option in ("text", "reward", "choices"):  # so is one that reads tokens
+        usual["model"] = composed(f"task={option}", "model=char_gpt")["model"]
     if option == "activation":  # noise on activations needs fitnesses that are not ranked
         usual["algo"] = composed("algo=forward_gradient")["algo"]
     assert others == usual
@@ -117,11 +118,20 @@ def test_another_option_is_another_run(group):
     assert len(set(identities)) == len(identities)
 
 
+def pretrained(folder: Path) -> Path:
+    """A tiny network where the user's would be."""
+    pytest.importorskip("transformers")
+    from support.tiny_language import tiny_model
+
+    return tiny_model(folder)
+
+
 @pytest.mark.parametrize("experiment", groups().get("experiment", []))
-def test_an_experiment_composes_and_its_parts_can_be_made(experiment):
+def test_an_experiment_composes_and_its_parts_can_be_made(experiment, tmp_path):
     overrides = OmegaConf.load(config_folder() / "experiment" / f"{experiment}.yaml").get("defaults", [])
     own = {str(key).split("/")[-1] for entry in overrides for key in entry} & ROOTS.keys()
-    config = composed(f"experiment={experiment}", verb=ROOTS[own.pop()] if own else "train")
+    needs = [f"model.path={pretrained(tmp_path)}"] if "huggingface" in str(overrides) else []
+    config = composed(f"experiment={experiment}", *needs, verb=ROOTS[own.pop()] if own else "train")
     RunConfig.of(config)
     if config["task"]["_target_"].endswith(".Reinforcement"):
         pytest.importorskip("gymnasium")

@@ -39,6 +39,8 @@ NEEDS = {
         *("+task.train.count=24", "+task.test.count=8", "model=mlp_policy"),
     ),
     ("task", "text"): ("task.files={data}/text.txt", "task.context=4", "model.width=8", "model.depth=1"),
+    ("task", "reward"): ("task.count=60", "task.test_size=8", "model.width=8", "model.depth=1"),
+    ("task", "choices"): ("task.count=60", "task.test_size=8", "model.width=8", "model.depth=1"),
     ("logger", "wandb"): ("logger.mode=offline",),
 }  # fmt: skip
 # packages that a logger needs

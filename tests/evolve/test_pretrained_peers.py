@@ -39,8 +39,8 @@ def test_a_tuned_model_is_its_base_and_a_small_file(kind, tmp_path):
     def neuro(*arguments: str):
         return neuro_inside(*arguments, cwd=tmp_path)
 
-    path = f"model.path={base}"
-    done = neuro("evolve", *TASK, *SMALL, path, "cluster.local_peers=2", "hydra.run.dir=run")
+    path = (f"model.path={base}", f"task.tokenizer={folder}")
+    done = neuro("evolve", *TASK, *SMALL, *path, "cluster.local_peers=2", "hydra.run.dir=run")
     assert done.returncode == 0, done.stderr
     one, other = (json.loads((tmp_path / run / "summary.json").read_text()) for run in ("run", "run/peers/1"))
     assert one["parameters_sha256"] == other["parameters_sha256"]

@@ -163,16 +163,17 @@ class Reward(LanguageTask):
         return coded
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        k = self._together
-        # all rows of the generation, whatever the part: products of other widths may round otherwise
-        last = max(stop, self.batch_size)
-        numbers = self._stream.examples(generation * self.batch_size * k, (generation * self.batch_size + last) * k)
+        # in a population all rows of the generation, whatever the part: products of other widths may round otherwise
+        low, high = (0, self.batch_size) if stop <= self.batch_size else (start, stop)
+        k, first = self._together, generation * self.batch_size
+        numbers = self._stream.examples((first + low) * k, (first + high) * k)
         rows = [self._row(some, self._coded) for some in numbers.view(-1, k).tolist()]
-        return self._batch(rows, range(start, stop))
+        return self._batch(rows, range(start - low, stop - low))
 
     def _row(self, numbers: Sequence[int], coded: Sequence[_Coded]) -> "_Row":
         """Return problems one after the other."""
-        row = _Row(numbers[0], self._shown if self._together > 1 and coded is self._coded else [], [], [])
+        shown = self._shown if self._together > 1 and coded is self._coded else []
+        row = _Row(numbers[0], [*shown], [], [])
         for prompt, answer in (coded[each] for each in numbers):
             row.tokens.extend(prompt)
             row.places.append(len(row.tokens) - 1)

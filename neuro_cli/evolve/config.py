@@ -1,4 +1,4 @@
-"""Keys of ``cluster`` in ``conf/evolve.yaml``, each checked once. Imports no torch."""
+"""Keys of ``cluster`` in ``conf/peers.yaml``, each checked once. Imports no torch."""
 
 import re
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def _host(key: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """Cluster of a peer; the comments in ``conf/evolve.yaml`` say what each key is. Times in seconds."""
+    """Cluster of a peer; the comments in ``conf/peers.yaml`` say what each key is. Times in seconds."""
 
     local_peers: int = key(bounded(1, MOST_PEERS))
     join: str | None = key(or_none(_address))

@@ -107,14 +107,20 @@ def test_counted_products_choose(monkeypatch, caplog):
     assert type(scorers(evolution(policy(), 13))[0]) is MemberScorer
     monkeypatch.setattr(chunk_size, "SMALL", 10_000)
     with caplog.at_level(logging.INFO):
-        scorer, _ = scorers(evolution(nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 300, 3, padding=1), Means()), 8))
+        scorer, _ = scorers(evolution(Convolved(), 8))
     assert type(scorer) is MemberScorer
     assert "would be slower here" in caplog.text  # 1,200 weights, each of them used 6 times
 
 
-class Means(nn.Module):
+class Convolved(nn.Module):
+    """Convolution by a function, whose products a trial alone counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(400, 1, 3))
+
     def forward(self, x: Tensor) -> Tensor:
-        return x.mean(2)[:, :3]
+        return nn.functional.conv1d(x[:, None], self.weight, padding=1).mean(2)[:, :3]
 
 
 def test_a_module_that_cannot_share_a_pass_on_a_cpu_says_so_without_a_warning(caplog):

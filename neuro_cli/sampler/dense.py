@@ -9,26 +9,30 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.layout import Place
+from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels
+from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 
-# outputs of a member above which one product with its own weights costs less than two, with the centre's and with the noise
+# outputs of a member on a GPU above which one product with its own weights costs less than two, with the centre's and the noise
 MANY_POINTS = 32
+# numbers of a generation's noise from which linear layers of many members go by compiled loops, which take a second to load
+ENOUGH = 2**20
 
 
 class DensePerturbation(Perturbation):
-    """Noise (D, M): every direction has its own weights, one batched product for each layer."""
+    """Noise (D, M): every direction has its own weights. ``compiled``: linear layers on a CPU by compiled loops."""
 
-    def __init__(self, noise: Tensor, rows: MemberBatch) -> None:
-        self._noise, self.rows = noise, rows
+    def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
+        self._noise, self.rows, self._compiled = noise, rows, compiled
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)
 
     def times(self, scale: Tensor) -> "DensePerturbation":
         """Return the noise times ``scale`` (M,)."""
-        return DensePerturbation(self._noise * scale.to(self._noise.dtype), self.rows)
+        return DensePerturbation(self._noise * scale.to(self._noise.dtype), self.rows, self._compiled)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
@@ -39,38 +43,30 @@ class DensePerturbation(Perturbation):
         return self._on_device(place, shift, x, weight, bias, operator)
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return outputs (n, .., O) of a linear layer on a CPU, by batched products."""
-        matrix, rows = weight.flatten(1), self.rows
-        read = 1 if len(x) < rows.count else len(rows.scales)  # the sides have their inputs in common, or each its own
-        noise = self._noise[:, place.start : place.stop].view(rows.directions, *matrix.shape)
-        shifts = None if shift is None else self.vectors(shift)[:, None]
+        """Return outputs (n, .., O) of a linear layer on a CPU: by each member's own weights, or by batched products."""
+        rows, noise = self.rows, self._noise
+        read = 1 if x.shape[0] < rows.count else len(rows.scales)  # the sides have their inputs in common, or each its own
         points = x.reshape(read, rows.directions, -1, x.shape[-1])
-        out = x.new_empty(len(rows.scales), *points.shape[1:3], len(matrix))
-        made = self._by_own_weights if points.shape[2] >= MANY_POINTS else self._by_two_products
-        made(points, matrix, bias, noise, shifts, out)
-        return out.view(rows.count, *x.shape[1:-1], len(matrix))
-
-    def _by_own_weights(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None, noise: Tensor, shifts: Tensor | None, out: Tensor
-    ) -> None:
-        """Write outputs (S, D, m, O) for x (S or 1, D, m, I) to ``out``: a product for each member, with its own weights."""
-        own = torch.empty_like(noise)
-        for side, scale in enumerate(self.rows.scales):
-            torch.add(weight, noise, alpha=scale, out=own)
-            given, target = x[side % len(x)], out[side]
-            if shifts is None and bias is None:
-                torch.bmm(given, own.mT, out=target)
-                continue
-            added = torch.zeros(1, dtype=x.dtype) if shifts is None else scale * shifts
-            torch.baddbmm(added if bias is None else bias + added, given, own.mT, out=target)
+        out = x.new_empty(len(rows.scales), *points.shape[1:3], weight.shape[0])
+        if self._compiled and noise.dtype == torch.float32 and x.shape[-1]:
+            vector = weight.new_empty(0) if bias is None else bias
+            given = (part.contiguous().numpy() for part in (points, weight, vector, noise))
+            places = (place.start, -1 if shift is None else shift.start)
+            own_layer_kernels.dense_layer(*given, *places, np.array(rows.scales, np.float32), out.numpy())
+        else:
+            self._by_two_products(points, weight, bias, place, shift, out)
+        return out.view(rows.count, *x.shape[1:-1], weight.shape[0])
 
     def _by_two_products(
-        self, x: Tensor, weight: Tensor, bias: Tensor | None, noise: Tensor, shifts: Tensor | None, out: Tensor
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, place: Place, shift: Place | None, out: Tensor
     ) -> None:
-        """:meth:`_by_own_weights` by the centre's product and the noise's, which is read once for both sides of a direction."""
-        centre = F.linear(x, weight, bias)
-        points = x.transpose(0, 1).flatten(1, 2)
-        step = torch.bmm(points, noise.mT) if shifts is None else torch.baddbmm(shifts, points, noise.mT)
+        """Write outputs (S, D, m, O) for x (S or 1, D, m, I) to ``out``: the centre's product and the noise's.
+
+        Noise is read once for both sides of a direction.
+        """
+        noise = self._noise[:, place.start : place.stop].view(self.rows.directions, *weight.shape)
+        centre, points = F.linear(x, weight, bias), x.transpose(0, 1).flatten(1, 2)
+        step = torch.bmm(points, noise.mT) if shift is None else torch.baddbmm(self.vectors(shift)[:, None], points, noise.mT)
         steps = step.unflatten(1, (len(x), -1))
         for side, scale in enumerate(self.rows.scales):
             torch.add(centre[side % len(x)], steps[:, side % len(x)], alpha=scale, out=out[side])
@@ -144,6 +140,11 @@ class Dense(Sampler):
     The other methods take one direction at a time; a subclass with compiled loops overrides them.
     """
 
+    def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
+        super().bind(noise, population, layout)
+        # by the settings alone: loops and torch operations round otherwise
+        self._enough = noise.device.type == "cpu" and self.directions * noise.size >= ENOUGH
+
     @abstractmethod
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
         """Draw the noise (count, M) of directions [first, first + count)."""
@@ -172,4 +173,8 @@ class Dense(Sampler):
         return total.float()
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
-        return DensePerturbation(self.draw(generation, first, rows.directions, dtype), rows)
+        return self.perturbed_by(self.draw(generation, first, rows.directions, dtype), rows)
+
+    def perturbed_by(self, noise: Tensor, rows: MemberBatch) -> DensePerturbation:
+        """Return the perturbation of ``noise`` (D, M)."""
+        return DensePerturbation(noise, rows, self._enough and blas_kernels.SERVES)

@@ -12,7 +12,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import PIECE, Perturbation, Transform
-from neuro_cli.sampler.dense import Dense, DensePerturbation
+from neuro_cli.sampler.dense import Dense
 from neuro_cli.sampler.drawn import DrawnNoise
 
 
@@ -65,4 +65,4 @@ class Iid(Dense):
         return self.noise.combine(weights, moments, generation, directions, start, stop, drawn)
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
-        return DensePerturbation(self._drawn.draw(generation, first, rows.directions, dtype), rows)
+        return self.perturbed_by(self._drawn.draw(generation, first, rows.directions, dtype), rows)

@@ -17,7 +17,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.chunk_size import SMALL, may_share_passes
+from neuro_cli.scoring.chunk_size import may_share_passes, most_products
 from neuro_cli.scoring.episodes import EpisodeScorer
 from neuro_cli.scoring.isolation import drawing
 from neuro_cli.scoring.members import MemberScorer
@@ -65,7 +65,7 @@ def _has_many_products(settings: ScoringSettings, centre: Tensor) -> bool:
             part.register_forward_hook(count)
     with torch.no_grad(), drawing(0), suppress(Exception):  # what it raises is the trial's to say
         settings.task.score(module, settings.few(1).clone())
-    return sum(products) * settings.examples > SMALL
+    return sum(products) * settings.examples > most_products(settings)
 
 
 def scorer_under_autocast(settings: ScoringSettings, centre: Tensor) -> PopulationScorer:

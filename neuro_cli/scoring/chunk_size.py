@@ -1,6 +1,7 @@
 """Number of members that share a forward pass, perhaps one alone: functions of model and settings, never of ranks or clocks."""
 
 import torch
+from torch.nn.modules.conv import _ConvNd
 
 from neuro_cli.scoring.base import ScoringSettings
 
@@ -11,7 +12,7 @@ ROWS = {"cpu": (32, 4096), "cuda": (256, 2**17)}  # least and most rows of a chu
 NEAR = {"cpu": 2**21, "cuda": 2**28}
 PASSES = {"cpu": (32, 512), "cuda": (256, 2**17)}
 CHUNKS = {"cpu": 2, "cuda": 1}  # least number, so that two threads can share the work
-NOISE = {"cpu": 2**26, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
+NOISE = {"cpu": 2**22, "cuda": 2**30}  # values of noise that a sampler without reuse may hold for a chunk
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:
@@ -30,14 +31,14 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     return max(low, -(-total // (-(-count // some) * some)))
 
 
-# dense noise on a CPU: least number of chunks, and most directions of one. A rank makes complete chunks, so larger ones would let
-# ranks with few members make the noise of many others
-PARTS, SHARED = 4, 64
+# most directions of a chunk with dense noise on a CPU: of any, and of an eighth of the population. A rank makes complete chunks,
+# so larger ones would let ranks with few members make the noise of many others; of smaller ones Python's time counts
+SOME, MOST = 128, 256
 
 
 def shared_directions(directions: int) -> int:
     """Return the most directions of a chunk with dense noise on a CPU, of ``directions`` in a generation."""
-    return min(SHARED, max(1, directions // PARTS))
+    return max(SOME, min(MOST, directions // 8))
 
 
 def dense_directions(size: int, device: torch.device) -> int:
@@ -45,10 +46,17 @@ def dense_directions(size: int, device: torch.device) -> int:
     return max(1, NOISE[device.type] // size)
 
 
-# products of a number and a weight of a member, below which calls cost more than the products that noise doubles
-SMALL = 2**22
+# products of a number and a weight of a member, up to which Python's calls of its own pass cost more than sharing one. Fewer with
+# convolutions, as noise doubles their products; linear layers have each member's own weights
+SMALL, CONVOLVED = 2**23, 2**22
 # products of a member with reused noise, and for each of its weights, beyond which single members are faster than the mapped pass
 MANY, PER_WEIGHT = 2**24, 128
+
+
+def most_products(settings: ScoringSettings) -> int:
+    """Return the most products that a member may have, examples included, to share passes by dense noise on a CPU."""
+    convolved = any(isinstance(part, _ConvNd) for part in settings.module.modules())
+    return min(SMALL, CONVOLVED) if convolved else SMALL
 
 
 def may_share_passes(settings: ScoringSettings) -> bool:
@@ -56,7 +64,7 @@ def may_share_passes(settings: ScoringSettings) -> bool:
     if settings.device.type != "cpu" or settings.few_examples:
         return True
     # nearly every weight meets every example at least once
-    return settings.precision == torch.float32 and settings.layout.size * settings.examples <= SMALL
+    return settings.precision == torch.float32 and settings.layout.size * settings.examples <= most_products(settings)
 
 
 def is_slower(settings: ScoringSettings, products: int, mapped: bool) -> bool:
@@ -71,5 +79,5 @@ def is_slower(settings: ScoringSettings, products: int, mapped: bool) -> bool:
     if settings.device.type != "cpu":
         return False
     if not settings.few_examples:
-        return mine > SMALL
+        return mine > most_products(settings)
     return mapped and mine > MANY and mine > PER_WEIGHT * settings.layout.size

@@ -249,7 +249,9 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
 
 def repeated(x: Tensor, times: int) -> Tensor:
     """``x`` (B, ..) one after the other, (times B, ..), each in its memory format."""
-    return x if times == 1 else torch.cat([x] * times)
+    if times == 1:
+        return x
+    return torch.cat([x] * times) if x.dim() == 4 else x.repeat(times, *[1] * (x.dim() - 1))
 
 
 def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:

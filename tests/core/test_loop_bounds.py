@@ -23,7 +23,7 @@ from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blas, blocks, convolutions, winograd
+from neuro_cli.core.kernels import blas, blocks, convolutions, own_layer, winograd
 from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -53,6 +53,22 @@ def normal(*shape: int, seed: int = 1) -> Tensor:
 
 def close(made: Tensor, wanted: Tensor) -> None:
     torch.testing.assert_close(made.double(), wanted.double(), rtol=1e-4, atol=1e-4)
+
+
+@given(sizes=st.tuples(SIZES, SIZES), shape=st.tuples(FEW, FEW), sides=FEW, shared=st.booleans(), biases=st.sampled_from("nvb"))
+@drawn
+def test_layers_with_own_weights(loops, sizes, shape, sides, shared, biases):
+    (inner, outputs), (directions, points) = sizes, shape
+    x = normal(1 if shared else sides, directions, points, inner)
+    weight, noise, bias = normal(outputs, inner), normal(directions, outputs * (inner + 1) + 3, seed=2), normal(outputs, seed=3)
+    scales = np.linspace(-0.5, 0.7, sides, dtype=np.float32)
+    out, shift = torch.empty(sides, directions, points, outputs), -1 if biases == "n" else 2 + inner * outputs
+    given_bias = np.empty(0, np.float32) if biases == "v" else bias.numpy()
+    own_layer.dense_layer(x.numpy(), weight.numpy(), given_bias, noise.numpy(), 2, shift, scales, out.numpy())
+    steps = torch.from_numpy(scales).view(-1, 1, 1, 1)
+    wanted = x @ (weight + steps * noise[:, 2 : 2 + inner * outputs].view(directions, outputs, inner)).mT
+    wanted = wanted if biases == "v" else wanted + bias
+    close(out, wanted if shift < 0 else wanted + steps * noise[:, None, shift : shift + outputs])
 
 
 @given(channels=SIZES, kept=SIZES, examples=FEW, seed=SEEDS, single=st.booleans())

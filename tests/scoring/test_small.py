@@ -12,6 +12,7 @@ from torch import Tensor, nn
 import neuro_cli as neuro
 from neuro_cli.algo.base import Proposal
 from neuro_cli.model.char_gpt import CharGPT
+from neuro_cli.sampler import dense
 from neuro_cli.sampler.drawn import KEPT, DrawnNoise
 from neuro_cli.scoring import chunk_size
 from neuro_cli.scoring.batched import BatchedScorer
@@ -45,9 +46,10 @@ def scorers(es: neuro.Evolution) -> tuple[BatchedScorer, MemberScorer]:
     return scorer, MemberScorer(scorer.settings, es._population.algo.centre)
 
 
-@pytest.fixture(params=[12, 40], ids=["two products", "own weights"])
-def examples(request) -> int:
-    return request.param
+@pytest.fixture(params=[2**20, 0], ids=["two products", "own weights"])
+def examples(request, monkeypatch) -> int:
+    monkeypatch.setattr(dense, "ENOUGH", request.param)
+    return 12
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -72,7 +74,7 @@ def test_dense_noise_takes_a_step_size_for_each_parameter(sampler, examples):
     np.testing.assert_allclose(found, wanted, rtol=2e-5)
 
 
-def test_a_transformer_shares_passes_with_dense_noise():
+def test_a_transformer_shares_passes_with_dense_noise(examples):
     model = CharGPT(11, 8, width=8, depth=1, heads=2)
     tokens = torch.randint(11, (6, 8), generator=torch.Generator().manual_seed(1))
 
@@ -105,14 +107,20 @@ def test_counted_products_choose(monkeypatch, caplog):
     assert type(scorers(evolution(policy(), 13))[0]) is MemberScorer
     monkeypatch.setattr(chunk_size, "SMALL", 10_000)
     with caplog.at_level(logging.INFO):
-        scorer, _ = scorers(evolution(nn.Sequential(nn.Unflatten(1, (1, 6)), nn.Conv1d(1, 300, 3, padding=1), Means()), 8))
+        scorer, _ = scorers(evolution(Convolved(), 8))
     assert type(scorer) is MemberScorer
     assert "would be slower here" in caplog.text  # 1,200 weights, each of them used 6 times
 
 
-class Means(nn.Module):
+class Convolved(nn.Module):
+    """Convolution by a function, whose products a trial alone counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(400, 1, 3))
+
     def forward(self, x: Tensor) -> Tensor:
-        return x.mean(2)[:, :3]
+        return nn.functional.conv1d(x[:, None], self.weight, padding=1).mean(2)[:, :3]
 
 
 def test_a_module_that_cannot_share_a_pass_on_a_cpu_says_so_without_a_warning(caplog):

@@ -1,4 +1,4 @@
-"""Linear layer with each member's own weights, a tile of them at a time: sign flips of large layers (numba)."""
+"""Linear layers with each member's own weights, a tile of them at a time: dense noise, sign flips of large layers (numba)."""
 
 import numba as nb
 import numpy as np
@@ -8,6 +8,49 @@ from neuro_cli.core.kernels.blas import TRANSPOSED, UNCHANGED, sgemm
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT = nb.uintp(4)  # bytes of a number
 TILE, INNER = 128, 512  # outputs and inputs of the weights that a core's caches hold along with noise and a member's
+NEAR = 2**14  # weights of a member with dense noise that are made at a time
+
+
+@_compiled
+def dense_layer(x, weight, bias, noise, first, shift, scales, out):
+    """``out`` (S, D, m, O) = x (S or 1, D, m, I) (weight + scale * noise)^T + bias + scale * shift, float32, all contiguous.
+
+    ``noise`` (D, M): the weight's (O, I) are columns from ``first`` on, and the bias's from ``shift`` on, -1 for none; the bias
+    (O,) may be empty. Weights lie in a core's caches from the sum to the product. A member's bits depend on no other.
+    """
+    count, inner = weight.shape
+    sides, directions, points = out.shape[0], out.shape[1], out.shape[2]
+    assert x.shape[1:] == (directions, points, inner) and x.shape[0] > 0 and sides % x.shape[0] == 0 and inner > 0
+    assert out.shape[3] == count > 0 and scales.size == sides and bias.size in (0, count) and noise.shape[0] == directions
+    assert 0 <= first <= noise.shape[1] - count * inner and shift <= noise.shape[1] - count
+    assert x.itemsize == weight.itemsize == bias.itemsize == noise.itemsize == out.itemsize == scales.itemsize == 4
+    assert x.flags.c_contiguous and weight.flags.c_contiguous and noise.flags.c_contiguous and out.flags.c_contiguous
+    some = min(count, max(1, NEAR // inner))
+    near, line, centre = np.empty(some * inner, np.float32), np.empty(count, np.float32), weight.reshape(count * inner)
+    step, width = nb.uintp(inner), nb.uintp(count)
+    for direction in range(directions):
+        for side in range(sides):
+            scale, target, source = scales[side], out[side, direction], x[side % x.shape[0], direction]
+            for c in range(count):
+                line[c] = bias[c] if bias.size > 0 else np.float32(0)
+            if shift >= 0:
+                for c in range(count):
+                    line[c] += scale * noise[direction, shift + c]
+            for low in range(0, count, some):
+                length = min(some, count - low)
+                own = noise[direction, first + low * inner : first + (low + length) * inner]
+                given = centre[low * inner : (low + length) * inner]
+                for i in range(length * inner):
+                    near[i] = given[i] + scale * own[i]
+                sgemm(
+                    (TRANSPOSED, UNCHANGED), (nb.int32(length), nb.int32(points), nb.int32(inner)),
+                    (nb.uintp(near.ctypes.data), step), (nb.uintp(source.ctypes.data), step), nb.float32(0),
+                    (nb.uintp(target.ctypes.data) + _FLOAT * nb.uintp(low), width),
+                )  # fmt: skip
+            if bias.size > 0 or shift >= 0:
+                for point in range(points):
+                    for c in range(count):
+                        target[point, c] += line[c]
 
 
 @_compiled

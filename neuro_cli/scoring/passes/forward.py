@@ -73,8 +73,8 @@ class ManyForward(TorchFunctionMode, ABC):
 
     def _has_rows(self, x: Any) -> bool:
         """Return whether ``x`` has the rows of all members, or those of one side."""
-        return isinstance(x, Tensor) and x.dim() > 0 and len(x) in (self._rows.count, self._one_side)
+        return isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] in (self._rows.count, self._one_side)
 
     def _both_sides(self, x: Tensor) -> Tensor:
         """Rows of all sides, from those that the sides have in common where ``x`` is that."""
-        return x if len(x) == self._rows.count else torch.cat([x] * len(self._rows.scales))
+        return x if x.shape[0] == self._rows.count else torch.cat([x] * len(self._rows.scales))

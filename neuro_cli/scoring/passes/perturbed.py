@@ -108,9 +108,9 @@ class PerturbedForward(ManyForward):
         return None if parameter is None else self._places.get(id(parameter))
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-        count, rows = self._rows.count, len(input)
         if self._place(weight) is None and self._place(bias) is None:
             return F.linear(input, weight, bias)
+        count, rows = self._rows.count, len(input) if input.dim() < 2 else input.shape[0]  # len() of a tensor takes microseconds
         if input.dim() < 2 or (rows % count and rows != self._one_side):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
         # a module may have folded points into the batch, (n points, ..): a member's own points stay together
@@ -149,8 +149,9 @@ class PerturbedForward(ManyForward):
 
     def _count(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor) -> None:
         """Note the size of a layer: its outputs ``y`` and inputs ``x``."""
-        self.largest = max(self.largest, y.numel() // len(y), x.numel() // len(x))
-        self.products += y.numel() // len(y) * (weight.numel() // y.shape[operator.channel])
+        if self._careful:  # a trial, whose counts decide
+            self.largest = max(self.largest, y.numel() // len(y), x.numel() // len(x))
+            self.products += y.numel() // len(y) * (weight.numel() // y.shape[operator.channel])
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self._count(operator, y, x, weight)

@@ -1,0 +1,170 @@
+"""Twenty networks of timm, torchvision and transformers: do they train by the two lines, and how far beside back-propagation?
+
+    python scripts/twenty_networks.py --steps 100 --csv build/twenty_networks.csv     # needs timm, torchvision, transformers
+    python scripts/twenty_networks.py --only timm_convmixer hf_bert --steps 20
+
+Random initial weights, the same for both ways; digits of scikit-learn, 1,297 to learn from and 500 to test. Images are
+resized to 32x32 with three channels; language models read the 64 pixels as tokens. Adam with a rate of 0.003 in both ways.
+"""
+
+import argparse
+import csv
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+
+TEST = 500
+
+
+def losses(outputs: Any, targets: Tensor) -> Tensor:
+    """Return the cross-entropy of each example."""
+    return F.cross_entropy(logits(outputs), targets, reduction="none")
+
+
+def logits(outputs: Any) -> Tensor:
+    """Return the logits of a model of torch or of transformers."""
+    found: Tensor = outputs if isinstance(outputs, Tensor) else outputs["logits"]
+    return found
+
+
+def timm_model(name: str, **options: Any) -> Callable[[], nn.Module]:
+    """Return a maker of a model of timm."""
+
+    def make() -> nn.Module:
+        import timm
+
+        model: nn.Module = timm.create_model(name, num_classes=10, **options)
+        return model
+
+    return make
+
+
+def vision(name: str, **options: Any) -> Callable[[], nn.Module]:
+    """Return a maker of a model of torchvision."""
+
+    def make() -> nn.Module:
+        import torchvision
+
+        model: nn.Module = getattr(torchvision.models, name)(num_classes=10, **options)
+        return model
+
+    return make
+
+
+def hugging(name: str, **options: Any) -> Callable[[], nn.Module]:
+    """Return a maker of a model of transformers, with ``name`` of its configuration less "Config"."""
+
+    def make() -> nn.Module:
+        import transformers
+
+        common = {"num_labels": 10, "vocab_size": 17, "pad_token_id": 0, "hidden_size": 32, "num_hidden_layers": 2}
+        heads = {"num_attention_heads": 2, "intermediate_size": 64}
+        config = getattr(transformers, name + "Config")(**{**common, **heads, **options})
+        model: nn.Module = getattr(transformers, name + "ForSequenceClassification")(config)
+        return model
+
+    return make
+
+
+SMALL_VIT = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 2}
+TEXT = {
+    "hf_bert": hugging("Bert"), "hf_roberta": hugging("Roberta", max_position_embeddings=80), "hf_electra": hugging("Electra"),
+    "hf_albert": hugging("Albert", embedding_size=16),
+    "hf_distilbert": hugging("DistilBert", dim=32, n_layers=2, n_heads=2, hidden_dim=64),
+    "hf_gpt2": hugging("GPT2", n_embd=32, n_layer=2, n_head=2), "hf_llama": hugging("Llama", num_key_value_heads=2),
+}  # fmt: skip
+IMAGES = {
+    "tv_resnet18": vision("resnet18"), "tv_squeezenet": vision("squeezenet1_1"),
+    "tv_mobilenet_v3": vision("mobilenet_v3_small"), "tv_shufflenet": vision("shufflenet_v2_x0_5"),
+    "tv_mnasnet": vision("mnasnet0_5"),
+    "timm_vit": timm_model("vit_tiny_patch16_224", **SMALL_VIT), "timm_deit": timm_model("deit_tiny_patch16_224", **SMALL_VIT),
+    "timm_mixer": timm_model("mixer_s32_224", img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
+    "timm_resmlp": timm_model("resmlp_12_224", img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
+    "timm_convmixer": timm_model("convmixer_768_32", dim=32, depth=2, patch_size=4, kernel_size=3),
+    "timm_convnext": timm_model("convnext_atto", depths=(1, 1), dims=(16, 32), patch_size=2),
+    "timm_resnet": timm_model("resnet10t"), "timm_mobilenet_v2": timm_model("mobilenetv2_035"),
+}  # fmt: skip
+NETWORKS = IMAGES | TEXT
+
+
+def data(name: str) -> tuple[Tensor, Tensor]:
+    """Return all inputs of a network's kind, and the classes."""
+    pixels, classes = load_digits(return_X_y=True)
+    rows = torch.from_numpy(pixels.astype(np.float32))
+    if name in TEXT:
+        return rows.long(), torch.from_numpy(classes)
+    images = F.interpolate(rows.view(-1, 1, 8, 8) / 16, (32, 32)).expand(-1, 3, -1, -1)
+    return images.contiguous(), torch.from_numpy(classes)
+
+
+def accuracy(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
+    """Return the share of the examples that are right, in evaluation mode."""
+    model.eval()
+    with torch.no_grad():
+        made = [logits(model(rows)).argmax(1) for rows in inputs.split(100)]
+    model.train()
+    return float((torch.cat(made) == targets).float().mean())
+
+
+def train(name: str, steps: int, batch_size: int, forward: bool) -> tuple[float, float]:
+    """Return the accuracy after so many steps, by forward passes or by back-propagation, and the seconds of the processor."""
+    torch.manual_seed(1)
+    model = NETWORKS[name]()
+    for part in model.modules():
+        if isinstance(part, nn.Dropout):
+            part.p = 0.0  # for both ways
+    inputs, targets = data(name)
+    order = torch.randperm(len(inputs) - TEST)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    start = time.process_time()
+    estimate = neuro.ForwardGradient(model, threads=1) if forward else None
+    for step in range(steps):
+        rows = order[torch.arange(step * batch_size, (step + 1) * batch_size) % len(order)]
+        optimizer.zero_grad()
+        if estimate is None:
+            losses(model(inputs[rows]), targets[rows]).mean().backward()
+        else:
+            estimate.backward(losses, inputs[rows], targets[rows])
+        optimizer.step()
+    seconds = time.process_time() - start
+    if forward:  # passes keep no statistics of batch norm
+        used = [order[part] for part in torch.arange(len(order)).split(100)]
+        torch.optim.swa_utils.update_bn([inputs[rows] for rows in used], model)
+    return accuracy(model, inputs[-TEST:], targets[-TEST:]), seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="networks (all)")
+    parser.add_argument("--steps", type=int, default=100, help="steps of each way (100)")
+    parser.add_argument("--batch-size", type=int, default=32, help="examples in a step (32)")
+    parser.add_argument("--csv", type=Path, help="file to which rows are added")
+    typed = parser.parse_args()
+    torch.set_num_threads(1)
+    for name in typed.only:
+        size = sum(parameter.numel() for parameter in NETWORKS[name]().parameters())
+        row: list[object] = [name, size, typed.steps]
+        for forward in (False, True):
+            try:
+                right, seconds = train(name, typed.steps, typed.batch_size, forward)
+                row += [f"{right:.1%}", f"{seconds:.0f}"]
+            except neuro.UserError as error:
+                row += [f"refused: {error}", "-"]
+        print(" | ".join(map(str, row)), flush=True)
+        if typed.csv is not None:
+            typed.csv.parent.mkdir(parents=True, exist_ok=True)
+            with typed.csv.open("a", newline="") as file:
+                csv.writer(file).writerow(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The estimate of every kind of layer has autograd's gradient as its mean, within 4 standard errors; statistics stay."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+
+ESTIMATES = 12
+
+
+class Last(nn.Module):
+    """A module of which the last step of each example counts."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.inner(x, x, x) if isinstance(self.inner, nn.MultiheadAttention) else self.inner(x)
+        return made[0][:, -1]
+
+
+IMAGE, STEPS = (4, 6, 6), (5, 4)
+KINDS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "linear": (lambda: nn.Linear(5, 3), (5,)),
+    "convolution": (lambda: nn.Conv2d(4, 3, 3), IMAGE),
+    "depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4, padding=1), IMAGE),
+    "embedding": (lambda: nn.Embedding(7, 3), ()),
+    "layer_norm": (lambda: nn.LayerNorm(4), STEPS),
+    "rms_norm": (lambda: nn.RMSNorm(4), STEPS),
+    "group_norm": (lambda: nn.GroupNorm(2, 4), IMAGE),
+    "batch_norm": (lambda: nn.BatchNorm2d(4), IMAGE),
+    "attention": (lambda: Last(nn.MultiheadAttention(4, 2, batch_first=True)), STEPS),
+    "gru": (lambda: Last(nn.GRU(4, 3, batch_first=True)), STEPS),
+    "lstm": (lambda: Last(nn.LSTM(4, 3, batch_first=True)), STEPS),
+}
+
+
+def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (torch.tanh(outputs.flatten(1)) - targets[:, None]).square().mean(1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_mean_of_estimates_is_the_gradient_of_autograd(kind):
+    make, shape = KINDS[kind]
+    torch.manual_seed(5)
+    model = make()
+    inputs = torch.randn(6, *shape) if shape else torch.randint(7, (6, 4))
+    targets = torch.randn(6)
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    estimate = neuro.ForwardGradient(model, draws=24, antithetic=True, sigma=0.01, control_variates=False, threads=1)
+    made = []
+    for _ in range(ESTIMATES):
+        model.zero_grad()
+        estimate.backward(losses, inputs, targets)
+        made.append(torch.cat([parameter.grad.flatten().double() for parameter in model.parameters()]))
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())  # statistics of batch norm too
+    model.zero_grad()
+    losses(model(inputs), targets).mean().backward()
+    right = torch.cat([parameter.grad.flatten().double() for parameter in model.parameters()])
+    estimates = torch.stack(made)
+    along = estimates @ right / right.square().sum()
+    assert abs(float(along.mean()) - 1) < 4 * float(along.std()) / ESTIMATES**0.5 + 0.02  # float32 and the noise's size
+    error = (estimates.mean(0) - right) / (estimates.std(0) / ESTIMATES**0.5 + 0.01 * right.abs().max())
+    assert float(error.square().mean()) < 2.5  # Student's t with 11 degrees of freedom has 11 / 9
+    assert F.cosine_similarity(estimates.mean(0), right, dim=0) > 0.6
+
+
+def test_statistics_of_batch_norm_stay_in_a_network_with_writes_in_place():
+    torch.manual_seed(2)
+    model = nn.Sequential(nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(48, 3))
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    inputs, targets = torch.randn(6, 1, 6, 6), torch.randint(3, (6,))
+    estimate = neuro.ForwardGradient(model, draws=1, threads=1)
+    for _ in range(2):
+        estimate.backward(lambda outputs, classes: F.cross_entropy(outputs, classes, reduction="none"), inputs, targets)
+    assert model.training
+    for name, buffer in model.named_buffers():
+        assert torch.equal(buffer, before[name]), name
+    F.cross_entropy(model(inputs), targets).backward()
+    assert not torch.equal(model[1].running_mean, before["1.running_mean"])  # the user's own passes keep statistics

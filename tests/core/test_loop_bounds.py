@@ -23,7 +23,7 @@ from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blas, blocks, convolutions, own_layer, winograd
+from neuro_cli.core.kernels import blas, blocks, convolutions, own_layer, rounding, winograd
 from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -195,6 +195,14 @@ def test_sums_over_directions(loops, directions, inputs, outputs, rank, low):
     wanted.index_put_((lines, index.long()), weights[:, None].expand_as(index), accumulate=True)
     count_places(index, weights, into)
     close(into, wanted)
+
+
+@pytest.mark.parametrize("size", [0, 1, 33])
+def test_rounding_by_given_bits(loops, size):
+    values, bits = np.arange(size, dtype=np.uint32) * np.uint32(65537), np.full(size, 0xFFFF, np.uint16)
+    out = np.empty(size, np.uint16)
+    loops(rounding).rounded(values, bits, out)
+    np.testing.assert_array_equal(out, (values + np.uint32(0xFFFF)) >> np.uint32(16))
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), lines=SIZES, columns=st.sampled_from([1, 2, 63, 64, 65]))

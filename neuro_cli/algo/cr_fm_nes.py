@@ -26,15 +26,16 @@ from neuro_cli.core.seeds import numbers_of
 from neuro_cli.core.shaping import by_rank, is_flat
 
 FIRST_DIRECTION = 0xF3  # address of the initial v
+Numbers = Any  # a vector (n,) float64: a tensor, or numpy's view of one on a CPU
 
 
 @dataclass(frozen=True)
 class Moments:
     """Sums over members of w z, w <z, u> z and w (z**2 - 1), each (n,), and of w <z, u> and w <z, u>**2."""
 
-    first: Tensor
-    along: Tensor
-    second: Tensor
+    first: Numbers
+    along: Numbers
+    second: Numbers
     product: float
     square: float
 
@@ -134,37 +135,40 @@ class CRFMNES(PopulationAlgorithm):
     def tell(self, generation: int, sums: Tensor) -> None:
         if self._flat:
             return  # ties: lengths of noise alone must not change sigma and D
-        sums = sums.double()
-        rate = self._step_rate
-        self._step_path.mul_(1 - rate).add_(sums[0], alpha=math.sqrt(rate * (2 - rate) * self._mass))
-        length = float(self._step_path.norm())
+        rows, path, rate = _quick(sums.double()), _quick(self._step_path), self._step_rate
+        path *= 1 - rate
+        path += math.sqrt(rate * (2 - rate) * self._mass) * rows[0]
+        length = math.sqrt(_product(path, path))
         phase = "moves" if length >= self._length else "stagnates" if length >= 0.1 * self._length else "converges"
         moves = phase == "moves"
-        weights, rows = self._weights[moves], sums[3 * moves : 3 * moves + 3]
+        weights, z = self._weights[moves], rows[3 * moves : 3 * moves + 3]
         product, square = float(weights @ self._products), float(weights @ self._products**2)
-        self._learn(Moments(rows[0], rows[1], rows[2], product, square))
-        self._size *= math.exp(self._size_rates[phase] / 2 * float(rows[2].mean()))
+        self._learn(Moments(z[0], z[1], z[2], product, square))
+        self._size *= math.exp(self._size_rates[phase] / 2 * float(z[2].mean()))
 
     def _learn(self, z: Moments) -> None:
         """Move the centre, the path, v and D; the path counts as another member."""
-        squared = float(self._v.square().sum())
+        v, d, path = _quick(self._v), _quick(self._d), _quick(self._path)
+        squared = _product(v, v)
         norm, stretch = math.sqrt(squared), math.sqrt(1 + squared)
-        u, more = self._v / norm, stretch - 1
-        step = self._d * (z.first + more * z.product * u)  # the sum of w D y
-        self._centre.add_((self._size * step).float())
-        self._path.mul_(1 - self._path_rate).add_(step, alpha=math.sqrt(self._path_rate * (2 - self._path_rate) * self._mass))
-        own, one = self._path / self._d, self._rank_one
-        inner = float((u * own).sum())
+        u, more = v / norm, stretch - 1
+        step = d * (z.first + more * z.product * u)  # the sum of w D y
+        self._centre.add_(torch.as_tensor(self._size * step).float())
+        path *= 1 - self._path_rate
+        path += math.sqrt(self._path_rate * (2 - self._path_rate) * self._mass) * step
+        own, one = path / d, self._rank_one
+        inner = _product(u, own)
         # sums of w y**2, w <y, u> y and w <y, u>**2, with the path as another member
-        squares = self._form_rate * (z.second + 2 * more * u * z.along + more**2 * z.square * u.square()) + one * own.square()
+        squares = self._form_rate * (z.second + 2 * more * u * z.along + more**2 * z.square * u * u) + one * own * own
         crossed = self._form_rate * stretch * (z.along + more * z.square * u) + one * inner * own
         inner_square = self._form_rate * stretch**2 * z.square + one * inner**2
         by_v, by_d = _natural(u, squared, squares, crossed, inner_square, one)
-        self._v, self._along = self._v + by_v / norm, None
-        self._d = self._d + by_d * self._d
+        v += by_v / norm
+        d += by_d * d
+        self._along = None
         # the determinant becomes 1: a factor common to all parameters belongs to sigma
-        log_root = self._d.log().mean() + math.log1p(float(self._v.square().sum())) / (2 * len(u))
-        self._d = self._d / log_root.exp()
+        logs = self._d.log() if d is self._d else np.log(d)
+        d /= math.exp(float(logs.mean()) + math.log1p(_product(v, v)) / (2 * len(u)))
 
     def state(self) -> State:
         tensors = {"centre": self._centre, "v": self._v, "d": self._d, "path": self._path, "step_path": self._step_path}
@@ -178,24 +182,34 @@ class CRFMNES(PopulationAlgorithm):
         self._size = float(state.scalars["sigma"])
 
 
+def _quick(x: Tensor) -> Numbers:
+    """Return numpy's view of a tensor on a CPU: it calls an operation of few numbers in a fraction of torch's time."""
+    return x.numpy() if x.device.type == "cpu" else x
+
+
+def _product(a: Numbers, b: Numbers) -> float:
+    """Return the inner product, by a sum: a BLAS's may have other bits on other numbers of threads."""
+    return float((a * b).sum())
+
+
 def _natural(
-    u: Tensor, squared: float, squares: Tensor, crossed: Tensor, inner_square: float, total: float
-) -> tuple[Tensor, Tensor]:
+    u: Numbers, squared: float, squares: Numbers, crossed: Numbers, inner_square: float, total: float
+) -> tuple[Numbers, Numbers]:
     """Return natural gradients by v (without 1 / |v|) and by log D, from sums over weighted y: Akimoto et al. 2014, theorem 3.
 
     ``squared``: |v|**2; sums ``squares`` of y**2, ``crossed`` of <y, u> y, ``inner_square`` of <y, u>**2, ``total`` of weights.
     """
-    gamma, uu = 1 + squared, u.square()
+    gamma, uu = 1 + squared, u * u
     bound = math.sqrt(squared**2 + (2 * gamma - math.sqrt(gamma)) / float(uu.max())) / (2 + squared)
     alpha = min(1.0, bound)
     b = -(1 - alpha**2) * squared**2 / gamma + 2 * alpha**2
     inverse = 1 / (2 - (b + 2 * alpha**2) * uu)
     t = crossed - u * (inner_square + gamma * total) / 2
     s = squares - squared / gamma * u * crossed - total
-    s = s - alpha / gamma * ((2 + squared) * t * u - squared * uu * float((u * t).sum()))
+    s = s - alpha / gamma * ((2 + squared) * t * u - squared * uu * _product(u, t))
     weighted = inverse * uu
-    s = s * inverse - b / (1 + b * float((uu * weighted).sum())) * weighted * float((weighted * s).sum())
-    t = t - alpha * ((2 + squared) * s * u - u * float((uu * s).sum()))
+    s = s * inverse - b / (1 + b * _product(uu, weighted)) * weighted * _product(weighted, s)
+    t = t - alpha * ((2 + squared) * s * u - u * _product(uu, s))
     return t, s
 
 

@@ -53,8 +53,8 @@ class Place:
     lines: tuple[str, ...] = ()
 
 
-def _shim(name: str) -> Place:
-    return Place(variables={"CHAOS": name, "LD_PRELOAD": "@shim@"})
+def _shim(name: str, *lines: str) -> Place:
+    return Place(variables={"CHAOS": name, "LD_PRELOAD": "@shim@"}, lines=lines)
 
 
 QUOTA = "/sys/fs/cgroup/cpu/neuro_chaos_$$"
@@ -64,7 +64,7 @@ PLACES = {
     "no rename over an open file": _shim("rename"),
     "no hard links": _shim("link"),
     "no symbolic links": _shim("symlink"),
-    "no locks of files": _shim("flock"),
+    "no locks of files": _shim("flock", "search"),  # SQLite needs locks
     "a full disk": Place(
         "mkdir full; mount -t tmpfs -o size=2m none full; [ ! -d run ] || cp -r run full/; cd full; "
         "head -c $(($(df -k --output=avail . | tail -1) - 60))K /dev/zero > filler",
@@ -72,7 +72,7 @@ PLACES = {
     ),
     "a read-only HOME": Place("mkdir home; mount -t tmpfs -o ro none home; export HOME=$PWD/home; unset XDG_CACHE_HOME"),
     "a uid without a name": Place(before="unshare --user --map-user=54321 --map-group=54321"),
-    "16 MB of /dev/shm": Place("mount -t tmpfs -o size=16m none /dev/shm"),
+    "16 MB of /dev/shm": Place("mount -t tmpfs -o size=16m none /dev/shm", lines=("train",)),
     "half a core of quota": Place(
         f"mkdir {QUOTA}; echo 100000 > {QUOTA}/cpu.cfs_period_us; echo 50000 > {QUOTA}/cpu.cfs_quota_us; echo $$ > {QUOTA}/tasks"
     ),

@@ -1,6 +1,7 @@
 """Registry of a nameserver: the living brokers, and the next id, which survives a crash."""
 
 import fcntl
+import logging
 import os
 import random
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import IO
 
 from neuro_cli.core.errors import UserError
+
+log = logging.getLogger(__name__)
 
 LARGEST_ID = 2**62
 LEAP = 10_000  # an id that far beyond the next one cannot come from an older state of the file
@@ -46,6 +49,8 @@ def locked(folder: Path) -> IO[bytes]:
     except BlockingIOError as error:
         file.close()
         raise UserError(f"{folder}: another process works on this folder; give each one its own") from error
+    except OSError as error:
+        log.warning("%s: no locks on this file system (%s): make sure that no second process works there", folder, error.strerror)
     return file
 
 

@@ -162,7 +162,8 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
 def _read(path: str | Path, what: str, kind: Any, folder: str, **options: Any) -> Any:
     """Return what ``kind`` reads from ``folder``. Raises ConfigError."""
     try:
-        return kind.from_pretrained(folder, **LOCAL, **options)
+        with torch.device("cpu"):  # a caller who wants shapes alone has set another one, which transformers refuses
+            return kind.from_pretrained(folder, **LOCAL, **options)
     except Exception as error:  # transformers raises many kinds
         raise ConfigError(KEY, path, f"transformers cannot read its {what}: {_first_line(error)}") from error
 

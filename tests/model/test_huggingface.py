@@ -96,6 +96,8 @@ def test_what_is_trained(folders, trainable, wanted):
     assert len(trained) == wanted
     assert {parameter.dtype for parameter in trained} == {torch.float32}
     assert ParameterLayout(model).size == sum(parameter.numel() for parameter in trained)
+    with torch.device("meta"):  # as a resume asks for the size
+        assert ParameterLayout(HuggingFace(folders["llama"], trainable=trainable)).size == ParameterLayout(model).size
     tokens, _ = words("12 + 35", tokenizer=model.tokenizer)
     with torch.no_grad():
         assert model(tokens).dtype == (torch.float32 if trainable == "all" else torch.bfloat16)

@@ -40,7 +40,7 @@ NAVIGATION = {
         "docs/how_to/reinforcement_learning", "docs/how_to/text", "docs/how_to/language_models", "docs/how_to/no_gradient",
         "docs/how_to/architecture_search",
         "docs/how_to/own_tasks", "docs/how_to/data_and_models", "docs/how_to/coming_from", "docs/how_to/reproduce",
-        "docs/how_to/troubleshooting",
+        "docs/how_to/pretrained_models", "docs/how_to/troubleshooting",
     ],
     "Explanation": [
         "docs/explanation/one_generation", "docs/explanation/choosing", "docs/explanation/glossary",

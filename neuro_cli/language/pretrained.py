@@ -4,6 +4,7 @@ Nothing is downloaded, and no code of the folder runs: its architecture is one o
 or GGUF. A tokenizer's chat template runs in transformers' sandbox.
 """
 
+import copy
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -23,15 +24,17 @@ PACKAGES = ("transformers", "gguf", "accelerate")
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
-def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32) -> nn.Module:
+def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32, classes: int | None = None) -> nn.Module:
     """Return the causal language model or sequence classifier at ``path``, in evaluation mode and in ``dtype``.
+
+    ``classes``: gives it a new head, of random weights, for so many classes.
 
     ``path``: a folder with ``config.json`` and safetensors, or a GGUF file, whose numbers become floats in the user's cache once.
     Weights that lie on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. Raises UserError.
     """
-    place, config = _place(path), load_config(path)
+    place, config = _place(path), load_config(path, classes)
     if place.is_dir():
-        return _from(path, place, config, dtype)
+        return _from(path, place, config, dtype, ignore_mismatched_sizes=classes is not None)  # a head of other sizes
 
     def convert(folder: Path) -> None:
         _from_gguf(path, config, dtype).save_pretrained(folder)
@@ -45,9 +48,16 @@ def load_tokenizer(path: str | Path) -> Any:
     return _tokenizer(str(_place(path).resolve()))
 
 
-def load_config(path: str | Path) -> Any:
-    """Return transformers' config at ``path``. Raises UserError for an architecture that is not one of its own."""
-    return _config(str(_place(path).resolve()))
+def load_config(path: str | Path, classes: int | None = None) -> Any:
+    """Return a copy of transformers' config at ``path``, with a classifier's head for ``classes`` if these are given.
+
+    Raises UserError for an architecture that is not one of its own.
+    """
+    config = copy.deepcopy(_config(str(_place(path).resolve())))
+    if classes is not None:
+        config.num_labels, config.architectures = classes, [_tables()[1].get(config.model_type)]
+    class_of(config)
+    return config
 
 
 def is_classifier(config: Any) -> bool:
@@ -100,9 +110,9 @@ def _refuse_code(path: str | Path, place: Path) -> None:
         raise ConfigError(KEY, path, "its weights are quantised; of such only a GGUF file can be loaded")
 
 
-def _from(path: str | Path, folder: Path, config: Any, dtype: torch.dtype) -> nn.Module:
+def _from(path: str | Path, folder: Path, config: Any, dtype: torch.dtype, **options: Any) -> nn.Module:
     """Return the network of a folder of safetensors."""
-    model = _pretrained(path, folder, config, dtype=dtype, use_safetensors=True)
+    model = _pretrained(path, folder, config, dtype=dtype, use_safetensors=True, **options)
     map_parameters(model, folder)
     return model
 

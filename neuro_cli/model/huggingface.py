@@ -12,40 +12,51 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.checks import one_of
+from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.language.low_rank import add_low_rank, sums
 from neuro_cli.language.pretrained import is_classifier, load_config, load_model, load_tokenizer
 
+LORA = "lora"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class HuggingFace(nn.Module):
     """Tokens (B, T) int64 to logits (B, T, V) of a causal language model, or (B, C) of a sequence classifier.
 
-    ``path``: a folder with config.json and safetensors, or a GGUF file. ``trainable``: norms (their scales) | all | a pattern of
-    names, as for files (``*.mlp.*``). ``dtype``: float32 | bfloat16, of frozen parameters; trained ones are float32. Causal
-    models take tokens padded on the right. Raises ConfigError.
+    ``path``: a folder with config.json and safetensors, or a GGUF file. ``trainable``: norms (their scales) | all | lora
+    (additions of ``rank`` to the linear layers) | a pattern of names, as for files (``*.mlp.*``). ``dtype``: float32 | bfloat16,
+    of frozen parameters; trained ones are float32. ``classes``: a new head, always trained, makes it a classifier of so many.
+    Causal models take tokens padded on the right. Raises ConfigError.
     """
 
-    def __init__(self, path: str, trainable: str = "norms", dtype: str = "float32") -> None:
+    def __init__(
+        self, path: str, trainable: str = "norms", rank: int = 4, dtype: str = "float32", classes: int | None = None
+    ) -> None:
         super().__init__()
         self.path, self.dtype = str(path), DTYPES[one_of("model.dtype", dtype, tuple(DTYPES))]
-        self.classifies = is_classifier(load_config(self.path))
-        self.pretrained: Any = load_model(self.path, dtype=self.dtype)
+        if classes is not None:
+            integer("model.classes", classes, 2)
+        self.classifies = is_classifier(load_config(self.path, classes))
+        self.pretrained: Any = load_model(self.path, dtype=self.dtype, classes=classes)
         arguments = inspect.signature(self.pretrained.forward).parameters
         self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # by version of transformers
-        self._choose(trainable)
+        if trainable == LORA:
+            add_low_rank(self.pretrained, integer("model.rank", rank, 1))
+        self._choose(trainable, classes is not None)
 
-    def _choose(self, trainable: str) -> None:
-        """Freeze what is not trained; trained parameters become float32."""
-        chosen = _chosen(trainable)
+    def _choose(self, trainable: str, head: bool) -> None:
+        """Freeze what is not trained, of the ``head`` nothing; trained parameters become float32."""
+        chosen, body = _chosen(trainable), set(self.pretrained.base_model.parameters())
         for name, parameter in self.pretrained.named_parameters():
-            parameter.requires_grad_(chosen(name, parameter))
+            parameter.requires_grad_(chosen(name, parameter) or (head and parameter not in body))
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(torch.float32, copy=True)
                 vars(parameter).clear()  # its pages
         if not any(parameter.requires_grad for parameter in self.parameters()):
-            raise ConfigError("model.trainable", trainable, "no parameter has such a name; must be norms, all, or a pattern")
+            raise ConfigError(
+                "model.trainable", trainable, "no parameter has such a name; must be norms, all, lora, or a pattern"
+            )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
         """Convert or move all tensors; buffers, such as angles of positions, stay exact: transformers makes them in float32."""
@@ -61,6 +72,11 @@ class HuggingFace(nn.Module):
     def tokenizer(self) -> Any:
         """Tokenizer of the model, one for a process."""
         return load_tokenizer(self.path)
+
+    def tuned(self) -> dict[str, Tensor]:
+        """Return the trained tensors by the names of transformers, as ``write_tuned`` takes them; lora gives whole weights."""
+        added = dict(sums(self.pretrained))
+        return added or {name: one.detach() for name, one in self.pretrained.named_parameters() if one.requires_grad}
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
         """Return logits. ``positions`` (B, K) int64: of these tokens alone, (B, K, V)."""
@@ -116,14 +132,15 @@ class HuggingFace(nn.Module):
     @contextmanager
     def _one_type(self) -> Iterator[None]:
         """Context in which trained parameters have the type of frozen ones, where they do not have it already."""
-        mixed = [one for one in self.parameters() if one.requires_grad and one.dtype != self.dtype]
-        if not mixed or len(mixed) == len(list(self.parameters())):
+        frozen = next((one.dtype for one in self.parameters() if not one.requires_grad), None)
+        mixed = [one for one in self.parameters() if frozen is not None and one.requires_grad and one.dtype != frozen]
+        if not mixed:
             yield
             return
         exact = [one.data for one in mixed]
         try:
             for one in mixed:
-                one.data = one.data.to(self.dtype)
+                one.data = one.data.to(frozen)
             yield
         finally:
             for one, data in zip(mixed, exact, strict=True):
@@ -134,6 +151,8 @@ def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:
     """Return the function of name and parameter that says which are trained."""
     if trainable == "all":
         return lambda name, parameter: True
+    if trainable == LORA:
+        return lambda name, parameter: name.endswith((".down", ".up"))
     if trainable == "norms":
         return lambda name, parameter: parameter.dim() == 1 and not name.endswith("bias")
     return lambda name, parameter: fnmatchcase(name, trainable)

@@ -11,6 +11,8 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.seeds import seeded
+from neuro_cli.language.tuned import write_tuned
 from neuro_cli.model.huggingface import HuggingFace
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.scoring.passes.marks import with_mark
@@ -84,6 +86,7 @@ def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
         ("norms", 5),
         ("all", 20),
         ("*.mlp.*", 6),
+        ("lora", 28),
         ("model.layers.1.*_proj.weight", 7),
     ],
 )
@@ -98,13 +101,27 @@ def test_what_is_trained(folders, trainable, wanted):
         assert model(tokens).dtype == (torch.float32 if trainable == "all" else torch.bfloat16)
 
 
+@pytest.mark.parametrize("kind", ["bert", "qwen2"])
+def test_a_new_head_makes_a_classifier(folders, kind):
+    with seeded(3):
+        model = HuggingFace(folders[kind], classes=5)
+    with seeded(3):
+        again = HuggingFace(folders[kind], classes=5)
+    tokens, _ = words("12 + 35", "x", tokenizer=model.tokenizer)
+    with torch.no_grad():
+        assert model(tokens).shape == (2, 5)
+        assert torch.equal(model(tokens), again(tokens))
+    head = model.pretrained.classifier if kind == "bert" else model.pretrained.score
+    assert all(parameter.requires_grad for parameter in head.parameters())
+
+
 def test_no_parameter_of_that_name(folders):
     with pytest.raises(ConfigError, match=r"^model.trainable=\*.gate: no parameter has such a name; must be"):
         HuggingFace(folders["llama"], trainable="*.gate")
 
 
 @pytest.mark.parametrize("kind", ["llama", "qwen2", "bert"])
-@pytest.mark.parametrize("trainable", ["norms", "all"])
+@pytest.mark.parametrize("trainable", ["norms", "all", "lora"])
 def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trainable):
     model = HuggingFace(folders[kind], trainable=trainable)
     layout, sampler = ParameterLayout(model), LowRank()
@@ -126,3 +143,15 @@ def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trai
             torch.testing.assert_close(made[own], single(tokens[own]), rtol=1e-3, atol=1e-3)
             if generates:
                 assert torch.equal(answers[own], single.generate(tokens[own], mask[own], 5))
+
+
+def test_additions_of_low_rank_become_part_of_the_weights(folders, tmp_path):
+    model = HuggingFace(folders["llama"], trainable="lora", rank=2)
+    tokens, _ = words("12 + 35", tokenizer=model.tokenizer)
+    with torch.no_grad():
+        assert torch.equal(model(tokens), HuggingFace(folders["llama"])(tokens))  # nothing is added at first
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.normal_(std=0.2)
+        write_tuned(folders["llama"], tmp_path / "tuned", model.tuned())
+        torch.testing.assert_close(HuggingFace(tmp_path / "tuned")(tokens), model(tokens), rtol=1e-4, atol=1e-4)

@@ -9,8 +9,8 @@ import torch
 
 transformers = pytest.importorskip("transformers")
 CHARACTERS = " \n" + string.digits + string.ascii_letters + string.punctuation
-VOCABULARY = len(CHARACTERS) + 2  # and the tokens for padding and for the end
-SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": VOCABULARY}
+VOCABULARY = len(CHARACTERS) + 3  # and the tokens for padding and for the end, and one of two letters in GGUF files
+SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": VOCABULARY}
 
 
 def tiny_config(kind: str, **more: Any) -> Any:
@@ -49,3 +49,43 @@ def tiny_tokenizer() -> Any:
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=inner, pad_token="<pad>", eos_token="<end>", chat_template=template
     )
+
+
+def tiny_gguf(file: Path, folder: Path) -> Path:
+    """Write the llama of ``folder`` as a GGUF file with norms in float32 and all else in Q8_0, and return that."""
+    import gguf
+    from gguf.quants import quantize
+
+    kind, model = gguf.GGMLQuantizationType, transformers.LlamaForCausalLM.from_pretrained(folder)
+    config, names = model.config, gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, model.config.num_hidden_layers)
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list(
+        ["<pad>", "<end>", *(letter.replace(" ", "\u0120").replace("\n", "\u010a") for letter in CHARACTERS), "12"]
+    )
+    writer.add_token_merges(["1 2"])
+    writer.add_eos_token_id(1)
+    writer.add_pad_token_id(0)
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().numpy()
+        if name.endswith(("q_proj.weight", "k_proj.weight")):  # as llama.cpp has their rows
+            heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
+            values = values.reshape(heads, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
+        mine = names.get_name(name, try_suffixes=(".weight",))
+        if parameter.dim() == 1:
+            writer.add_tensor(mine, values)
+        else:
+            writer.add_tensor(mine, quantize(values, kind.Q8_0), raw_dtype=kind.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file

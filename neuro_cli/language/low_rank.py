@@ -1,0 +1,43 @@
+"""Low-rank additions to the linear layers of a frozen network (Hu et al. 2021: LoRA)."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class LowRankLinear(nn.Module):
+    """Linear layer ``inner`` plus ``x down^T up^T``: ``down`` (rank, I) of variance 1 / I, ``up`` (O, rank) zero at first."""
+
+    def __init__(self, inner: nn.Linear, rank: int) -> None:
+        super().__init__()
+        self.inner = inner
+        self.down = nn.Parameter(torch.randn(rank, inner.in_features) / math.sqrt(inner.in_features))
+        self.up = nn.Parameter(torch.zeros(inner.out_features, rank))
+
+    def forward(self, x: Tensor) -> Tensor:
+        added = nn.functional.linear(nn.functional.linear(x, self.down), self.up)
+        result: Tensor = self.inner(x) + added
+        return result
+
+    @torch.no_grad()
+    def weight(self) -> Tensor:
+        """Return the weight (O, I) float32 of one linear layer that does the same."""
+        return self.inner.weight.float() + self.up.float() @ self.down.float()
+
+
+def add_low_rank(pretrained: Any, rank: int) -> None:
+    """Replace all linear layers of a network but its heads by :class:`LowRankLinear`."""
+    body = pretrained.base_model
+    for name, layer in [pair for pair in body.named_modules() if type(pair[1]) is nn.Linear]:
+        place, _, last = name.rpartition(".")
+        setattr(body.get_submodule(place), last, LowRankLinear(layer, rank))
+
+
+def sums(pretrained: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield name and weight of the linear layers that have low-rank additions, as the network without these has them."""
+    for name, layer in pretrained.named_modules():
+        if isinstance(layer, LowRankLinear):
+            yield f"{name}.weight", layer.weight()

@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Cost of members of a pretrained language model: seconds over plain inference in pairs of one process, and memory of a run.
+
+A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. Memory is
+the most proportional set size of all processes of a run, seen every 50 ms, beside that of plain inference.
+
+Usage: bench_language.py MODEL forward|generate|memory [--dtype bfloat16] [--trainable all] [--members 16 64] [--pairs 5]
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.model.huggingface import DTYPES, HuggingFace
+from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.scoring.candidate import Candidate
+from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.perturbed import PerturbedForward
+
+SIGMA, TOKENS, PROMPT = 1e-3, 32, "12 + 35 = 47\n23 + 44 = 67\n51 + 18 ="
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def speed(args: argparse.Namespace) -> None:
+    """Print the ratios of members' passes, or of generation, to plain ones."""
+    torch.set_num_threads(1)
+    model = HuggingFace(args.model, trainable=args.trainable, dtype=args.dtype)
+    layout, dtype = ParameterLayout(model), DTYPES[args.dtype]
+    centre = layout.flatten(model)
+    candidate = Candidate(model, layout, dtype, torch.device("cpu"))
+    candidate.flat.copy_(centre)
+    module: Any = candidate.ready()
+    for each in (model, module):
+        each.pretrained.generation_config.eos_token_id = None  # all rows have as many tokens
+    for members in args.members:
+        pairs = pairs_of(args, module, layout, members)
+        ratios = sorted(b / a for a, b in pairs)
+        print(
+            f"{args.what} {args.trainable} {args.dtype} members={members}: plain {median(a for a, _ in pairs):.2f} s, "
+            f"members {median(b for _, b in pairs):.2f} s, ratio {median(ratios):.3f} ({ratios[0]:.3f} to {ratios[-1]:.3f})",
+            flush=True,
+        )
+
+
+def pairs_of(args: argparse.Namespace, module: Any, layout: ParameterLayout, members: int) -> list[tuple[float, float]]:
+    """Return seconds of plain rows and of as many members, in pairs."""
+    sampler, rows = LowRank(), MemberBatch([SIGMA, -SIGMA], members // 2, 1)
+    sampler.bind(Noise(1, layout.size, torch.device("cpu"), Threads(1)), members, layout)
+    tokens = torch.randint(1000, 30000, (members, TOKENS), generator=torch.Generator().manual_seed(1))
+    prompts = module.tokenizer([PROMPT], return_tensors="pt")
+    prompt, mask = with_mark([prompts[key].repeat(members, 1) for key in ("input_ids", "attention_mask")])  # as scorers do
+    places = torch.full((members, 1), TOKENS - 1)
+
+    @torch.no_grad()
+    def plain() -> None:
+        module(tokens, places) if args.what == "forward" else module.generate(prompt, mask, args.new)
+
+    def many() -> None:
+        noise = sampler.perturbation(0, 0, rows, DTYPES[args.dtype])
+        with PerturbedForward(module, layout, noise):
+            plain()
+
+    plain(), many()
+    return [(seconds(plain), seconds(many)) for _ in range(args.pairs)]
+
+
+def memory(args: argparse.Namespace) -> None:
+    """Print the most memory of plain inference, of a run of one rank, and of one of two."""
+    text = Path("bench_language.txt")
+    text.write_text("the quick brown fox jumps over the lazy dog\n" * 200)
+    run = [
+        sys.executable, "-m", "neuro_cli", "train", "model=huggingface", f"model.path={args.model}", "task=text",
+        f"model.trainable={args.trainable}", f"precision={args.dtype}", f"task.files={text}", "task.unit=bytes",
+        "task.context=32", "task.evaluation_batch=16", "population=16", "batch_size=2", "generations=2",
+        "evaluate.every=100", "sampler=low_rank", "algo.sigma=0.001",
+    ]  # fmt: skip
+    inference = [sys.executable, __file__, args.model, "inference", "--dtype", args.dtype]
+    base = most(inference)
+    print(f"inference {base:.0f} MB", flush=True)
+    for ranks in (1, 2):
+        made = most([*run, f"ranks={ranks}", "threads=1"])
+        print(f"run of {ranks} ranks, {args.trainable} {args.dtype}: {made:.0f} MB, {made / base:.2f} of inference", flush=True)
+
+
+def inference(args: argparse.Namespace) -> None:
+    """Answer rows as transformers alone does."""
+    torch.set_num_threads(1)
+    model = HuggingFace(args.model, dtype=args.dtype).pretrained.to(DTYPES[args.dtype])
+    with torch.no_grad():
+        for _ in range(5):
+            model(input_ids=torch.randint(1000, 30000, (32, 32)), use_cache=False)
+
+
+def most(command: list[str]) -> float:
+    """Return the most megabytes of proportional set size of ``command`` and its children."""
+    process, largest = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
+    while process.poll() is None:
+        largest = max(largest, sum(map(size, family(process.pid))))
+        time.sleep(0.05)
+    if process.returncode:
+        raise SystemExit(f"{command} ended with {process.returncode}")
+    return largest / 1024
+
+
+def family(parent: int) -> list[int]:
+    """Return a process and all of its children."""
+    found = [parent]
+    for one in found:
+        for thread in Path(f"/proc/{one}/task").glob("*/children"):
+            try:
+                found += map(int, thread.read_text().split())
+            except OSError:
+                continue
+    return found
+
+
+def size(process: int) -> int:
+    """Return the kilobytes of a process, pages shared with n others counted as an n-th."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:  # it has ended
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pss:")), 0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("what", choices=["forward", "generate", "memory", "inference"])
+    parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
+    parser.add_argument("--trainable", default="norms")
+    parser.add_argument("--members", type=int, nargs="+", default=[16, 64])
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--new", type=int, default=32)
+    given = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    {"memory": memory, "inference": inference}.get(given.what, speed)(given)

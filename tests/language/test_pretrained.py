@@ -1,0 +1,148 @@
+"""Loading of pretrained networks and tokenizers, what is refused, and tuned copies of their files."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from support.tiny_language import tiny_gguf, tiny_model, transformers
+
+from neuro_cli.core.copies import copied, has_pages
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.language import pretrained
+from neuro_cli.language.mapped import parts_of_file
+from neuro_cli.language.pretrained import load_model, load_tokenizer
+from neuro_cli.language.tuned import write_tuned
+
+NORM = "model.layers.1.input_layernorm.weight"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tiny_model(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture(scope="module")
+def file(folder, tmp_path_factory):
+    return tiny_gguf(tmp_path_factory.mktemp("gguf") / "tiny.gguf", folder)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    pretrained._config.cache_clear()
+    pretrained._tokenizer.cache_clear()
+    return tmp_path / "cache"
+
+
+def logits(model):
+    with torch.no_grad():
+        return model(input_ids=torch.arange(2, 12)[None]).logits
+
+
+def different_bytes(one, other):
+    assert one.stat().st_size == other.stat().st_size
+    places = np.flatnonzero(np.frombuffer(one.read_bytes(), np.uint8) != np.frombuffer(other.read_bytes(), np.uint8))
+    return (0, 0) if not len(places) else (int(places[0]), int(places[-1]))
+
+
+def test_weights_in_the_type_of_the_file_are_its_pages_in_copies_too(folder):
+    model = load_model(folder)
+    assert has_pages(model)
+    twin = copied(model)
+    assert torch.equal(logits(twin), logits(transformers.LlamaForCausalLM.from_pretrained(folder)))
+    with torch.no_grad():
+        model.model.norm.weight.fill_(9.0)
+    assert float(twin.model.norm.weight.detach().max()) < 9.0  # what one writes, the other and the file do not see
+    assert float(load_model(folder).model.norm.weight.detach().max()) < 9.0
+
+
+def test_another_type_is_converted(folder):
+    model = load_model(folder, dtype=torch.bfloat16)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert not has_pages(model)
+
+
+def test_a_gguf_file_is_converted_once_and_then_mapped(folder, file, cache, monkeypatch):
+    first = load_model(file)
+    wanted = logits(transformers.LlamaForCausalLM.from_pretrained(folder))
+    torch.testing.assert_close(logits(first), wanted, rtol=0.05, atol=0.05 * float(wanted.abs().max()))
+    monkeypatch.setattr(pretrained, "_from_gguf", lambda *_: pytest.fail("converted again"))
+    again = load_model(file)
+    assert torch.equal(logits(again), logits(first))
+    assert has_pages(again)
+    assert str(cache) in Path("/proc/self/maps").read_text()
+    assert load_tokenizer(file).decode(load_tokenizer(file)("12 + 35")["input_ids"]) == "12 + 35"
+
+
+def test_without_a_cache_each_process_converts(file, monkeypatch, caplog):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/none")
+    assert not has_pages(load_model(file))
+    assert "since the cache cannot be written" in caplog.text
+
+
+def test_what_is_refused(folder, tmp_path, monkeypatch):
+    def copy(name, **config):
+        place = tmp_path / name
+        place.mkdir()
+        entries = json.loads((folder / "config.json").read_text())
+        (place / "config.json").write_text(json.dumps({**entries, **config}))
+        (place / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+        return place
+
+    for place, reason in [
+        (tmp_path / "absent", "must be a folder with config.json and "),
+        (copy("code", auto_map={"AutoModel": "x.Y"}), r"names code of its own \(auto_map\)"),
+        (copy("few_bits", quantization_config={"quant_method": "gptq"}), "its weights are quantised"),
+        (copy("vision", model_type="vit", architectures=["ViTModel"]), "its architecture, ViTModel, must be a causal"),
+        (copy("damaged", model_type="nothing"), "transformers cannot read its config"),
+    ]:
+        with pytest.raises(ConfigError, match=f"^model.path={place}: .*{reason}"):
+            load_model(place)
+    pickled = copy("pickled")
+    (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
+    with pytest.raises(ConfigError, match=r"has no \*.safetensors; other weights are pickled"):
+        load_model(pickled)
+    monkeypatch.setattr(pretrained, "absent", lambda *_: ["gguf"])
+    with pytest.raises(UserError, match=r"^model=huggingface: gguf is not installed: pip install '.*\[llm\]'$"):
+        load_tokenizer(folder)
+
+
+def test_tuned_tensors_replace_those_of_a_folder_and_nothing_else(folder, tmp_path):
+    norm = torch.linspace(0.5, 1.5, 32)
+    write_tuned(folder, tmp_path / "tuned", {f"pretrained.{NORM}": norm})
+    assert torch.equal(load_model(tmp_path / "tuned").get_parameter(NORM).detach(), norm)
+    place = parts_of_file(folder / "model.safetensors")[NORM].start
+    low, high = different_bytes(folder / "model.safetensors", tmp_path / "tuned" / "model.safetensors")
+    assert place <= low <= high < place + norm.numel() * 4
+    assert load_tokenizer(tmp_path / "tuned").vocab_size == load_tokenizer(folder).vocab_size
+    with pytest.raises(UserError, match="tuned: it exists"):
+        write_tuned(folder, tmp_path / "tuned", {NORM: norm})
+
+
+def test_tuned_norms_replace_those_of_a_gguf_file(file, tmp_path):
+    norm = torch.linspace(0.5, 1.5, 32)
+    write_tuned(file, tmp_path / "tuned.gguf", {NORM: norm})
+    base, tuned = load_model(file), load_model(tmp_path / "tuned.gguf")
+    assert torch.equal(tuned.get_parameter(NORM).detach(), norm)
+    same = [name for name, one in base.named_parameters() if torch.equal(one, tuned.get_parameter(name))]
+    assert len(same) == len(list(base.parameters())) - 1
+    low, high = different_bytes(file, tmp_path / "tuned.gguf")
+    assert 0 < high - low < norm.numel() * 4
+    write_tuned(file, tmp_path / "folder", {NORM: norm})
+    assert torch.equal(logits(load_model(tmp_path / "folder")), logits(tuned))
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reason"),
+    [
+        ("model.layers.0.mlp.up_proj.weight", (64, 32), r"the file has it in blocks \(Q8_0\)"),
+        ("model.layers.9.other", (1,), "is no tensor of "),
+        (NORM, (31,), r"has the shape \(31,\), the file's \(32,\)"),
+    ],
+)
+def test_tensors_that_a_gguf_file_cannot_have(file, tmp_path, name, shape, reason):
+    with pytest.raises(ConfigError, match=f"^file={name}: {reason}"):
+        write_tuned(file, tmp_path / "tuned.gguf", {name: torch.ones(shape)})
+    assert [one.name for one in tmp_path.iterdir() if one.name != "cache"] == []

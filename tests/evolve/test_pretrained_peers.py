@@ -13,6 +13,7 @@ from support.tiny_language import tiny_gguf, tiny_model
 
 TASK = (
     "task=reward",
+    "task.reward=log_likelihood",
     "model=huggingface",
     "task.count=60",
     "task.test_size=10",

@@ -48,6 +48,29 @@ def timm_model(name: str, **options: Any) -> Callable[[], nn.Module]:
     return make
 
 
+def mixer(**options: Any) -> nn.Module:
+    """Return timm's MLP mixer, or its relatives by ``options``."""
+    from timm.models.mlp_mixer import MlpMixer
+
+    model: nn.Module = MlpMixer(num_classes=10, img_size=32, patch_size=8, num_blocks=2, embed_dim=32, **options)
+    return model
+
+
+def res_mlp() -> nn.Module:
+    """Return timm's ResMLP."""
+    from timm.models.mlp_mixer import Affine, ResBlock
+
+    return mixer(mlp_ratio=4, block_layer=ResBlock, norm_layer=Affine)
+
+
+def conv_mixer() -> nn.Module:
+    """Return timm's ConvMixer."""
+    from timm.models.convmixer import ConvMixer
+
+    model: nn.Module = ConvMixer(32, 2, kernel_size=3, patch_size=4, num_classes=10)
+    return model
+
+
 def vision(name: str, **options: Any) -> Callable[[], nn.Module]:
     """Return a maker of a model of torchvision."""
 
@@ -79,18 +102,18 @@ SMALL_VIT = {"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_
 TEXT = {
     "hf_bert": hugging("Bert"), "hf_roberta": hugging("Roberta", max_position_embeddings=80), "hf_electra": hugging("Electra"),
     "hf_albert": hugging("Albert", embedding_size=16),
-    "hf_distilbert": hugging("DistilBert", dim=32, n_layers=2, n_heads=2, hidden_dim=64),
-    "hf_gpt2": hugging("GPT2", n_embd=32, n_layer=2, n_head=2), "hf_llama": hugging("Llama", num_key_value_heads=2),
+    "hf_distilbert": hugging("DistilBert", hidden_dim=64),
+    "hf_gpt2": hugging("GPT2"), "hf_llama": hugging("Llama", num_key_value_heads=2),
 }  # fmt: skip
 IMAGES = {
     "tv_resnet18": vision("resnet18"), "tv_squeezenet": vision("squeezenet1_1"),
     "tv_mobilenet_v3": vision("mobilenet_v3_small"), "tv_shufflenet": vision("shufflenet_v2_x0_5"),
     "tv_mnasnet": vision("mnasnet0_5"),
     "timm_vit": timm_model("vit_tiny_patch16_224", **SMALL_VIT), "timm_deit": timm_model("deit_tiny_patch16_224", **SMALL_VIT),
-    "timm_mixer": timm_model("mixer_s32_224", img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
-    "timm_resmlp": timm_model("resmlp_12_224", img_size=32, patch_size=8, embed_dim=32, num_blocks=2),
-    "timm_convmixer": timm_model("convmixer_768_32", dim=32, depth=2, patch_size=4, kernel_size=3),
-    "timm_convnext": timm_model("convnext_atto", depths=(1, 1), dims=(16, 32), patch_size=2),
+    "timm_mixer": mixer,
+    "timm_resmlp": res_mlp,
+    "timm_convmixer": conv_mixer,
+    "timm_convnext": timm_model("convnext_atto", depths=(1, 1, 1, 1), dims=(8, 16, 16, 32)),
     "timm_resnet": timm_model("resnet10t"), "timm_mobilenet_v2": timm_model("mobilenetv2_035"),
 }  # fmt: skip
 NETWORKS = IMAGES | TEXT

@@ -48,7 +48,7 @@ PLACES = {
 }
 LAUNCHERS = {
     "mpiexec": ("-n", "--oversubscribe"),
-    "srun": ("--ntasks", "--ntasks-per-node", "--gpus-per-task", "--mpi", "--pty"),
+    "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"),
     "torchrun": ("--nproc-per-node", "--nnodes", "--rdzv-backend", "--rdzv-endpoint", "--max-restarts", "-m"),
     "accelerate": (),
     "launch": ("--multi-gpu", "--num-processes", "-m"),

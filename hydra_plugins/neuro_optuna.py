@@ -1,6 +1,6 @@
 """Hydra's plugin for sweeps whose values Optuna chooses: ``hydra/sweeper=optuna``.
 
-Hydra imports this file at every start of a command, so what the file needs is imported when a sweep begins.
+Hydra imports this file at the start of every command, so Optuna is imported only when a sweep begins.
 """
 
 from typing import Any

@@ -22,7 +22,7 @@ NAMES = {
 
 
 def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
-    """Return ``value`` with ``change`` of each tensor in it, also of those in lists."""
+    """Return ``value`` with each tensor t in it, also inside lists, replaced by ``change(t)``."""
     if isinstance(value, Tensor):
         return change(value)
     if isinstance(value, list | tuple):

@@ -12,12 +12,12 @@ from neuro_cli.core.layout import Place
 
 @dataclass
 class Call:
-    """One call of a pass with its ``result``, whose ``version`` tells a later write to it.
+    """Call of a pass with its ``result``; ``version``: that tensor's counter of writes, which shows a later one.
 
-    ``foreign``: it gets, or is, a new tensor that depends on the examples by what torch does not show.
-    ``layer``, ``node``: its number among the layers and among the backward graph's nodes, None for none. ``decomposed``: the
-    calls that it consists of follow, and it is none itself. ``args``, ``kwargs``: what it gets; ``given``: identities of the
-    tensors there. ``read``: Python may have read numbers of the examples.
+    ``foreign``: a new tensor, its result or an argument, depends on the examples in a way that torch does not show. ``layer``,
+    ``node``: its number among the layers and in the backward graph; None for neither. ``decomposed``: the calls that it consists
+    of follow in the record, so it is skipped. ``args``, ``kwargs``: its arguments; ``given``: identities of the tensors there.
+    ``read``: Python may have read numbers of the examples.
     """
 
     func: Callable[..., Any]

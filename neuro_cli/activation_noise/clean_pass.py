@@ -78,7 +78,7 @@ class PassRecord:
 
     ``coupled``: an example's result depends on the others (batch norm). ``smooth``: the backward graph has no step function
     (``round``, a comparison). ``cut``: a call of it gives a tensor without a derivative (``argmax``, ``detach``).
-    ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves. ``result``: what the pass returned.
+    ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves. ``result``: output of the pass.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -94,7 +94,7 @@ class PassRecord:
 
     @property
     def replayable(self) -> bool:
-        """Return whether other passes make these calls too, whatever their numbers."""
+        """Return whether passes with other numbers make the same calls."""
         return replayable(self.calls)
 
     def join_layers(self) -> None:

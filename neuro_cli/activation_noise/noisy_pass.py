@@ -1,8 +1,7 @@
-"""A pass with noise on the outputs of layers: it repeats the calls of the clean pass from the first one that noise reaches.
+"""Passes with noise on the outputs of layers, from the first call that noise reaches; earlier calls keep their clean results.
 
-Earlier calls give their results of the clean pass. A pass replays the record where it can, else it runs the module. Passes run
-side by side, along a dimension that ``torch.vmap`` hides from the module, or one after the other for a module that vmap cannot
-map.
+A pass replays the record if it can, and runs the module otherwise. Passes run side by side, along a dimension that ``torch.vmap``
+hides from the module, or one after the other for a module that vmap cannot map.
 
 Legend: R passes, B examples.
 """

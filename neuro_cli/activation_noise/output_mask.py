@@ -30,7 +30,7 @@ def record_use(steps: list[LayerStep], func: Callable[..., Any], args: Sequence[
         number, before = getattr(tensor, LAYER, None), getattr(tensor, USE, None)
         if number is None and before is None:
             continue
-        # no tensors, or the backward graph, which holds this record, would keep autograd's graph alive
+        # arguments without tensors: the backward graph refers to this record, and would keep autograd's graph alive
         settings = (args[1:], kwargs) if func is F.max_pool2d or func in SMOOTH else ((), {})
         uses.append(Use(func, bool(args) and args[0] is tensor, *settings))
         if number is not None:

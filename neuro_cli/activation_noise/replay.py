@@ -1,6 +1,6 @@
-"""Replay of a pass: the recorded calls that noise reaches run again, without the Python of the module and of the loss.
+"""Replay of a pass: the recorded calls that noise reaches run again, without the Python code of the module and the loss.
 
-A record can be replayed where Python reads no number of the examples: then each pass makes the same calls.
+Every pass makes the same calls if Python reads no number of the examples. Only then can a record be replayed.
 """
 
 from collections.abc import Callable
@@ -27,17 +27,17 @@ METADATA: frozenset[Callable[..., Any]] = frozenset((
 
 
 def replayable(calls: list[Call]) -> bool:
-    """Return whether each pass makes these calls: none reads numbers of the examples, and all new tensors are the pass's own."""
+    """Return whether every pass makes these calls: none reads numbers of the examples or has a tensor unknown to torch."""
     return not any(call.foreign or call.read for call in calls)
 
 
 def replay(
     calls: list[Call], deltas: dict[int, Tensor], observe: Callable[[Call, list[Tensor], Tensor], None] | None = None
 ) -> dict[int, Tensor]:
-    """Return the results of ``calls`` that noise reaches, by identity of those in the clean pass.
+    """Return new results of the ``calls`` that noise reaches, by the identity of their results in the clean pass.
 
-    ``deltas``: additions to the outputs of layers, by their numbers. ``observe`` gets each call with a node, its tensors and its
-    result.
+    ``deltas``: additions to the outputs of layers, by the layers' numbers. ``observe``: called with each call that has a node,
+    its tensors and its result.
     """
     noisy: dict[int, Tensor] = {}
 

@@ -40,11 +40,11 @@ class LayerPlan(NamedTuple):
 
 @dataclass
 class NetworkPlan:
-    """Results of a trial. ``rewards``: of an example; ``largest``: values of an example in a layer's outputs, at most.
+    """Results of a trial. ``rewards``: number for an example; ``largest``: most values of an example in a layer's outputs.
 
     ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``replayed``: they repeat the
-    recorded calls without the module. ``uncontrolled``: reason why
-    control variates are impossible, None where they are possible. ``smooth``: rewards have a slope everywhere, as torch shows.
+    recorded calls without the module. ``uncontrolled``: reason why control variates are impossible, None where they are
+    possible. ``smooth``: rewards have a slope everywhere, as far as torch shows it.
     """
 
     layers: list[LayerPlan]

@@ -183,12 +183,12 @@ class CRFMNES(PopulationAlgorithm):
 
 
 def _quick(x: Tensor) -> Numbers:
-    """Return numpy's view of a tensor on a CPU: it calls an operation of few numbers in a fraction of torch's time."""
+    """Return numpy's view of a tensor on a CPU, where an operation on few numbers takes a fraction of torch's time."""
     return x.numpy() if x.device.type == "cpu" else x
 
 
 def _product(a: Numbers, b: Numbers) -> float:
-    """Return the inner product, by a sum: a BLAS's may have other bits on other numbers of threads."""
+    """Return the inner product by a sum, as a BLAS may give other bits on other numbers of threads."""
     return float((a * b).sum())
 
 

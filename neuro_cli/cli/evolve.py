@@ -46,7 +46,7 @@ def export_verb(arguments: list[str]) -> int:
 
 
 def apply_verb(arguments: list[str]) -> int:
-    """``neuro apply LEDGER MODEL [file=NAME] [trust=PACKAGE]``."""
+    """Run ``neuro apply LEDGER MODEL [file=NAME] [trust=PACKAGE]``."""
     parser = Parser("neuro apply", description=HELP["apply"], usage="neuro apply LEDGER MODEL [key=value ...]")
     parser.add_argument("ledger", type=Path, metavar="LEDGER", help="file that neuro evolve export RUN file=NAME.ledger wrote")
     base = "its base: a GGUF file or a folder of Hugging Face, or the network's first safetensors (export iteration=0)"

@@ -27,7 +27,7 @@ NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_S
 EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, ROUNDING_STREAM, WEIGHT_STREAM = 7, 8, 9, 10, 11
 
 
-NEAR, PAGE = 2**20, 2**32  # words of a row that are made from its start; words of one address
+NEAR, PAGE = 2**20, 2**32  # words of a row up to which all are drawn from its start; words of one address
 MOST = 2**18  # numbers of few columns that are remembered from one call to the next
 
 
@@ -66,9 +66,9 @@ def random_words(seed: int, generation: int, direction: int, stream: int, count:
 
 
 def words_between(seed: int, generation: int, stream: int, start: int, stop: int) -> np.ndarray:
-    """Random words [start, stop) uint32 of a row without end, of which :func:`random_words` gives the first ones.
+    """Return random words [start, stop) uint32 of an endless row, whose first words :func:`random_words` gives.
 
-    Word n is word n % PAGE of direction n // PAGE. Far from the start no word before is made.
+    Word n is word n % PAGE of direction n // PAGE. Beyond word NEAR earlier words are not drawn.
     """
     if stop <= NEAR:
         return random_words(seed, generation, 0, stream, stop)[start:]

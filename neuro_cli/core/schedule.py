@@ -23,7 +23,7 @@ class Schedule:
             number(f"{key}.final", final, above=0.0)
 
     def end_at(self, end: int, since: int) -> None:
-        """Let the schedule end at generation ``end`` instead, from generation ``since`` on; earlier factors stay."""
+        """Move the end of the schedule to generation ``end``, for factors from generation ``since`` on."""
         self._pace = since, end
 
     def factor(self, generation: int) -> float:
@@ -51,7 +51,7 @@ def schedules_of(algo: object) -> list[Schedule]:
 def ended(algo: object, generations: int, end: int | None = None) -> list[str]:
     """Return a line for each schedule of an algorithm's config that ends before ``generations`` do, as in a continued run.
 
-    ``end``: generation where a time limit ended those that are longer.
+    ``end``: generation at which a time limit ended longer schedules.
     """
     nodes = algo if isinstance(algo, dict) else {}
     ends = {key: node["generations"] for key, node in nodes.items() if key.endswith("_schedule") and node["kind"] != "constant"}

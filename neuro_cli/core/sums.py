@@ -11,7 +11,7 @@ from neuro_cli.core.kernels.compiled import product_kernels, sign_kernels, sum_k
 
 
 class Vectors(NamedTuple):
-    """Vectors of directions: that of rank q begins at column ``first + q * step`` of ``numbers`` (D, W) float32."""
+    """Vectors of directions. Rank q begins at column ``first + q * step`` of ``numbers`` (D, W) float32."""
 
     numbers: Tensor
     first: int = 0
@@ -19,15 +19,15 @@ class Vectors(NamedTuple):
 
 
 def add_outer_sum(rows: Vectors, columns: Vectors, rank: int, weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] times that over ranks of a b^T to ``out`` (O, I); ``rows``: a, ``columns``: b."""
+    """Add weights[d] a_dq b_dq^T, summed over directions and ranks, to ``out`` (O, I); ``rows``: a, ``columns``: b."""
     a, b = ((part.numbers.numpy(), part.first, part.step) for part in (rows, columns))
     product_kernels.add_products(*a, *b, rank, weights.numpy(), out.numpy())
 
 
 def add_sign_sum(rows: Tensor, columns: Tensor, weights: Tensor, out: Tensor) -> None:
-    """Add the sum over directions of weights[d] times the outer product of its signs to ``out`` (O, I).
+    """Add weights[d] times the outer product of the signs of direction d, summed over directions, to ``out`` (O, I).
 
-    Signs of lines and of columns: bits of words (D, W).
+    ``rows``, ``columns``: signs as bits of words (D, W).
     """
     add = sign_kernels.add_sign_product if sign_kernels.SERVES else sum_kernels.add_sign_sum
     add(rows.numpy(), columns.numpy(), weights.numpy(), out.numpy())

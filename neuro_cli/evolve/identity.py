@@ -11,7 +11,7 @@ FORMAT = "neuro evolve 3"  # format of messages between peers
 # name in the identities of earlier versions of an election that was removed: their ledgers can still be read
 FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
 PATH, SCHEDULE = "model.path", "selection.lr_schedule"
-BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # entries by content
+BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # keys of entries that are hashes of contents
 ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}
 HISTORY = "neuro evolve 1"  # format of committed records: runs of earlier versions can be read and continued
 
@@ -19,7 +19,7 @@ HISTORY = "neuro evolve 1"  # format of committed records: runs of earlier versi
 def cluster_identity(config: dict[str, Any], initial: str, base: str | None = None) -> dict[str, Any]:
     """Return the identity as keys and values; ``initial``: SHA-256 of the initial parameters.
 
-    ``base``: that of the frozen tensors, None without frozen parameters. Every peer reads them from a place of its own.
+    ``base``: SHA-256 of the frozen tensors, None without frozen parameters. The path to them may differ from peer to peer.
     """
     local = config["cluster"].get("local_iterations", 1)
     path = config["model"].get("path") or PATH  # a task may name it too, for the tokenizer

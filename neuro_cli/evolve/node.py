@@ -204,7 +204,7 @@ class Node:
     def _connection_changed(self, peer: str, connected: bool) -> None:
         self.dispatch.connection_changed(peer, connected)
         if connected:
-            self.reporter.hurry()  # what was sent before may be lost
+            self.reporter.hurry()  # an earlier report may be lost
 
     def work_on(self, iteration: int) -> None:
         """Note that the worker has applied everything before ``iteration``."""

@@ -8,7 +8,7 @@ from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.peer_state import PeerState
 
-RESEND, LONGEST = 2.0, 16.0  # seconds before a report is sent again: at first, and at most
+RESEND, LONGEST = 2.0, 16.0  # first and longest pause in seconds before a report is sent again
 
 
 class Reporter:
@@ -30,11 +30,11 @@ class Reporter:
         self._leader.decide()
 
     def hurry(self) -> None:
-        """Send the report at the next occasion: it is new, or its way is."""
+        """Send the report at the next occasion, as it is new, or the connection is."""
         self._pause, self._due = RESEND, 0.0
 
     def send_again(self, now: float) -> None:
-        """Send the report where its time has come; each pause is twice the one before."""
+        """Send the report if it is due, and double the pause before the next time."""
         if now >= self._due:
             self._pause, self._due = min(2 * self._pause, LONGEST), now + self._pause
             self.send()

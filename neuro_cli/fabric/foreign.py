@@ -24,9 +24,9 @@ class ForeignStart:
 
 
 def foreign_start() -> ForeignStart | None:
-    """Return the place among others that srun gave this process without a way to meet them; None without such a start.
+    """Return the rank and size of a step of srun that lacks the means to connect its tasks; None without such a start.
 
-    A command in the shell of ``srun --pty bash`` is alone, whatever tasks the step has.
+    A command in the shell of ``srun --pty bash`` runs alone, whatever tasks the step has.
     """
     if not launched() and not _in_shell() and "SLURM_PROCID" in os.environ and (ranks := _number("SLURM_STEP_NUM_TASKS")) > 1:
         return ForeignStart(_number("SLURM_PROCID"), ranks)
@@ -34,7 +34,7 @@ def foreign_start() -> ForeignStart | None:
 
 
 def _in_shell() -> bool:
-    """Return whether the process belongs to a terminal of ``srun --pty``. Tasks of a step inside it have none."""
+    """Return whether the process has the terminal of ``srun --pty``, which tasks of a step inside that shell lack."""
     if "SLURM_PTY_PORT" not in os.environ:
         return False
     try:

@@ -1,4 +1,4 @@
-"""Folders in the user's cache that are made once: what a GGUF file holds, in the form in which transformers maps it from disk."""
+"""Folders in the user's cache with the content of GGUF files, converted once to a form that can be mapped from disk."""
 
 import fcntl
 import hashlib
@@ -18,9 +18,9 @@ def cache_folder() -> Path:
 
 
 def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], None]) -> Path | None:
-    """Return the folder of a ``kind`` that ``make`` once filled from the file ``source``; None where the cache cannot be written.
+    """Return the folder of a ``kind`` that ``make`` filled from the file ``source``; None if the cache cannot be written.
 
-    It is found by the content of ``source`` and by ``versions``. One process makes it while others wait.
+    The content of ``source`` and ``versions`` give its name. One process fills it while others wait.
     """
     with source.open("rb") as file:
         content = hashlib.file_digest(file, "sha256").hexdigest()
@@ -31,7 +31,7 @@ def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], N
             folder.parent.mkdir(parents=True, exist_ok=True)
             with folder.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
-                if not folder.is_dir():  # another process may have made it
+                if not folder.is_dir():  # another process may have filled it
                     _make(folder, make)
                     log.info("model: %s of %s is in %s from now on", kind, source.name, folder)
         return folder
@@ -41,7 +41,7 @@ def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], N
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
-    """Fill a new folder and give it its name when it is complete."""
+    """Fill a new folder, and name it when it is complete."""
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         make(new)

@@ -24,7 +24,7 @@ class LowRankLinear(nn.Module):
 
     @torch.no_grad()
     def weight(self) -> Tensor:
-        """Return the weight (O, I) float32 of one linear layer that does the same."""
+        """Return the weight (O, I) float32 of one linear layer with the same outputs."""
         return self.inner.weight.float() + self.up.float() @ self.down.float()
 
 
@@ -37,7 +37,7 @@ def add_low_rank(pretrained: Any, rank: int) -> None:
 
 
 def sums(pretrained: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and weight of the linear layers that have low-rank additions, as the network without these has them."""
+    """Yield name and weight of the linear layers with low-rank additions, by the names of the network without them."""
     for name, layer in pretrained.named_modules():
         if isinstance(layer, LowRankLinear):
             yield f"{name}.weight", layer.weight()

@@ -1,4 +1,4 @@
-"""Parameters in the pages of the safetensors files that they come from, which copies of a network and processes share."""
+"""Parameters mapped from safetensors files: copies of a network and other processes share their pages."""
 
 import json
 import os
@@ -15,7 +15,7 @@ ENDS = 64  # first and last numbers of a tensor that are compared
 
 
 def map_parameters(module: nn.Module, folder: Path) -> None:
-    """Let parameters of ``module`` be views of the files ``*.safetensors`` in ``folder`` where these hold the same numbers."""
+    """Replace parameters of ``module`` by views of the files ``*.safetensors`` in ``folder`` that have the same numbers."""
     for file in sorted(folder.glob("*.safetensors")):
         parts = parts_of_file(file)
         named = [(name, one) for name, one in module.named_parameters() if _fits(one, parts.get(name))]
@@ -24,13 +24,13 @@ def map_parameters(module: nn.Module, folder: Path) -> None:
             continue
         pages = Pages([parts[name] for name, _ in named], os.open(file, os.O_RDONLY | os.O_CLOEXEC))
         for place, ((_, parameter), view) in enumerate(zip(named, pages.views(), strict=True)):
-            if _same_ends(parameter, view):  # transformers may rename, turn or join tensors as it loads them
+            if _same_ends(parameter, view):  # transformers may rename, transpose or join tensors as it loads them
                 parameter.data = view
                 setattr(parameter, PAGES, (pages, place))
 
 
 def parts_of_file(file: Path) -> dict[str, Part]:
-    """Return type, shape and first byte of each tensor of floats in a safetensors file."""
+    """Return type, shape and first byte of each tensor of floats in a safetensors file, by name."""
     with file.open("rb") as stream:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))

@@ -27,10 +27,10 @@ LOCAL = {"local_files_only": True, "trust_remote_code": False}
 def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32, classes: int | None = None) -> nn.Module:
     """Return the causal language model or sequence classifier at ``path``, in evaluation mode and in ``dtype``.
 
-    ``classes``: gives it a new head, of random weights, for so many classes.
+    ``classes``: number of classes of a new head with random weights; None: the head in the file.
 
-    ``path``: a folder with ``config.json`` and safetensors, or a GGUF file, whose numbers become floats in the user's cache once.
-    Weights that lie on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. Raises UserError.
+    ``path``: a folder with ``config.json`` and safetensors, or a GGUF file, which is converted once into the user's cache.
+    Weights that are on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. Raises UserError.
     """
     place, config = _place(path), load_config(path, classes)
     if place.is_dir():
@@ -49,9 +49,9 @@ def load_tokenizer(path: str | Path) -> Any:
 
 
 def load_config(path: str | Path, classes: int | None = None) -> Any:
-    """Return a copy of transformers' config at ``path``, with a classifier's head for ``classes`` if these are given.
+    """Return a copy of transformers' config at ``path``, with a classifier's head for so many ``classes`` if given.
 
-    Raises UserError for an architecture that is not one of its own.
+    Raises UserError for an architecture that transformers does not have.
     """
     config = copy.deepcopy(_config(str(_place(path).resolve())))
     if classes is not None:
@@ -61,7 +61,7 @@ def load_config(path: str | Path, classes: int | None = None) -> Any:
 
 
 def is_classifier(config: Any) -> bool:
-    """Return whether the network gives logits of classes, not of tokens."""
+    """Return whether the network returns logits of classes, not of tokens."""
     return class_of(config) == _tables()[1].get(config.model_type)
 
 
@@ -118,7 +118,7 @@ def _from(path: str | Path, folder: Path, config: Any, dtype: torch.dtype, **opt
 
 
 def _from_gguf(path: str | Path, config: Any, dtype: torch.dtype) -> Any:
-    """Return the network of a GGUF file, without the marks that refuse to save it: its numbers are plain floats."""
+    """Return the network of a GGUF file in plain floats, without the marks by which transformers refuses to save it."""
     place = _place(path)
     model = _pretrained(path, place.parent, config, dtype=dtype, gguf_file=place.name)
     if getattr(model, "hf_quantizer", None) is not None:
@@ -129,7 +129,7 @@ def _from_gguf(path: str | Path, config: Any, dtype: torch.dtype) -> Any:
 
 def _pretrained(path: str | Path, folder: Path, config: Any, **options: Any) -> Any:
     kind = getattr(_transformers(), class_of(config))
-    # named here, as a config may name one that is fetched
+    # named here, as a config may name an implementation that would be downloaded
     attention = "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
     return _read(path, "network", kind, str(folder), config=config, attn_implementation=attention, **options).eval()
 
@@ -145,7 +145,7 @@ def _tokenizer(path: str) -> Any:
 
 
 def _of_folder(path: str, what: str, kind: str) -> Any:
-    """Return what ``AutoConfig`` or ``AutoTokenizer`` makes of the folder or GGUF file at ``path``."""
+    """Return the object that ``AutoConfig`` or ``AutoTokenizer`` reads from the folder or GGUF file at ``path``."""
     place, reader = Path(path), getattr(_transformers(), kind)
 
     def convert(folder: Path) -> None:
@@ -153,23 +153,23 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
 
     if place.is_dir():
         return _read(path, what, reader, path)
-    folder = kept_folder(place, _versions(), what, convert)  # reading it from the file takes seconds
+    folder = kept_folder(place, _versions(), what, convert)  # cached, as reading it from the file takes seconds
     if folder is None:
         return _read(path, what, reader, str(place.parent), gguf_file=place.name)
     return _read(path, what, reader, str(folder))
 
 
 def _read(path: str | Path, what: str, kind: Any, folder: str, **options: Any) -> Any:
-    """Return what ``kind`` reads from ``folder``. Raises ConfigError."""
+    """Return the object of class ``kind`` from ``folder``. Raises ConfigError."""
     try:
-        with torch.device("cpu"):  # a caller who wants shapes alone has set another one, which transformers refuses
+        with torch.device("cpu"):  # transformers refuses the meta device, which a caller sets that needs shapes alone
             return kind.from_pretrained(folder, **LOCAL, **options)
     except Exception as error:  # transformers raises many kinds
         raise ConfigError(KEY, path, f"transformers cannot read its {what}: {_first_line(error)}") from error
 
 
 def _transformers() -> Any:
-    """Return the package, without its bars and advice."""
+    """Return the package, with its progress bars and advice turned off."""
     import transformers
 
     transformers.utils.logging.disable_progress_bar()
@@ -178,7 +178,7 @@ def _transformers() -> Any:
 
 
 def _versions() -> str:
-    """Return the versions that what is read from a GGUF file may depend on."""
+    """Return the versions of the packages that convert a GGUF file."""
     from importlib.metadata import version
 
     return f"transformers {version('transformers')} gguf {version('gguf')}"

@@ -1,4 +1,4 @@
-"""Tuned copies of a pretrained model's files: the same bytes but for the tensors that were trained."""
+"""Tuned copies of a pretrained model's files: trained tensors are replaced, all other bytes stay."""
 
 import os
 import shutil
@@ -21,15 +21,15 @@ PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str, Tensor]) -> None:
     """Write the model at ``path_in`` with other ``tensors``, by the names of transformers, to ``path_out``.
 
-    A folder gives a folder, and a GGUF file a GGUF file, with the bytes of ``path_in`` in all other places; tensors are rounded
-    to the type of the file. A GGUF file gives a folder of float32 where ``path_out`` does not end in ``.gguf``. Raises UserError
-    for a tensor that the file does not have or has in blocks of few bits, and where ``path_out`` exists.
+    A folder gives a folder, and a GGUF file a GGUF file; all other bytes are those of ``path_in``, and tensors are rounded to the
+    type of the file. A GGUF file gives a folder of float32 if ``path_out`` does not end in ``.gguf``. Raises UserError for a
+    tensor that the file lacks or has in blocks of few bits, and if ``path_out`` exists.
     """
     source, target = Path(path_in).expanduser(), Path(path_out).expanduser()
     if target.exists():
         raise UserError(f"{path_out}: it exists; choose another name")
     named = {name.removeprefix("pretrained."): tensor.detach().cpu() for name, tensor in tensors.items()}
-    new = target.with_name(f"{target.name}.tmp")  # the name is given to complete files alone
+    new = target.with_name(f"{target.name}.tmp")  # only a complete file gets the name
     _remove(new)
     try:
         if source.is_dir():
@@ -72,7 +72,7 @@ def _gguf(source: Path, new: Path, named: dict[str, Tensor]) -> None:
 
 
 def _part(name: str, tensor: Any) -> Part:
-    """Return the place of a tensor in a GGUF file, which has its sizes in the other order. Raises ConfigError."""
+    """Return the place of a tensor in a GGUF file, which lists its sizes in reverse. Raises ConfigError."""
     kind = tensor.tensor_type.name
     if kind not in PLAIN:
         allowed = f"the file has it in blocks ({kind}); write a folder of safetensors, or train norms alone"
@@ -81,10 +81,10 @@ def _part(name: str, tensor: Any) -> Part:
 
 
 def _stored(architecture: str, name: str, tensor: Tensor) -> Tensor:
-    """Return the numbers that GGUF files have for a tensor. Raises ConfigError where their order is another one."""
+    """Return a tensor as GGUF files store it. Raises ConfigError if they store its rows in another order."""
     if tensor.dim() > 1 and name.endswith(("q_proj.weight", "k_proj.weight")):
         raise ConfigError("file", name, "GGUF files have its rows in another order; write a folder of safetensors")
-    # the files have the factor itself, Gemma's networks what is added to 1
+    # a norm of Gemma multiplies by 1 + its parameter; the files store the sum
     return tensor + 1 if architecture.startswith("gemma") and name.endswith("norm.weight") else tensor
 
 

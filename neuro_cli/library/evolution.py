@@ -52,7 +52,7 @@ class Point(nn.Module):
 
 
 class Best(NamedTuple):
-    """Best candidate of all generations: its ``fitness`` as it was told, its parameters ``vector`` (M,), its ``generation``."""
+    """Best candidate of all generations: the ``fitness`` that ``tell`` was given, parameters ``vector`` (M,), ``generation``."""
 
     fitness: float
     vector: Tensor
@@ -147,7 +147,7 @@ class Evolution:
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
         self.generation = 0  # completed
-        self.best: Best | None = None  # of the candidates that tell() was given fitnesses of
+        self.best: Best | None = None  # among the candidates whose fitnesses tell() was given
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
         self._modes = [part.training for part in module.modules()]  # kept now: a script may evaluate the module between steps
@@ -260,7 +260,7 @@ class Evolution:
             return self._done(report)
 
     def _better(self, scores: np.ndarray) -> Best | None:
-        """Return the best candidate of all ranks, None where :attr:`best` is as good; ``scores`` (n,): those of this rank."""
+        """Return the best candidate of all ranks, None if :attr:`best` is as good; ``scores`` (n,): fitnesses of this rank's."""
         highest = np.fmax.reduce(scores, initial=-np.inf)
         if self.world.size > 1:
             tops = self.world.all_gather(np.array([highest]), [1] * self.world.size)

@@ -25,9 +25,9 @@ class Logger(ABC):
         """
 
     def catch_up(self, rows: StoredRows) -> None:  # noqa: B027  # loggers of users lack it
-        """Record what the log lacks of ``rows``, those up to ``resumed_at``; called after start, for resumed runs only.
+        """Record those of ``rows``, up to ``resumed_at``, that the log lacks. Called after start, for resumed runs only.
 
-        A kill takes the rows that a tracker had not written yet. By default nothing is recorded.
+        A kill loses the rows that a tracker had not written yet. The default records nothing.
         """
 
     @abstractmethod

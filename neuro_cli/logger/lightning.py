@@ -66,7 +66,7 @@ class LightningLogger(Logger):
         if missing:
             raise UserError(f"logger={service}: needs {', '.join(missing)}: {install(service)}")
         self._logger: Any = None
-        self._held = self._summed = 0  # the last generations of which the service has the row, and the summary
+        self._held = self._summed = 0  # last generations whose row and whose summary the service has
         self._broken = False
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
@@ -91,14 +91,14 @@ class LightningLogger(Logger):
         self._read(identifier, run / self.service, resumed_at or 0)
 
     def _read(self, identifier: str, folder: Path, resumed_at: int) -> None:
-        """Set the last generations that the service has; where that fails, as if it had all of them."""
+        """Set the last generations that the service has; after a failure, all of them."""
         prefix = f"{self.settings['prefix']}{self._logger.LOGGER_JOIN_CHAR}" if self.settings.get("prefix") else ""
         read = STEPS[self.service]
         try:
             self._held, self._summed = (read(self._logger, identifier, folder, prefix + metric) for metric in (ROW, SUMMARY))
         except Exception as error:  # each service raises its own kinds of errors
             self._held = resumed_at
-            text = "%s: cannot read what run %s has (%s): rows that a kill has taken stay missing there"
+            text = "%s: cannot read which rows run %s has (%s): rows that a kill lost stay missing there"
             log.warning(text, self.service, identifier, _reason(error))
 
     def _begin(self, kind: Callable[..., Any], settings: dict[str, Any]) -> None:
@@ -148,7 +148,7 @@ class LightningLogger(Logger):
             self.log(row)
 
     def log(self, row: Row) -> None:
-        """Send the metrics of a generation that the service lacks: a second point of a step would be a doubled one."""
+        """Send the metrics of a generation that the service lacks, as it would show a step twice."""
         if (row["generation"] or 0) <= self._held:
             return
         metrics = {name: float(value) for name, value in grouped(row, self.evaluated).items()}

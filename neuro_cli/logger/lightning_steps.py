@@ -18,9 +18,9 @@ def mlflow_step(logger: Any, run: str, folder: Path, metric: str) -> int:
 
 
 def comet_step(logger: Any, run: str, folder: Path, metric: str) -> int:
-    """Return the last step of ``metric`` at Comet, or in the run's archives where this process writes one; 0 without any.
+    """Return the last step of ``metric`` at Comet, or in the run's archives if this process writes one; 0 without any.
 
-    Comet writes an archive at the end of a session, so a killed one has left none.
+    Comet writes an archive at the end of a session, so a killed session leaves none.
     """
     if "Offline" in type(logger.experiment).__name__:
         return _last(step for path in folder.glob(f"{run}*.zip") for step in _steps_of(path, metric))
@@ -31,7 +31,7 @@ def comet_step(logger: Any, run: str, folder: Path, metric: str) -> int:
 
 
 def _steps_of(path: Path, name: str) -> Iterable[int]:
-    """Yield the steps of metric ``name`` in an archive; none where a kill has cut it."""
+    """Yield the steps of metric ``name`` in an archive; none if a kill cut it off."""
     try:
         with ZipFile(path) as archive, archive.open("messages.json") as lines:
             for line in lines:

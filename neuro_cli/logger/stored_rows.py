@@ -22,11 +22,11 @@ class StoredRows:
             return
         try:
             file = (self.run / "metrics.csv").open(newline="", encoding="utf-8")
-        except FileNotFoundError:  # the start has warned of it
+        except FileNotFoundError:  # the start of the logger warned already
             return
         with file:
             for cells in csv.DictReader(file):
-                if None in cells.values():  # the end of a row that is being written
+                if None in cells.values():  # a row that is being written
                     return
                 number = int(cells["generation"])
                 if number > self.last:

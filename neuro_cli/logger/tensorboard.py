@@ -33,7 +33,7 @@ class TensorBoardLogger(Logger):
         except ImportError as error:
             raise UserError(MISSING) from error
         self.folder = run / "tensorboard"
-        # hides later generations of a killed session, which run again, and the row that a kill may have cut
+        # purging hides later generations of a killed session, which run again, and a row that the kill may have cut off
         self._held = 0 if resumed_at is None else min(resumed_at, max(0, last_step(self.folder) - 1))
         purge = None if resumed_at is None else self._held + 1
         # no description of an experiment: the tab then shows keys and metrics of all runs, the differing ones first
@@ -89,11 +89,11 @@ def last_step(folder: Path) -> int:
 
 
 def _records(data: bytes) -> list[memoryview]:
-    """Return the whole records of an event file: length (8 bytes), its checksum (4), the record, its checksum (4)."""
+    """Return the complete records of an event file: length (8 bytes), its checksum (4), the record, its checksum (4)."""
     view, records, at = memoryview(data), [], 0
     while at + 12 <= len(data):
         end = at + 12 + int.from_bytes(view[at : at + 8], "little")
-        if end + 4 > len(data):  # a kill has cut it
+        if end + 4 > len(data):  # a kill cut it off
             break
         records.append(view[at + 12 : end])
         at = end + 4

@@ -68,7 +68,7 @@ class WandbLogger(Logger):
         self.tags = tuple(map(str, tags or ()))
         self.log_model = boolean("logger.log_model", log_model)
         self._run: Any = None
-        self._held = 0  # the last generation that earlier sessions left at wandb, or in their files
+        self._held = 0  # last generation that earlier sessions recorded, at wandb or in their files
         self._broken = False
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
@@ -92,7 +92,7 @@ class WandbLogger(Logger):
             self._send(row)
 
     def _send(self, row: Row) -> None:
-        """Send the metrics of a generation that earlier sessions did not leave: wandb's steps only grow."""
+        """Send the metrics of a generation that earlier sessions did not record, since wandb's steps only grow."""
         if (row["generation"] or 0) > self._held:
             self._run.log(grouped(row, self.evaluated), step=row["generation"])
 
@@ -124,7 +124,7 @@ class WandbLogger(Logger):
         self._show(run)
 
     def _left(self, run: Path) -> int:
-        """Return the last generation of earlier sessions: in their files, or at wandb where the run is online."""
+        """Return the last generation of earlier sessions, by their files, or by wandb if the run is online."""
         if not self._run.offline:
             return max(0, self._run.starting_step - 1)
         return last_step(run / "wandb")

@@ -1,8 +1,8 @@
-"""Sessions of a run that wandb recorded in folders: the run's identifier, and the last generation that a kill has left.
+"""Folders in which wandb records the sessions of a run: the run's identifier, and the last generation that a kill left.
 
-A session's file ``run-ID.wandb`` is a log of protobuf records in blocks, as LevelDB's log format has them: 7 bytes of the file's
-header, then in blocks of 32 KiB fragments with a checksum (4 bytes), a length (2) and a kind (1: whole, 2: first, 3: middle,
-4: last). wandb writes it every 15 seconds at most, so a kill takes the rows since.
+A session's file ``run-ID.wandb`` is a log of protobuf records in LevelDB's log format: a header of 7 bytes, then blocks of 32 KiB
+with fragments, each after a checksum (4 bytes), a length (2) and a kind (1: complete, 2: first, 3: middle, 4: last). wandb writes
+every 15 seconds, so a kill loses the rows since then.
 """
 
 import re
@@ -41,7 +41,7 @@ def last_step(folder: Path) -> int:
 
 
 def _records(data: bytes) -> list[bytes]:
-    """Return the whole records of a session's file. Raises ValueError for another format."""
+    """Return the complete records of a session's file. Raises ValueError for another format."""
     if data and not data.startswith(_MAGIC):
         raise ValueError("its file is not in the format of wandb 0.19 to 0.31")
     records, at, parts = [], 7, b""
@@ -52,7 +52,7 @@ def _records(data: bytes) -> list[bytes]:
             at += left
             continue
         end = at + 7 + length
-        if end > len(data):  # a kill has cut it
+        if end > len(data):  # a kill cut it off
             break
         parts = data[at + 7 : end] if kind in (1, 2) else parts + data[at + 7 : end]
         if kind in (1, 4):

@@ -1,4 +1,4 @@
-"""Pretrained network of transformers, of which a part is trained: norms, low-rank additions, parameters by name, or all.
+"""Pretrained network of transformers. A part of it is trained: norms, low-rank additions, parameters by name, or all.
 
 Legend: B examples, T tokens, V logits of a token, K positions, C classes.
 """
@@ -22,11 +22,11 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class HuggingFace(nn.Module):
-    """Tokens (B, T) int64 to logits (B, T, V) of a causal language model, or (B, C) of a sequence classifier.
+    """Network from tokens (B, T) int64 to logits: (B, T, V) of a causal language model, or (B, C) of a sequence classifier.
 
     ``path``: a folder with config.json and safetensors, or a GGUF file. ``trainable``: norms (their scales) | all | lora
-    (additions of ``rank`` to the linear layers) | a pattern of names, as for files (``*.mlp.*``). ``dtype``: float32 | bfloat16,
-    of frozen parameters; trained ones are float32. ``classes``: a new head, always trained, makes it a classifier of so many.
+    (additions of ``rank`` to the linear layers) | a pattern of names, as for files (``*.mlp.*``). ``dtype`` of frozen
+    parameters: float32 | bfloat16; trained ones are float32. ``classes``: number of classes of a new head, always trained.
     Causal models take tokens padded on the right. Raises ConfigError.
     """
 
@@ -40,26 +40,26 @@ class HuggingFace(nn.Module):
         self.classifies = is_classifier(load_config(self.path, classes))
         self.pretrained: Any = load_model(self.path, dtype=self.dtype, classes=classes)
         arguments = inspect.signature(self.pretrained.forward).parameters
-        self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # by version of transformers
+        self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # depends on the version of transformers
         if trainable == LORA:
             add_low_rank(self.pretrained, integer("model.rank", rank, 1))
         self._choose(trainable, classes is not None)
 
     def _choose(self, trainable: str, head: bool) -> None:
-        """Freeze what is not trained, of the ``head`` nothing; trained parameters become float32."""
+        """Freeze all but the trained parameters, which become float32; ``head``: the head is trained too."""
         chosen, body = _chosen(trainable), set(self.pretrained.base_model.parameters())
         for name, parameter in self.pretrained.named_parameters():
             parameter.requires_grad_(chosen(name, parameter) or (head and parameter not in body))
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(torch.float32, copy=True)
-                vars(parameter).clear()  # its pages
+                vars(parameter).clear()  # the parameter is no longer a view of a file
         if not any(parameter.requires_grad for parameter in self.parameters()):
             raise ConfigError(
                 "model.trainable", trainable, "no parameter has such a name; must be norms, all, lora, or a pattern"
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
-        """Convert or move all tensors; buffers, such as angles of positions, stay exact: transformers makes them in float32."""
+        """Convert or move all tensors; buffers such as angles of positions stay in float32, as transformers has them."""
         before = {name: value for name, value in self.named_buffers() if value.dtype == torch.float32}
         super()._apply(fn, recurse)
         for name, value in self.named_buffers():
@@ -74,12 +74,12 @@ class HuggingFace(nn.Module):
         return load_tokenizer(self.path)
 
     def tuned(self) -> dict[str, Tensor]:
-        """Return the trained tensors by the names of transformers, as ``write_tuned`` takes them; lora gives whole weights."""
+        """Return the trained tensors by the names of transformers, for ``write_tuned``; lora gives complete weights."""
         added = dict(sums(self.pretrained))
         return added or {name: one.detach() for name, one in self.pretrained.named_parameters() if one.requires_grad}
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None) -> Tensor:
-        """Return logits. ``positions`` (B, K) int64: of these tokens alone, (B, K, V)."""
+        """Return logits; with ``positions`` (B, K) int64 those of these tokens alone, (B, K, V)."""
         with self._one_type(), _only_at(self.pretrained, positions):
             mask = _plain(tokens).ne(self.pretrained.config.pad_token_id).long() if self.classifies else None
             more = {} if self.classifies else {"use_cache": False}
@@ -87,7 +87,7 @@ class HuggingFace(nn.Module):
         return logits
 
     def answer_logits(self, tokens: Tensor, positions: Tensor) -> Tensor:
-        """Return logits (B, K, V) of ``tokens`` (B, T) at ``positions`` (B, K): the head is applied to these alone."""
+        """Return logits (B, K, V) of ``tokens`` (B, T) at ``positions`` (B, K); the head is applied to these alone."""
         result: Tensor = self(tokens, positions)
         return result
 
@@ -122,7 +122,7 @@ class HuggingFace(nn.Module):
         return nn.functional.pad(result, (0, max_new - result.shape[1]), value=int(pad))
 
     def _special(self) -> tuple[Tensor, Tensor]:
-        """Return the tokens that end an answer, and the one after it."""
+        """Return the tokens that end an answer, and the one that pads it."""
         config = self.pretrained.generation_config
         ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
         ends = [end for end in ends if end is not None] or [-1]
@@ -131,7 +131,7 @@ class HuggingFace(nn.Module):
 
     @contextmanager
     def _one_type(self) -> Iterator[None]:
-        """Context in which trained parameters have the type of frozen ones, where they do not have it already."""
+        """Give trained parameters the type of frozen ones inside the context."""
         frozen = next((one.dtype for one in self.parameters() if not one.requires_grad), None)
         mixed = [one for one in self.parameters() if frozen is not None and one.requires_grad and one.dtype != frozen]
         if not mixed:
@@ -148,7 +148,7 @@ class HuggingFace(nn.Module):
 
 
 def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:
-    """Return the function of name and parameter that says which are trained."""
+    """Return a function of name and parameter: whether ``trainable`` selects it."""
     if trainable == "all":
         return lambda name, parameter: True
     if trainable == LORA:
@@ -160,7 +160,7 @@ def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:
 
 @contextmanager
 def _only_at(pretrained: Any, positions: Tensor | None) -> Iterator[None]:
-    """Context in which the network's head is applied at ``positions`` (B, K) alone; None: everywhere."""
+    """Apply the network's head at ``positions`` (B, K) alone inside the context; None: everywhere."""
     if positions is None:
         yield
         return
@@ -176,12 +176,12 @@ def _only_at(pretrained: Any, positions: Tensor | None) -> Iterator[None]:
 
 
 def _plain(mask: Tensor) -> Tensor:
-    """Return a mask that transformers may look at: whether it has a zero decides on an operation, not on what this gives."""
+    """Return a mask whose numbers transformers may read: a zero in it chooses an operation, not the result."""
     with torch._C.DisableTorchFunction():
         return mask.detach()
 
 
 def _none(running: Tensor) -> bool:
-    """Return whether no row is running: then all rows have the same tokens after this, so that nobody's depend on others'."""
+    """Return whether all rows have ended. Only padding would follow, so stopping changes no row."""
     with torch._C.DisableTorchFunction():
         return not bool(running.any())

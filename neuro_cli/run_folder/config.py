@@ -33,7 +33,7 @@ def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
 
 
 def rewrite(run: Path, values: Mapping[str, Any]) -> None:
-    """Write root keys ``values`` to the config of a run's folder, in place of those there."""
+    """Replace the root keys ``values`` in the config of a run's folder."""
     path = config_file(run)
     write_atomically(path, OmegaConf.to_yaml(OmegaConf.create({**saved_yaml.read(path), **values})).encode())
 

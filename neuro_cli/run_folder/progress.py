@@ -34,7 +34,7 @@ class Progress:
         plain: bool = False,
         limit: float | None = None,
     ) -> None:
-        """``plain``: lines only, even on a terminal. ``console``: replaces the process's. ``limit``: seconds of the session."""
+        """Set up a display; ``plain``: lines only; ``console``: replaces the process's; ``limit``: seconds of the session."""
         self._limit = limit
         self._total, self._start, self._done = total, start, start
         self._tested = ""

@@ -120,7 +120,7 @@ class RunRecord:
         self._store.refuse_other()
 
     def paced(self, pace: dict[str, Any]) -> None:
-        """Write the end of the schedules to the folder's config, before a generation depends on it."""
+        """Write the pace to the folder's config, before a generation depends on it."""
         rewrite(self.run, {"pace": pace})
         if pace["end"] is not None:
             log.warning(

@@ -87,7 +87,7 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class PaceConfig:
-    """Pace of a run with a time limit: whether it is measured, and the generation ``end`` where schedules end since ``since``."""
+    """Pace of a run with a time limit. ``measure``: it is measured. From generation ``since`` on schedules end at ``end``."""
 
     measure: bool = key(boolean, resumable=True, default=False)
     since: int | None = key(or_none(bounded(1, BITS_32)), default=None)
@@ -96,7 +96,7 @@ class PaceConfig:
     def __post_init__(self) -> None:
         if (self.since is None) != (self.end is None):
             missing = "pace.end" if self.end is None else "pace.since"
-            raise ConfigError(missing, None, "pace.since and pace.end go together: schedules end at the one since the other")
+            raise ConfigError(missing, None, "needs both: from generation pace.since on schedules end at pace.end")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,7 @@
-"""Ends of schedules under a time limit, which the pace of the first generations gives.
+"""Ends of schedules under a time limit, by the pace of the first generations.
 
-A schedule that falls over ``generations`` has hardly moved when ``time_limit`` ends the run first. The new end is written to
-the config of the run's folder, so that a resumed run has the same bits.
+A schedule over ``generations`` has hardly fallen when a short ``time_limit`` ends the run. The new end is written to the config
+of the run's folder, so that a resumed run has the same bits.
 """
 
 import json
@@ -13,12 +13,12 @@ from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.config import PaceConfig, RunConfig
 
-SHARE = 0.05  # of the time limit, in which the pace is measured
-GENERATIONS = 4  # measured at least; the first one compiles and does not count
+SHARE = 0.05  # share of the time limit in which the pace is measured
+GENERATIONS = 4  # least number that is measured; the first one compiles and does not count
 
 
 class Pace:
-    """Pace of a session that began at ``time.monotonic() == begun``; it sets the end of ``schedules`` that would end later."""
+    """Pace of a session that began at ``time.monotonic() == begun``; sets the end of ``schedules`` that would end later."""
 
     def __init__(self, config: RunConfig, schedules: Sequence[Schedule], begun: float) -> None:
         self._schedules = [each for each in schedules if each.kind != "constant"]
@@ -30,9 +30,9 @@ class Pace:
             self._apply(config.pace)
 
     def measured(self, generation: int, world: World) -> PaceConfig | None:
-        """Return the end of the schedules in the generation that sets it, else None. Every rank calls this each time.
+        """Return the pace in the generation that ends the measurement, else None. Every rank calls this in every generation.
 
-        Where all generations fit in the time limit, the end is none and nothing is measured again.
+        If all generations fit into the time limit, its ``end`` is None and nothing is measured again.
         """
         if not self._open:
             return None
@@ -50,7 +50,7 @@ class Pace:
         return pace if self._apply(pace) else PaceConfig(measure=False)
 
     def _apply(self, pace: PaceConfig) -> bool:
-        """Return whether any schedule ends earlier now."""
+        """Move the ends of later schedules, and return whether there were any."""
         assert pace.end is not None
         assert pace.since is not None
         late = [each for each in self._schedules if each.generations > pace.end]

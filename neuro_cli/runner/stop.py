@@ -18,7 +18,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import Metric
 from neuro_cli.runner.config import StopConfig
 
-FILE = "stop"  # name of the file in a run folder that stops the run after its generation
+FILE = "stop"  # file in a run folder that stops the run after its generation
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 # signals that this process received: after one, a sweep starts no further job and SLURM must queue the job again
 _heard: list[str] = []
@@ -40,7 +40,7 @@ def forget() -> None:
 
 
 def ask_to_stop(run: Path, reason: str) -> None:
-    """Ask the process that trains in the folder ``run`` to stop, by a file there; a run that has ended ignores it."""
+    """Ask the process that trains in the folder ``run`` to stop; no effect on a run that has ended."""
     with suppress(OSError):
         (run / FILE).write_text(reason)
 

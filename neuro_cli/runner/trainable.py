@@ -48,7 +48,7 @@ class Trainable(ABC):
 
     @property
     def schedules(self) -> Sequence[Schedule]:
-        """Schedules of the algorithm, whose ends a time limit may set."""
+        """Schedules of the algorithm; a time limit may move their ends."""
         return ()
 
     @abstractmethod

@@ -15,14 +15,14 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 
-# outputs of a member on a GPU above which one product with its own weights costs less than two, with the centre's and the noise
+# outputs of a member on a GPU above which one product with its weights costs less than two, by the centre and by the noise
 MANY_POINTS = 32
-# numbers of a generation's noise from which linear layers of many members go by compiled loops, which take a second to load
+# numbers of a generation's noise from which compiled loops serve linear layers of many members: they take a second to load
 ENOUGH = 2**20
 
 
 class DensePerturbation(Perturbation):
-    """Noise (D, M): every direction has its own weights. ``compiled``: linear layers on a CPU by compiled loops."""
+    """Noise (D, M), a row for each direction. ``compiled``: linear layers on a CPU by compiled loops."""
 
     def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
         self._noise, self.rows, self._compiled = noise, rows, compiled
@@ -43,9 +43,9 @@ class DensePerturbation(Perturbation):
         return self._on_device(place, shift, x, weight, bias, operator)
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """Return outputs (n, .., O) of a linear layer on a CPU: by each member's own weights, or by batched products."""
+        """Return outputs (n, .., O) of a linear layer on a CPU, by compiled loops or by batched products."""
         rows, noise = self.rows, self._noise
-        read = 1 if x.shape[0] < rows.count else len(rows.scales)  # the sides have their inputs in common, or each its own
+        read = 1 if x.shape[0] < rows.count else len(rows.scales)  # both sides share their inputs, or each has others
         points = x.reshape(read, rows.directions, -1, x.shape[-1])
         out = x.new_empty(len(rows.scales), *points.shape[1:3], weight.shape[0])
         if self._compiled and noise.dtype == torch.float32 and x.shape[-1]:
@@ -60,9 +60,9 @@ class DensePerturbation(Perturbation):
     def _by_two_products(
         self, x: Tensor, weight: Tensor, bias: Tensor | None, place: Place, shift: Place | None, out: Tensor
     ) -> None:
-        """Write outputs (S, D, m, O) for x (S or 1, D, m, I) to ``out``: the centre's product and the noise's.
+        """Write outputs (S, D, m, O) for x (S or 1, D, m, I) to ``out``: product by the centre plus product by the noise.
 
-        Noise is read once for both sides of a direction.
+        The noise is read once for both sides of a direction.
         """
         noise = self._noise[:, place.start : place.stop].view(self.rows.directions, *weight.shape)
         centre, points = F.linear(x, weight, bias), x.transpose(0, 1).flatten(1, 2)
@@ -142,7 +142,7 @@ class Dense(Sampler):
 
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         super().bind(noise, population, layout)
-        # by the settings alone: loops and torch operations round otherwise
+        # a function of the settings alone, as loops round differently from torch's operations
         self._enough = noise.device.type == "cpu" and self.directions * noise.size >= ENOUGH
 
     @abstractmethod

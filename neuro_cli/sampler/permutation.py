@@ -215,7 +215,7 @@ class Permutation(NoiseReusing):
             self._product(partial, target, low, high, out.view(high - low, block.width))
 
     def _product(self, partial: Tensor, target: BlockSum, low: int, high: int, out: Tensor | None = None) -> Tensor:
-        """Return the sum of rows [low, high), (rows, width), in ``out`` where given; placed inputs: (rows spatial, inner)."""
+        """Return the sum of rows [low, high), (rows, width), in ``out`` if given; for placed inputs (rows spatial, inner)."""
         left, first, right = self._factors_of(partial, target, low, high)
         height = (high - low) * (1 if self._sides(target.block)[0] else target.block.spatial)
         if left.device.type != "cpu":
@@ -225,9 +225,9 @@ class Permutation(NoiseReusing):
         return result
 
     def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, int, Tensor]:
-        """Return matrices a (k, n) and b (k, width), and a column of a: the sum is a^T b, for a from this column on.
+        """Return matrices a (k, n) and b (k, width), and the column c of a with which the sum begins: a[:, c:]^T b.
 
-        Placed inputs: a (k, rows spatial) and b (k, inner).
+        For placed inputs a is (k, rows spatial) and b (k, inner).
         """
         block, factor, square = target.block, self.shape(target.block)[2], target.moment == 2
         counts = partial if factor == 1.0 else partial * factor**target.moment

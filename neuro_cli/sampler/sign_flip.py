@@ -36,7 +36,7 @@ def _words(count: int) -> int:
 
 
 def _add_summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, lines: Tensor) -> None:
-    """Add the sum of weighted signs, lines by columns, by compiled loops."""
+    """Add the sum of weighted signs, or of their outer products, to ``lines`` by compiled loops."""
     if outputs is not None and inputs is not None:
         add_sign_sum(outputs, inputs, weights, lines)
         return
@@ -154,7 +154,7 @@ class SignFlip(NoiseReusing):
 
     def accumulate(self, lines: Tensor, first: int, target: BlockSum, factors: Tensor, weights: Tensor) -> None:
         if target.moment == 2:  # a square has no sign
-            # added up exactly: torch's order is one of the processor's vectors
+            # exact, as the order of torch's sum depends on the processor
             lines += math.fsum(weights.tolist()) if lines.device.type == "cpu" else weights.sum()
             return
         block = target.block

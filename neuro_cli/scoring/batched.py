@@ -160,7 +160,7 @@ class BatchedScorer(PopulationScorer):
             self._centre.ready()
             sampler.prepare(generation, range(first, last + 1))
         shared = None if settings.per_example else self.task.batch(generation, 0, self.examples)
-        # a peer of a cluster has a whole population of its own, at addresses beyond the first one
+        # addresses of a cluster's later peers begin beyond one population
         begin = 0 if last < sampler.directions else first
 
         def bounds(chunk: int) -> tuple[int, int]:

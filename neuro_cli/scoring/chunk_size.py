@@ -31,8 +31,8 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     return max(low, -(-total // (-(-count // some) * some)))
 
 
-# most directions of a chunk with dense noise on a CPU: of any, and of an eighth of the population. A rank makes complete chunks,
-# so larger ones would let ranks with few members make the noise of many others; of smaller ones Python's time counts
+# most directions of a chunk with dense noise on a CPU: always allowed, and as an eighth of the population. Ranks compute complete
+# chunks, so larger ones cost a rank with few members the noise of others; in smaller ones Python takes most of the time
 SOME, MOST = 128, 256
 
 
@@ -46,8 +46,8 @@ def dense_directions(size: int, device: torch.device) -> int:
     return max(1, NOISE[device.type] // size)
 
 
-# products of a number and a weight of a member, up to which Python's calls of its own pass cost more than sharing one. Fewer with
-# convolutions, as noise doubles their products; linear layers have each member's own weights
+# products of a member (number times weight) up to which a pass of its own costs more, by Python's calls, than a shared one. Fewer
+# with convolutions, as noise doubles their products; linear layers multiply by each member's weights
 SMALL, CONVOLVED = 2**23, 2**22
 # products of a member with reused noise, and for each of its weights, beyond which single members are faster than the mapped pass
 MANY, PER_WEIGHT = 2**24, 128

@@ -84,9 +84,9 @@ class Layer:
 
 
 class _Convolution(_ConvNd):
-    """Convolution that takes the compiled loops where these have less work. ``examples``: of one member.
+    """Convolution by the compiled loops where these have less work. ``examples``: number for one member.
 
-    ``rectified``: a ReLU follows, which the loops do while the outcomes are near.
+    ``rectified``: a ReLU follows, which the loops apply to outcomes as they compute them.
     """
 
     examples: int
@@ -144,14 +144,14 @@ def put_convolutions(module: nn.Module, examples: int) -> None:
 
 
 def _hooked(part: nn.Module) -> bool:
-    """Return whether hooks look at what ``part`` gets or gives."""
+    """Return whether hooks look at inputs or outputs of ``part``."""
     return bool(part._forward_hooks or part._forward_pre_hooks)
 
 
 def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, floor: float = -math.inf) -> Tensor:
-    """Return the convolution of lines or images by the compiled loops, at least ``floor``, in the input's order of memory.
+    """Return the convolution of lines or images by the compiled loops, at least ``floor``, in the memory order of the input.
 
-    Where that says nothing, as of images of one channel, in the weight's.
+    The weight's order decides where the input's is ambiguous, as with images of one channel.
     """
     images, outputs = lifted(input), len(weight) // geometry.groups
     pixels = images.permute(0, 2, 3, 1)

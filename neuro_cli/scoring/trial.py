@@ -1,9 +1,9 @@
-"""The choice of the forward pass that answers for many members, by trying it on a few against single members.
+"""Choice of the forward pass that answers for many members: a trial compares its outputs with those of single members.
 
-In float64 where the module takes that: rounding alone may part two passes of float32 widely, as batch norm over two values
-does, and would hide a mistake. Where frozen parameters are so many that a copy of them in another type counts, the module is
-tried in the run's precision, and if this is a half one, its first layers in float32 before that. Every pass is tried by a copy
-of the module of its own, as caches are filled by the first.
+The trial is in float64 if the module allows it: rounding alone can separate two passes in float32 widely, for example by batch
+norm over two values, and would hide a mistake. A module with many frozen parameters is tried in the run's precision, since a copy
+of them would cost too much memory; if that precision is a half one, its first layers are tried in float32 before. Each pass gets
+another copy of the module, as the first pass may fill caches.
 
 Legend: S sides, D directions, e examples.
 """
@@ -40,8 +40,8 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 TRIED = 4  # examples of a member
-LAYERS = 2  # first of equal layers that are tried alone
-HEAVY = 2**25  # frozen numbers from which on a copy of them in another type counts
+LAYERS = 2  # first ones of equal layers, which are tried alone
+HEAVY = 2**25  # frozen numbers from which on a copy of them in another type costs too much memory
 BLOCKED_EXAMPLES = 16  # examples on which blocked activations are compared with plain ones
 
 
@@ -177,12 +177,12 @@ def trial_of(members: Members, dtype: torch.dtype) -> Trial:
 
 
 def is_heavy(module: nn.Module) -> bool:
-    """Return whether frozen parameters are so many that a copy of them in another type counts."""
+    """Return whether a copy of the frozen parameters in another type would cost too much memory."""
     return sum(parameter.numel() for parameter in module.parameters() if not parameter.requires_grad) >= HEAVY
 
 
 def shortened(members: Members) -> Members:
-    """Return the same members of a module in which lists of more than LAYERS equal layers have their first ones alone."""
+    """Return members whose module has only the first LAYERS layers of each list of equal layers."""
 
     def fresh() -> nn.Module:
         module = members.fresh()

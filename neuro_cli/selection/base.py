@@ -27,7 +27,7 @@ class Scores:
 class Step:
     """Coefficients (k,) float32 of the perturbations of members ``first`` to ``first`` + k - 1 of ``iteration``.
 
-    ``paired``: of k mirrored pairs, whose second members have the negative coefficients.
+    ``paired``: coefficients of k mirrored pairs; second members have the negative ones.
     """
 
     iteration: int
@@ -48,8 +48,8 @@ class Step:
 class Selection(ABC):
     """Base of the selections. Both operations are functions of their arguments alone.
 
-    ``local``: a worker may apply it several times to tries of its own before it reports (``cluster.local_iterations``).
-    ``compares_members``: fitnesses of different directions, so that all must be scored on the same examples.
+    ``local``: a worker may apply it to several rounds of tries before it reports (``cluster.local_iterations``).
+    ``compares_members``: it compares fitnesses of different directions, so all must be scored on the same examples.
     ``needs_pairs``: members 2j and 2j + 1 must be the two sides of one direction.
     """
 

@@ -10,10 +10,10 @@ from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
 class LinearCombination(Selection):
-    """``learning_rate``: of the estimated gradient (Salimans et al. 2017), times the factor of ``lr_schedule`` by iteration.
+    """Step along the estimated gradient (Salimans et al. 2017), times ``learning_rate`` and the factor of ``lr_schedule``.
 
-    ``shaping``: centred_rank | nes_utilities | z_score | centred | raw of the fitnesses of all members; of mirrored pairs
-    pair_z_score | pair_rank. ``top_k``: number of members that count, None: all.
+    ``shaping``: centred_rank | nes_utilities | z_score | centred | raw compare all members; pair_z_score | pair_rank
+    compare the two members of each pair. ``top_k``: number of members that count, None: all.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class LinearCombination(Selection):
 
 
 def _without_zeros(scores: Scores, coefficients: np.ndarray, paired: bool) -> list[Step]:
-    """Return a step for each run of members (of pairs) with coefficients other than 0; the others are not sent."""
+    """Return a step for each run of members or pairs with coefficients other than 0; the others are not sent."""
     sides = 2 if paired else 1
     values = coefficients[::sides]
     used = np.flatnonzero(values)

@@ -136,8 +136,8 @@ class Task(ABC):
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         """Return examples [start, stop) of a generation: a function of (seed, generation) only.
 
-        A generation uses the first ``batch_size``. Peers of a cluster whose directions have examples of their own draw their
-        addresses out of 2**32 directions, so that ``start`` may be as large and must not cost more.
+        A generation uses the first ``batch_size``. Peers of a cluster draw addresses out of 2**32 directions, each with
+        other examples, so ``start`` may be large and must not cost time.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Metrics of a batch as a whole, such as F1 or the area under a curve: of all outputs and targets, no sum over examples."""
+"""Metrics of a complete batch, such as F1 or the area under a curve, which are no sums over examples."""
 
 import copy
 import pkgutil
@@ -15,13 +15,13 @@ from neuro_cli.core.metric import HIGHER, LOWER, Metric
 from neuro_cli.task.base import Batch
 
 KEY = "task.metrics"
-WHOLE = "batch"  # Task.scored_by of a fitness that is such a metric
+WHOLE = "batch"  # Task.scored_by, if the fitness is such a metric
 
 Score = Callable[[Tensor, Tensor], Any]
 
 
 class BatchMetrics:
-    """Metrics ``given`` for a task: one, or a dict of them by name; None for none.
+    """Metrics of a task; ``given``: one, or a dict of them by name, or None.
 
     A metric is a function of outputs and targets that returns a number, its dotted name, or an object of torchmetrics. Raises
     ConfigError.
@@ -67,7 +67,7 @@ class BatchMetrics:
 
     def _value(self, name: str, outputs: Tensor, targets: Tensor) -> float:
         score = self._scores[name]
-        # an object of torchmetrics adds what it sees to its state, and threads share it
+        # an object of torchmetrics changes its state, and threads share it
         score = copy.deepcopy(score) if isinstance(score, nn.Module) else score
         try:
             with torch.no_grad():
@@ -81,14 +81,14 @@ class BatchMetrics:
 
 
 def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Tensor:
-    """Return what ``answer`` gives for ``batch``, ``size`` examples at a time."""
+    """Return the outputs of ``answer`` for ``batch``, ``size`` examples at a time."""
     parts: Iterable[tuple[Tensor, ...]] = zip(batch.inputs.split(size), batch.targets.split(size), strict=True)
     return torch.cat([answer(Batch(*part)) for part in parts])
 
 
 def _located(name: str) -> Any:
     """Import the function of a dotted name. Raises ConfigError."""
-    if not re.fullmatch(r"\w+(\.\w+)+", name):  # a single word would import a module that no check has seen
+    if not re.fullmatch(r"\w+(\.\w+)+", name):  # a name without a dot would import a module that trust did not check
         raise ConfigError(KEY, name, "must be package.function")
     try:
         return pkgutil.resolve_name(name)

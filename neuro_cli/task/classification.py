@@ -178,7 +178,7 @@ class Classification(Task):
         return ("fitness",) if self.fitness == "negative_cross_entropy" else ("fitness", "loss")
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # trials look at fewer
+        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # a trial with fewer examples
             return super().score(module, batch)
         with torch.no_grad():
             logits = self._logits(module, batch)

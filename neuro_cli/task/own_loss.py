@@ -54,7 +54,7 @@ class OwnLoss(Task):
         self._fields = fields_of(fields)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._loss, self._weighted, self._compared = LossParts(loss), False, False
-        self._accuracy = self._loss.by_class  # measured along with a loss of classes, once a target is one number
+        self._accuracy = self._loss.by_class  # accuracy too, if the loss compares classes and a target is one number
         self._data: list[tuple[Tensor, Tensor]] | None = None
 
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
@@ -134,12 +134,12 @@ class OwnLoss(Task):
             return torch.zeros(0, len(self.score_names), dtype=torch.float32)
         with torch.no_grad():
             losses, weights = self._losses(self._output(module, batch), batch)
-            if self.scored_by == WHOLE:  # of a trial, which has a part of a batch
+            if self.scored_by == WHOLE:  # a trial, with a part of a batch
                 return torch.stack([-losses, losses], 1)
             return -losses[:, None] if weights is None else torch.stack([-losses.double(), weights], 1)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # trials look at fewer
+        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # a trial with fewer examples
             return super().score(module, batch)
         with torch.no_grad():
             output = self._output(module, batch)

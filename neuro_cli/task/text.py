@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 class Text(Task):
     """Prediction of the next token. Legend: B examples, T = ``context`` tokens, V tokens in the vocabulary.
 
-    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes | tokens, those of
+    ``files``: a text file or several, None for the topics of Python's own help; ``unit``: characters | bytes | tokens of
     the pretrained ``tokenizer``, a folder or a GGUF file; ``test_share``: share of each file, at its end, for the test, in
     (0, 1). ``fitness``: negative_cross_entropy (minus mean nats per token) | accuracy. ``evaluation_batch``: test examples in
     one evaluation chunk.

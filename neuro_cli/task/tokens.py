@@ -1,4 +1,4 @@
-"""Tokens of a text: characters numbered by a vocabulary, bytes, or those of a pretrained tokenizer."""
+"""Tokens of a text: characters numbered by a vocabulary, bytes, or tokens of a pretrained tokenizer."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ class PretrainedVocabulary(Vocabulary):
         return str(self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
 
     def widths(self) -> Tensor:
-        """Return the bytes (size,) int64 of every token: of a byte-level one the letters of its name, which stand for them."""
+        """Return the number of bytes (size,) int64 of every token; a letter in a byte-level token's name stands for a byte."""
         names = self.tokenizer.convert_ids_to_tokens(range(self.size))
         by_bytes = "ByteLevel" in str(getattr(getattr(self.tokenizer, "backend_tokenizer", None), "decoder", ""))
         texts = names if by_bytes else [self.decode([token]) for token in range(self.size)]

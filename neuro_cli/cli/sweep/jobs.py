@@ -106,7 +106,7 @@ def headline_of(run: Path) -> float | None:
 
 
 def metric_of(run: Path) -> Metric | None:
-    """Return what a sweeper optimises: the metric of ``stop.metric`` if set, else the headline; None before a run has begun."""
+    """Return the metric that a sweeper optimises: ``stop.metric``, or the task's headline; None before the run has begun."""
     metrics = declared(run)
     try:
         name = (config_of(run).get("stop") or {}).get("metric") if metrics else None

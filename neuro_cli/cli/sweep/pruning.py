@@ -1,4 +1,4 @@
-"""Pruning of trials by the rows that their runs write: a run that Optuna's pruner gives up is asked to stop."""
+"""Pruning of trials by the rows of their runs: a run that Optuna's pruner rejects is asked to stop."""
 
 import threading
 from collections.abc import Mapping
@@ -15,9 +15,9 @@ PAUSE = 0.3  # seconds between two looks at the rows
 
 
 class Pruning:
-    """Thread that reports the rows of ``runs`` to ``study`` while the block runs. ``pruned``: numbers of trials given up.
+    """Thread that reports the rows of ``runs`` to ``study`` while the block runs. ``pruned``: numbers of rejected trials.
 
-    The rows alone decide, in their order, also those that came after the last look: the machine's speed decides nothing.
+    Rows are reported in their order, the last ones after the run has ended, so that the machine's speed decides nothing.
     """
 
     def __init__(self, study: optuna.Study, runs: Mapping[Trial, Path]) -> None:
@@ -51,7 +51,7 @@ class Pruning:
                 ask_to_stop(run, "pruned")
 
     def _given_up(self, trial: Trial, run: Path) -> bool:
-        """Report new values of a run in order. Returns whether the pruner gave up at one of them."""
+        """Report the new values of a run in order, and return whether the pruner rejects one of them."""
         name = self._metric(trial, run)
         if not name:
             return False

@@ -1,4 +1,4 @@
-"""Search space of a sweep that Optuna draws from, in the words of Hydra's plugin for Optuna 2.
+"""Search space of a sweep by Optuna, in the syntax of Hydra's plugin for Optuna 2.
 
 ``interval(a,b)``, ``int(interval(a,b))``, ``range(a,b,step)`` with both ends, ``choice(x,y)`` or ``x,y``;
 ``tag(log,interval(a,b))`` on a logarithmic scale.
@@ -13,7 +13,7 @@ from neuro_cli.core.errors import ConfigError
 
 
 def distribution_of(override: Override) -> BaseDistribution:
-    """Return what a swept key is drawn from. Raises ConfigError for a value that is no search space."""
+    """Return the distribution of a swept key. Raises ConfigError for a value that is no search space."""
     value = override.value()
     try:
         if isinstance(value, IntervalSweep):
@@ -24,7 +24,7 @@ def distribution_of(override: Override) -> BaseDistribution:
             assert value.start is not None
             assert value.stop is not None
             return _numbers(value.start, value.stop, value.step, "log" in value.tags)
-        if isinstance(value, RangeSweep | ChoiceSweep):  # Optuna draws, so their order does not matter; a study's is fixed
+        if isinstance(value, RangeSweep | ChoiceSweep):  # a study has one order of choices, and Optuna draws from it
             override = replace(override, _value=replace(value, shuffle=False))
         return CategoricalDistribution(list(dict.fromkeys(override.sweep_string_iterator())))
     except ValueError as error:

@@ -21,7 +21,7 @@ FILE = "study.journal"
 DIRECTIONS = ("minimize", "maximize")
 DATABASES = (".db", ".sqlite", ".sqlite3")
 ONCE = ("grid", "bruteforce")
-FIXED = (*ONCE, "qmc")  # one order of points, which a seed of each trial would mix
+FIXED = (*ONCE, "qmc")  # samplers with one sequence of points: a seed for each trial would break it
 
 
 def study_of(settings: Mapping[str, Any], folder: Path) -> optuna.Study:
@@ -50,13 +50,13 @@ def _storage(name: str | None, folder: Path) -> BaseStorage:
     if text.endswith(DATABASES):
         return get_storage(f"sqlite:///{Path(text).absolute()}")
     Path(text).parent.mkdir(parents=True, exist_ok=True)
-    return JournalStorage(JournalFileBackend(text, lock_obj=JournalFileOpenLock(text)))  # no symbolic links
+    return JournalStorage(JournalFileBackend(text, lock_obj=JournalFileOpenLock(text)))  # a lock that needs no symbolic links
 
 
 def sampler_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution], trial: int) -> optuna.samplers.BaseSampler:
     """Return the sampler that draws the values of ``trial``. Raises ConfigError.
 
-    Each trial has a seed of its own, so that a resumed sweep draws what an undisturbed one draws.
+    The seed depends on the trial, so that a resumed sweep draws the values of an undisturbed one.
     """
     arguments = dict(settings["sampler"] or {})
     name, seed = str(arguments.get("name") or "tpe"), arguments.get("seed")
@@ -70,7 +70,7 @@ def sampler_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution
 
 
 def points_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> float:
-    """Return the number of points of a sampler that draws each once; infinity for another. Raises ConfigError."""
+    """Return the number of points of a sampler that draws each of them once; infinity for others. Raises ConfigError."""
     name = (settings["sampler"] or {}).get("name")
     if name not in ONCE:
         return math.inf

@@ -1,7 +1,7 @@
-"""Trials of a sweep by Optuna: asks for values, hands batches to the sweep's launcher, tells what came of them.
+"""Trials of a sweep by Optuna: values from the study, batches of jobs by the sweep's launcher, results back to the study.
 
-The study in its file is the truth. A trial that a kill cut off is launched again with its values, in its folder, where the run
-resumes. A trial without a finite value has failed; the sweep continues.
+The study's file is the state of the sweep. After a kill an open trial starts again with its values and in its folder, where the
+run resumes. A trial without a finite value has failed; the sweep continues.
 """
 
 import math
@@ -47,7 +47,7 @@ class Trials:
         cut_off = [trial for trial in self.study.get_trials(deepcopy=False) if trial.state is TrialState.RUNNING]
         batch = [Trial(self.study, trial._trial_id) for trial in cut_off]
         while batch := [*batch, *self._asked(begun=bool(batch))]:
-            # numbers of a launch follow each other
+            # a launcher numbers its jobs without gaps
             for _, group in groupby(enumerate(batch), lambda pair: pair[1].number - pair[0]):
                 self._play([trial for _, trial in group])
             batch = []
@@ -68,7 +68,7 @@ class Trials:
         overrides = [[*self.fixed, *(f"{key}={_text(value)}" for key, value in trial.params.items())] for trial in trials]
         with Pruning(self.study, self._runs(trials, overrides)) as pruning:
             returns = self.launcher.launch(overrides, initial_job_idx=trials[0].number)
-        self.study.sampler = optuna.samplers.RandomSampler()  # a grid's own stops a loop of Optuna's at its end, and here is none
+        self.study.sampler = optuna.samplers.RandomSampler()  # a grid's sampler would stop Optuna's loop, which is not used here
         for trial, job in zip(trials, returns, strict=True):
             value = _value(job)
             if trial.number in pruning.pruned:
@@ -87,7 +87,7 @@ class Trials:
         return {trial: self.folder / self.launcher.subdir(trial.number, texts) for trial, texts in places}
 
     def _compare_directions(self, job: JobReturn) -> None:
-        """Say once that the metric's own direction is another one."""
+        """Say once if the metric declares another direction than the sweep."""
         metric = metric_of(Path(job.working_dir)) if job.working_dir else None
         own = {"higher": "maximize", "lower": "minimize"}.get(metric.better if metric else "", "")
         if metric and own and own != self.settings["direction"] and not self.study.user_attrs.get("direction_said"):
@@ -111,7 +111,7 @@ class Trials:
 
 def run_trials(settings: Mapping[str, Any], config: DictConfig, context: HydraContext, arguments: list[str]) -> None:
     """Run the sweep of ``arguments`` with the keys ``settings`` of ``hydra/sweeper=optuna``. Raises ConfigError."""
-    from neuro_cli.cli.sweep.sweep import Sweep  # here: that module imports the launcher of which this is a part
+    from neuro_cli.cli.sweep.sweep import Sweep  # imported here, since that module imports this one
 
     for key in ("n_trials", "n_jobs"):
         integer(f"hydra.sweeper.{key}", settings[key], 1)

@@ -342,7 +342,7 @@ def _dot(x, row, factors, direction, column):
 
 @_compiled
 def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, scales, examples, out):
-    """``out`` (n, O) = made + scale * share * sum over q of (x b_q) a_q + scale * vectors, summed in float32 and rounded once.
+    """Set ``out`` (n, O) to made + scale share (sum over q of (x b_q) a_q) + scale vectors, summed in float32, rounded once.
 
     made (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
     as in :func:`low_rank_layer`.

@@ -8,15 +8,15 @@ from neuro_cli.core.kernels.blas import TRANSPOSED, UNCHANGED, sgemm
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT = nb.uintp(4)  # bytes of a number
 TILE, INNER = 128, 512  # outputs and inputs of the weights that a core's caches hold along with noise and a member's
-NEAR = 2**14  # weights of a member with dense noise that are made at a time
+NEAR = 2**14  # weights of a member with dense noise that are computed at a time
 
 
 @_compiled
 def dense_layer(x, weight, bias, noise, first, shift, scales, out):
-    """``out`` (S, D, m, O) = x (S or 1, D, m, I) (weight + scale * noise)^T + bias + scale * shift, float32, all contiguous.
+    """Set ``out`` (S, D, m, O) to x (S or 1, D, m, I) (weight + scale noise)^T + bias + scale shift; contiguous float32.
 
-    ``noise`` (D, M): the weight's (O, I) are columns from ``first`` on, and the bias's from ``shift`` on, -1 for none; the bias
-    (O,) may be empty. Weights lie in a core's caches from the sum to the product. A member's bits depend on no other.
+    ``noise`` (D, M): columns from ``first`` are the weight's (O, I), columns from ``shift`` the bias's; -1 for none. The bias
+    (O,) may be empty. A core multiplies by a tile of weights before it leaves the caches. A member's bits depend on no other.
     """
     count, inner = weight.shape
     sides, directions, points = out.shape[0], out.shape[1], out.shape[2]

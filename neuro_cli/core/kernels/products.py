@@ -1,10 +1,10 @@
-"""Sums of weighted outer products in one order, whatever the processor: each product and each sum is rounded by itself.
+"""Sums of weighted outer products in one order on every processor: each product and each sum is rounded by itself.
 
-A matrix product of a BLAS adds up its terms in the order that suits its instructions, and fuses products with sums: so its bits
-are those of a kind of processor. Here GROUP terms are added up after each other, and their total to the sum. The order depends
-neither on the size of vectors nor on how the sum is cut into tiles, and no product is fused with a sum.
+A BLAS adds up a matrix product in the order that suits the instructions, and fuses products with sums, so its bits depend on the
+processor. Here GROUP terms are added one after the other, and then their total to the sum. The order depends neither on the
+length of vector registers nor on the tiles, and no product is fused with a sum.
 
-Tiles of the sum stay in registers while some terms pass, which lie packed in a core's caches. Legend: D directions, R ranks;
+A tile of the sum stays in registers while terms, packed in a core's caches, are added to it. Legend: D directions, R ranks;
 terms k = d R + q in that order.
 """
 
@@ -25,14 +25,14 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-PARTS = 2 if has_avx512() else 1  # vectors of a tile's row: without AVX-512 registers would not hold more
+PARTS = 2 if has_avx512() else 1  # vectors in a tile's row: without AVX-512 the registers have room for one
 COLUMNS = PARTS * LANES
 
 
 def _add_tile(typing_context, left, right, groups, out, width):
-    """Add to a tile (ROWS, COLUMNS) of float32 at address ``out``, lines of ``width`` numbers, the terms of ``groups``.
+    """Add the terms of ``groups`` to a tile (ROWS, COLUMNS) of float32 at address ``out``, in lines of ``width`` numbers.
 
-    ``left``: address of numbers (groups, ROWS, GROUP), ``right``: of (groups, GROUP, COLUMNS).
+    ``left``, ``right``: addresses of numbers (groups, ROWS, GROUP) and (groups, GROUP, COLUMNS).
     """
     return types.void(*[types.uintp] * 5), _tile
 
@@ -85,7 +85,7 @@ def _tile(context, builder, signature, arguments):
 
 @_compiled
 def _pack_left(source, first, step, rank, weights, low, count, out):
-    """``out`` (tiles, groups, ROWS, GROUP) = weights[d] * source[d, first + q step + row] for rows below ``count``, else 0.
+    """Set ``out`` (tiles, groups, ROWS, GROUP) to weights[d] source[d, first + q step + row] for rows below ``count``, else 0.
 
     The first term is number ``low``; those beyond the last direction are 0.
     """
@@ -100,7 +100,7 @@ def _pack_left(source, first, step, rank, weights, low, count, out):
 
 @_compiled
 def _pack_right(source, first, step, rank, low, count, out):
-    """``out`` (tiles, groups, GROUP, COLUMNS) = source[d, first + q step + column] for columns below ``count``, else 0."""
+    """Set ``out`` (tiles, groups, GROUP, COLUMNS) to source[d, first + q step + column] for columns below ``count``, else 0."""
     terms = min(out.shape[1] * GROUP, source.shape[0] * rank - low)
     for tile in range(out.shape[0]):
         begin = tile * COLUMNS
@@ -120,7 +120,7 @@ def _pack_right(source, first, step, rank, low, count, out):
 
 @_compiled
 def _copy(source, target):
-    """Copy what both have room for."""
+    """Copy the common rows and columns of ``source`` to ``target``."""
     for row in range(min(source.shape[0], target.shape[0])):
         for column in range(min(source.shape[1], target.shape[1])):
             target[row, column] = source[row, column]
@@ -128,7 +128,7 @@ def _copy(source, target):
 
 @_compiled
 def _add_tiles(left, right, out):
-    """Add the terms of ``left`` (row tiles, groups, ..) and ``right`` (column tiles, groups, ..) to ``out``, rows as they lie."""
+    """Add the terms of ``left`` (row tiles, groups, ..) and ``right`` (column tiles, groups, ..) to ``out``."""
     assert left.shape[1] == right.shape[1] and left.flags.c_contiguous and right.flags.c_contiguous
     assert left.shape[0] * ROWS >= out.shape[0] and right.shape[0] * COLUMNS >= out.shape[1]
     assert left.itemsize == right.itemsize == out.itemsize == 4 and (out.shape[1] == 1 or out.strides[1] == 4)
@@ -152,9 +152,9 @@ def _add_tiles(left, right, out):
 
 @_compiled
 def add_products(left, written, to_next, right, read, step, rank, weights, out):
-    """Add to ``out`` (O, I) float32 the sum over directions of weights[d] times that over ranks of a_q b_q^T.
+    """Add weights[d] a_dq b_dq^T, summed over directions d and ranks q, to ``out`` (O, I) float32.
 
-    a of rank q begins at column written + q * to_next of ``left`` (D, W), b at column read + q * step of ``right`` (D, W').
+    a_dq begins at column written + q to_next of row d of ``left`` (D, W), b_dq at column read + q step of ``right`` (D, W').
     """
     height, width = out.shape
     assert left.shape[0] == right.shape[0] == weights.size and rank > 0 and min(to_next, step) >= 0

@@ -7,9 +7,9 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def rounded(values, bits, out):
-    """``out`` (n,) = ``values`` (n,) uint32, bits of float32 numbers, rounded up where their last 16 plus ``bits`` (n,) carry.
+    """Set ``out`` (n,) uint16 to the upper halves of ``values`` (n,) uint32, bits of float32 numbers, plus ``bits`` (n,).
 
-    Infinities stay, and what is no number becomes the usual one.
+    Infinities stay, and every NaN becomes the usual one.
     """
     assert values.size == bits.size == out.size
     for k in range(values.size):

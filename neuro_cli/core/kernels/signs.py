@@ -1,8 +1,8 @@
-"""Sums of weighted sign matrices by tables, in fewer instructions than products where registers hold a table (AVX-512).
+"""Sums of weighted sign matrices by tables, in fewer instructions than products, for registers that fit a table (AVX-512).
 
-Of GROUP directions at a time the 2^GROUP sums of +- their weights are a table, and the signs of a row and of a column, as bits,
-say by their xor which of them is a place's. LANES columns take three instructions for GROUP products each. The bits are those of
-:mod:`neuro_cli.core.kernels.products`, which serve where no such registers are.
+GROUP directions have 2^GROUP sums of +- their weights, which are the table. The signs of a row and of a column are bits; their
+xor is the index of the sum for that place. So three instructions replace GROUP products of LANES columns. The bits are those of
+:mod:`neuro_cli.core.kernels.products`, which serves other processors.
 
 Legend: D directions; words (D, W) uint32 of signs, +1 where a bit is 0.
 """

@@ -25,7 +25,7 @@ def has_avx512() -> bool:
 
 
 def wide() -> bool:
-    """Return whether numba compiles for AVX-512 and a gather is faster than loads one by one: not on AMD, as LLVM has it."""
+    """Return whether numba compiles for AVX-512 and LLVM says that a gather is faster than single loads, as it is not on AMD."""
     return has_avx512() and not cpu_target.target_context.codegen().magic_tuple()[1].startswith("znver")
 
 

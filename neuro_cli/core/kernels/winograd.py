@@ -173,7 +173,7 @@ def _spread_typed(typing, lines, columns, source, row, pixel, target, step):
 
 
 def _gather_typed(typing, lines, columns, source, step, bias, floor, target, row, pixel):
-    """Put LANES channels of a tile and a bias, at least ``floor``, to ``target``, pixels ``row`` and ``pixel`` bytes apart."""
+    """Write LANES channels of a tile plus a bias, at least ``floor``, to ``target``; ``row``, ``pixel``: bytes between pixels."""
     taps = len(lines), len(columns)
 
     def code(context, builder, signature, arguments):
@@ -268,7 +268,7 @@ def convolved(images, filters, bias, padding, lines, columns, group, floor, out)
     """Put a group of a convolution of ``images`` (B, H, W, groups C) into ``out`` (B, H', W', groups O); contiguous float32.
 
     ``filters`` (points, pairs, C, PAIR), by :func:`filter_lines` in both dimensions, and ``bias`` (pairs PAIR,) of the outputs
-    from O ``group`` on; ``padding``: zeros before the first line and column. Outcomes below ``floor`` become that: 0 is a ReLU.
+    from O ``group`` on; ``padding``: zeros before the first line and column. ``floor``: least outcome; 0 gives a ReLU.
     """
     count, height, width, channels = images.shape[0], images.shape[1], images.shape[2], filters.shape[2]
     outputs = out.shape[3] // (images.shape[3] // channels)

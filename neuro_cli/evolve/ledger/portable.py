@@ -1,7 +1,7 @@
-"""Portable ledger: one file from which, with the base, anybody makes a cluster's model again.
+"""Portable ledger: one file that gives a cluster's model again, together with the base.
 
-A line of JSON, then the content of ``ledger.bin``. The chain of hashes begins with the run's identity and ends with a hash in the
-line, so that a file with any change is refused. It holds no paths and no data of the task.
+The file is a line of JSON and the content of ``ledger.bin``. The chain of hashes begins with the run's identity and ends with a
+hash in the line, so that a changed file is refused. The file has no paths and no data of the task.
 """
 
 import json
@@ -26,7 +26,7 @@ KINDS: Mapping[str, type] = {
 
 @dataclass(frozen=True)
 class PortableLedger:
-    """Records of a run, and what it takes to apply them.
+    """Records of a run with the settings that applying them needs.
 
     ``model``, ``sampler``: nodes of the config, without the model's path; ``channels_last``: order of the flat parameters;
     ``parameters_sha256``: of the parameters after the last record.
@@ -47,7 +47,7 @@ class PortableLedger:
 
 
 def without_path(model: dict[str, Any]) -> dict[str, Any]:
-    """Return the node of a model with null for the path of its base, which is another one on each machine."""
+    """Return the node of a model with null as the path of its base, which differs from machine to machine."""
     return {key: None if f"model.{key}" == PATH else value for key, value in model.items()}
 
 
@@ -70,7 +70,7 @@ def read_portable(path: Path) -> PortableLedger:
 
 
 def _fields(line: bytes) -> dict[str, Any] | None:
-    """Return the checked fields of a file's line, None where it is none."""
+    """Return the checked fields of a file's line, None for any other line."""
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):
@@ -81,6 +81,6 @@ def _fields(line: bytes) -> dict[str, Any] | None:
 
 
 def _agree(fields: dict[str, Any]) -> bool:
-    """Return whether the nodes are those of the identity."""
+    """Return whether the nodes of model and sampler agree with the identity."""
     leaves = flatten({group: fields[group] for group in ("model", "sampler")})
     return all(fields["identity"].get(key) == value for key, value in leaves.items())

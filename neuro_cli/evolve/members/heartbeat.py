@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 PAUSE = 2.0  # seconds between two calls of `watch`, one as a rule, above which this process was suspended
 PING, SHARE = 1.0, 0.1  # shortest time in seconds between two pings, and their share of the grace period
-SILENT = 4.0  # pings that a connection may lack before it is dropped, and dialled again
+SILENT = 4.0  # pings that may be missing before a connection is closed and opened again
 LEADERLESS = 5.0  # shortest time in seconds before a peer warns that no leader exists
 
 
@@ -32,7 +32,7 @@ class Heartbeat:
 
     @property
     def interval(self) -> float:
-        """Seconds between two pings."""
+        """Return the seconds between two pings."""
         return max(PING, SHARE * self._state.settings.grace)
 
     def begin(self, members: list[str]) -> None:

@@ -10,7 +10,7 @@ from neuro_cli.evolve.peer_state import PeerState
 log = logging.getLogger(__name__)
 
 REFUSALS = 3  # reports of a removal after which a peer believes it
-LEADER_SILENT = 2.0  # pings without a message of the leader, after which members may report our removal
+LEADER_SILENT = 2.0  # pings without a message of the leader, before members may report our removal
 
 
 class RemovalDetector:

@@ -1,4 +1,4 @@
-"""``neuro apply``: a model made again from its base and a portable ledger, without task, data or cluster."""
+"""``neuro apply``: model from its base and a portable ledger, without task, data or cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,7 @@ def _module(saved: PortableLedger, model: Path) -> nn.Module:
         module = make({"model": saved.model}, "model", nn.Module)
     try:
         module.load_state_dict(load_file(model))
-    except (SafetensorError, OSError, RuntimeError) as error:  # of a file that is none, a folder, and other tensors
+    except (SafetensorError, OSError, RuntimeError) as error:  # another kind of file, a folder, or other tensors
         raise UserError(f"{model}: no safetensors of this ledger's network: {' '.join(str(error).split())[:160]}") from error
     return module
 
@@ -81,7 +81,7 @@ def _compare(saved: PortableLedger, module: nn.Module, layout: ParameterLayout, 
 
 
 def _replayed(saved: PortableLedger, layout: ParameterLayout, centre: Tensor) -> Tensor:
-    """Return ``centre`` (M,) after all records, by the arithmetic of a peer."""
+    """Return ``centre`` (M,) after all records, in the order of operations of a peer."""
     population: Any = saved.identity.get("population")
     threads = Threads(usable_cores())
     try:

@@ -1,4 +1,4 @@
-"""Base of a cluster's model: the tensors that no step moves. Every peer has them on its own disk; none is ever sent."""
+"""Base of a cluster's model: the tensors that no step moves. Every peer reads them from its disk; none is sent."""
 
 import hashlib
 from typing import Any

@@ -45,19 +45,19 @@ def export(
 
 
 def base_of(config: dict[str, Any]) -> Path | None:
-    """Return the file or folder that the model of a config begins with, None for one made from the seed."""
+    """Return the file or folder from which the model of a config is loaded, None for initial values by the seed."""
     path = config["model"].get("path")
     return None if path is None else Path(path).expanduser()
 
 
 def _write_ledger(file: Path, config: dict[str, Any], peer: ReplayedPeer) -> None:
-    """Write the portable ledger. Raises UserError where the model is more than base and records."""
+    """Write the portable ledger. Raises UserError if base and records do not determine the model."""
     ledger, layout = peer.ledger, peer.parts.layout
     if ledger.base:
         raise ConfigError("file", file, f"the ledger begins at iteration {ledger.base}: it was compacted (cluster.compact_every)")
     module = peer.parts.model
     if peer.parts.task.deployed(module) is not module:
-        raise ConfigError("file", file, "the policy needs statistics of observations, which no ledger alone gives")
+        raise ConfigError("file", file, "the policy needs statistics of observations, which a ledger does not have")
     model, channels_last = without_path(config["model"]), layout.places[0].channels_last
     content = PortableLedger(peer.identity, model, config["sampler"], channels_last, peer.digest, ledger).content()
     try:

@@ -37,7 +37,7 @@ def moved_by(parts: Parts, step: Step) -> Tensor:
 
 
 def noise_of(sampler: Estimator, step: Step, size: int) -> Tensor:
-    """Return the sum (``size``,) of the members' noise by their coefficients."""
+    """Return the sum (``size``,) of the members' noise, weighted by their coefficients."""
     return sampler.combine(step.weights()[None], (1,), step.iteration, step.members, 0, size)[0]
 
 
@@ -99,7 +99,7 @@ def check_model(parts: Parts, selection: Selection | None = None) -> None:
     if not isinstance(parts.algo, SeedSteps):
         raise UserError("algo: neuro evolve has one of its own; what moves the model is chosen by selection=")
     if selection is not None and selection.compares_members and parts.distribution.job.scorer.own_examples:
-        allowed = "compares members of different directions, which have examples of their own here: linear_combination"
+        allowed = "compares members that have different examples here: use linear_combination"
         raise ConfigError("selection", "max", allowed)
     if selection is not None and selection.needs_pairs and not parts.distribution.job.sampler.antithetic:
         raise ConfigError("sampler.antithetic", False, "selection.shaping shapes mirrored pairs: true")

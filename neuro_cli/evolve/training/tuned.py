@@ -1,4 +1,4 @@
-"""Tuned model as a file or a folder: the base's own with the evolved tensors replaced, or safetensors of a network of neuro."""
+"""Tuned model on disk: a copy of the base with the evolved tensors replaced, or safetensors of a network of neuro."""
 
 import hashlib
 from pathlib import Path
@@ -11,11 +11,11 @@ from neuro_cli.run_folder.checkpoint import serialised, write_atomically
 from neuro_cli.run_folder.model_file import tensors_of
 
 SAFETENSORS, GGUF = ".safetensors", ".gguf"
-ONE_KEY = {"format": "pt"}  # safetensors writes several keys in a random order, and the same model is to be the same file
+ONE_KEY = {"format": "pt"}  # one key: safetensors writes several in a random order, and equal models must give equal files
 
 
 def kind_of(base: Path | None) -> str:
-    """Return how the file of a model tuned from ``base`` ends, "" for a folder; None: a network without a base."""
+    """Return the suffix of a model tuned from ``base``, "" for a folder; ``base`` None: a network without a base."""
     return SAFETENSORS if base is None else GGUF if base.suffix == GGUF else ""
 
 
@@ -57,7 +57,7 @@ def file_sha256(place: Path) -> str | None:
 
 
 def said(place: Path, iteration: int, digest: str, head: bytes) -> str:
-    """Return the line that says what was written: iteration, and SHA-256 of the parameters, the history and the file."""
+    """Return the line about a written model: iteration, and SHA-256 of the parameters, the history and the file."""
     own = file_sha256(place)
     more = "" if own is None else f", file {own[:16]}"
     return f"{place}: iteration {iteration}, parameters {digest[:16]}, ledger {head.hex()[:16]}{more}"

@@ -29,7 +29,7 @@ WAIT = 0.1  # seconds between two checks of signals and the clock
 class SeedPassing(PopulationTraining):
     """Peer's part of a cluster's run, for its run folder. ``scored``: members of all peers; ``rate``: members per second.
 
-    ``wire``: bytes sent and received in each of its rows, the first of which has the joining too.
+    ``wire``: bytes sent and received for each of its rows; the first one includes the joining.
     """
 
     scored = 0

@@ -64,7 +64,7 @@ class PerturbedForward(ManyForward):
     def _output(self, x: Tensor) -> Tensor:
         if not self._has_rows(x):
             raise Unsupported(f"an output of shape {tuple(x.shape)} for {self._rows.count} rows")
-        if not self.products:  # no layer has noise, and so none was counted
+        if not self.products:  # no layer has noise, so none was counted
             self.largest = max(self.largest, x.numel() // len(x))
         return self._both_sides(x)
 
@@ -149,7 +149,7 @@ class PerturbedForward(ManyForward):
 
     def _count(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor) -> None:
         """Note the size of a layer: its outputs ``y`` and inputs ``x``."""
-        if self._careful:  # a trial, whose counts decide
+        if self._careful:  # counts matter in a trial alone
             self.largest = max(self.largest, y.numel() // len(y), x.numel() // len(x))
             self.products += y.numel() // len(y) * (weight.numel() // y.shape[operator.channel])
 
@@ -236,7 +236,7 @@ class PerturbedForward(ManyForward):
         return self._affine(F.rms_norm(input, normalized_shape, None, eps), weight, None, (*inner, *normalized_shape))
 
     def product(self, one: Any, other: Any) -> Any:
-        """Rows (n, .., C) times a vector (C,), as norms have it; NotImplemented where no evolved vector is among the two."""
+        """Return rows (n, .., C) times a vector (C,), as in norms; NotImplemented if neither is an evolved vector."""
         x, weight, place = other, one, self._place(one)
         if place is None:
             x, weight, place = one, other, self._place(other)
@@ -250,20 +250,20 @@ class PerturbedForward(ManyForward):
         return self._affine(x, weight, None, (*[1] * (x.dim() - 2), *place.shape))
 
     def _rows_of_vectors(self, x: Any, size: int) -> bool:
-        """Return whether ``x`` (n, .., size) has the rows of members, or of one side."""
+        """Return whether ``x`` (n, .., size) has rows of all members or of one side."""
         return self._has_rows(x) and x.dim() > 1 and x.shape[-1] == size and (not self._careful or of_rows(x))
 
     def embedding(
         self, input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, *rest: Any,
         **named: Any,
     ) -> Any:  # fmt: skip
-        """Rows of a table at indices (n, ..), or at those that all rows have in common, with the table's noise there."""
+        """Return rows of a table with their noise, at indices (n, ..) or at indices that all rows share."""
         place = self._place(weight)
         if place is None:
             return NotImplemented
         if input.dim() < 2 or max_norm is not None:
             raise Unsupported(f"an embedding of shape {tuple(input.shape)}" if max_norm is None else "an embedding with max_norm")
-        if len(input) == 1 or not input.stride(0):  # numbers of positions: the same for all rows
+        if len(input) == 1 or not input.stride(0):  # positions, the same for all rows
             input = input[:1].expand(self._rows.count, *input.shape[1:])
         elif not self._has_rows(input) or (self._careful and not of_rows(input)):
             raise Unsupported(f"an embedding of {len(input)} rows for {self._rows.count} examples")

@@ -1,1 +1,1 @@
-"""Tasks of language models: problems in words, answers of tokens, and rewards of any kind for them."""
+"""Tasks of language models: prompts, answers of tokens, and their rewards."""

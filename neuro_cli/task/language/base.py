@@ -1,4 +1,4 @@
-"""What tasks of problems in words have in common: problems, tokenizer, test set, and a text that must not be forgotten."""
+"""Base of tasks with prompts and answers: problems, tokenizer, test set, and a general text that measures forgetting."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -25,20 +25,20 @@ from neuro_cli.task.tokens import Vocabulary, contents_of
 log = logging.getLogger(__name__)
 
 GENERAL = Metric("general_loss", "loss on the general text", ".4f", "nats per token", LOWER)
-LINE = "\n"  # between solved problems that nothing else ends
+LINE = "\n"  # separates solved problems that end in nothing else
 WINDOW = 64  # tokens of the general text that are predicted together
-LETTERS = 8  # of the general text for each of its tokens, which are shorter
+LETTERS = 8  # letters of the general text that are read for each token; tokens are shorter
 
 
 class LanguageTask(Task):
-    """Task of problems in words. Legend: N problems, B examples, T tokens of the longest, A of the longest answer.
+    """Task of prompts with answers. Legend: N problems, B examples, T tokens of the longest, A of the longest answer.
 
-    ``problems``: the name of a made kind (:mod:`neuro_cli.task.language.made`), or a file; ``count``, ``size``, ``data_seed``,
+    ``problems``: a generator (:mod:`neuro_cli.task.language.made`), or a file; ``count``, ``size``, ``data_seed``,
     ``fields``: of :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a
     folder or a GGUF file; None: one token for each character of the problems. ``context``: most tokens of an example; None: as
-    many as there are. ``shots``: solved problems before each prompt; ``chat``: prompts as messages of the user; ``end``: text
-    behind each answer, None for the tokenizer's own end. ``general``: text files, help or None, whose first ``general_tokens``
-    tokens are the measure of what is forgotten.
+    many as the longest has. ``shots``: solved problems before each prompt; ``chat``: prompts as messages of the user; ``end``:
+    text after each answer, None for the tokenizer's end. ``general``: text files, help or None; the loss on their first
+    ``general_tokens`` tokens measures what is forgotten.
     """
 
     name: str
@@ -93,7 +93,7 @@ class LanguageTask(Task):
         return problems, Source(self._test_file, fields=self._source.fields).read("task.test")
 
     def _asked(self, problem: Problem) -> list[int]:
-        """Return the tokens of a prompt, with all that stands before it."""
+        """Return the tokens of a prompt and of the solved problems before it."""
         assert self.tokens is not None
         if self._chat:
             return self.tokens.encode(self.tokens.chat(self._before + problem.prompt))
@@ -107,7 +107,7 @@ class LanguageTask(Task):
 
     def _make_tokenizer(self, problems: Sequence[Problem]) -> Tokenizer:
         if self._tokenizer_path is not None:
-            from neuro_cli.language.pretrained import load_tokenizer  # late: transformers takes seconds
+            from neuro_cli.language.pretrained import load_tokenizer  # imported here, as transformers takes seconds
 
             return Pretrained(load_tokenizer(self._tokenizer_path))
         texts = {text for each in problems for text in (each.prompt, each.answer, *each.choices)}
@@ -115,7 +115,7 @@ class LanguageTask(Task):
         return Characters(Vocabulary.of({"": complete.encode()}, "characters"))
 
     def _general_text(self) -> str:
-        """Return the begin of the general text, long enough for its tokens. Raises ConfigError."""
+        """Return the first part of the general text, long enough for its tokens. Raises ConfigError."""
         if self._general is None:
             return ""
         texts = contents_of(None if self._general == "help" else paths_of(self._general, "task.general"), "task.general")
@@ -123,7 +123,7 @@ class LanguageTask(Task):
         return text[: LETTERS * self._general_tokens]
 
     def _ended(self, text: str) -> list[int]:
-        """Return the tokens of an answer, with what ends it."""
+        """Return the tokens of an answer and of its end."""
         assert self.tokens is not None
         tokens = self.tokens.encode(text + (self._end or ""))
         return tokens + ([self.tokens.end] if self._end is None and self.tokens.end is not None else [])
@@ -134,7 +134,7 @@ class LanguageTask(Task):
         return {"input_shape": [longest], "inputs": longest, "context": longest, "outputs": self.tokens.size}
 
     def _longest(self, problems: Sequence[Problem]) -> int:
-        """Return the tokens that a model may see at once for one of ``problems``."""
+        """Return the most tokens of an example of ``problems``."""
         assert self.tokens is not None
         return max(
             len(self._asked(each)) + max(len(self._ended(text)) for text in each.choices or (each.answer,)) for each in problems
@@ -160,7 +160,7 @@ class LanguageTask(Task):
         self.evaluation_chunks = self._chunks + -(-len(self._windows) // self.evaluation_batch)
 
     def _general_windows(self, device: torch.device) -> Tensor:
-        """Return the general text (n, WINDOW + 1) int64, from its begin on."""
+        """Return the general text as windows (n, WINDOW + 1) int64."""
         if self._general is None:
             return torch.zeros(0, WINDOW + 1, dtype=torch.int64, device=device)
         assert self.tokens is not None
@@ -171,7 +171,7 @@ class LanguageTask(Task):
         return torch.tensor([tokens[k * WINDOW : (k + 1) * WINDOW + 1] for k in range(count)], device=device)
 
     def general_sums(self, module: nn.Module, chunk: int) -> tuple[float, int]:
-        """Return the nats of a chunk of the general text, and its predicted tokens."""
+        """Return the nats and the number of predicted tokens of a chunk of the general text."""
         first = (chunk - self._chunks) * self.evaluation_batch
         windows = self._windows[first : first + self.evaluation_batch]
         places = torch.arange(WINDOW, device=windows.device).expand(len(windows), -1)
@@ -182,14 +182,14 @@ class LanguageTask(Task):
 
     @property
     def general_metrics(self) -> tuple[Metric, ...]:
-        """Metrics of what is forgotten."""
+        """Metrics of the general text."""
         return () if self._general is None else (GENERAL,)
 
     def inputs(self) -> Inputs:
         return Inputs((self.input_shape[0],), "int64")
 
     def state(self) -> dict[str, Tensor]:
-        """Return the problems' digest and a vocabulary's code points: others must not change what token numbers mean."""
+        """Return the problems' digest, and the vocabulary's code points, as other problems would number tokens differently."""
         vocabulary = self.tokens.vocabulary if isinstance(self.tokens, Characters) else None
         points = {} if vocabulary is None else {"vocabulary": torch.tensor(list(map(ord, vocabulary.characters or "")))}
         return {"problems_sha256": self._digest, **points}
@@ -227,12 +227,12 @@ class LanguageTask(Task):
         rows = torch.arange(first, min(first + self.evaluation_batch, len(self._test)), device=self._device)
         return np.array([*self.problem_sums(module, rows), 0.0, 0.0])
 
-    columns: int  # of problem_sums
+    columns: int  # number of sums of problem_sums
 
     def problem_sums(self, module: nn.Module, rows: Tensor) -> Sequence[float]:
-        """Return sums over test problems ``rows`` (n,) of what :meth:`summarise` needs, their number last."""
+        """Return sums over test problems ``rows`` (n,) for :meth:`summarise`; the last one is their number."""
         raise NotImplementedError
 
     def general_values(self, sums: np.ndarray) -> dict[str, float]:
-        """Return what the last two sums say."""
+        """Return the metrics of the general text, from the last two sums."""
         return {} if self._general is None else {GENERAL.name: float(sums[-2] / sums[-1])}

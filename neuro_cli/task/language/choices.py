@@ -1,4 +1,4 @@
-"""Questions with texts to choose from: the choice of a language model is the text that it finds likeliest after the prompt."""
+"""Questions with texts to choose from: a language model chooses the likeliest one after the prompt."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ FITNESSES = ("margin", "accuracy", "negative_cross_entropy")
 
 
 class Choices(LanguageTask):
-    """Legend: K choices of a problem, S = 1 or K passes for it: one where each choice is one token.
+    """Task of choices. Legend: K choices of a problem; S passes for it, 1 if every choice is one token, else K.
 
     ``fitness``: margin (log-likelihood of the right choice less that of the best other) | accuracy | negative_cross_entropy (of
     the right choice among all). ``by_token``: log-likelihoods are means over a choice's tokens, not sums. Others:
@@ -79,7 +79,7 @@ class Choices(LanguageTask):
         self._rows = {name: self._encoded(part, device) for name, part in parts.items()}
 
     def _encoded(self, problems: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return inputs (N, S, T), and targets (N, 2 + K A): the right choice, tokens of the prompt, those of all choices.
+        """Return inputs (N, S, T), and targets (N, 2 + K A): right choice, length of the prompt, tokens of all choices.
 
         Raises ConfigError.
         """
@@ -104,7 +104,7 @@ class Choices(LanguageTask):
         return Batch(inputs[examples], targets[examples])
 
     def _likelihoods(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Return the log-likelihoods (B, K) of the choices, -inf where there is none."""
+        """Return the log-likelihoods (B, K) of the choices, -inf for missing ones."""
         wanted = batch.targets[:, 2:].unflatten(1, (self._most, self._answer))
         n, _, width = batch.inputs.shape
         places = batch.targets[:n, 1:2] - 1 + torch.arange(self._answer, device=wanted.device)
@@ -122,12 +122,12 @@ class Choices(LanguageTask):
         return torch.where(tokens_of > 0, result, torch.full_like(result, -torch.inf))
 
     def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return 1 or 0 for right or wrong, the margin, and the cross-entropy among the choices, (B,) each."""
+        """Return (B,) each: 1 for a right choice or 0, the margin, and the cross-entropy among the choices."""
         likely, right = self._likelihoods(module, batch), batch.targets[:, :1]
         mine = likely.gather(1, right).squeeze(1)
         others = likely.scatter(1, right, -torch.inf).amax(1)
         margin = mine - others
-        # equal or NaN is not right
+        # an equal or NaN margin is wrong
         return (margin > 0).float(), margin, F.cross_entropy(likely, right.squeeze(1), reduction="none")
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:

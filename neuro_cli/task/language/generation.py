@@ -1,4 +1,4 @@
-"""Answers of a language model: logits at the answer's places, and tokens that it generates."""
+"""Answers of a language model: logits at chosen places, and generated tokens."""
 
 from collections.abc import Callable, Collection
 from typing import Any
@@ -17,10 +17,10 @@ Choose = Callable[[Tensor, int], Tensor]  # the next tokens (B,) from logits (B,
 def logits_at(module: nn.Module, tokens: Tensor, places: Tensor, size: int) -> Tensor:
     """Return the logits (B, A, V) float32 that follow ``places`` (n, A) of each row of ``tokens`` (n, T) int64.
 
-    B may be a multiple of n where ``module`` answers for several members. Raises UserError for an output of another shape, and
-    for V less than ``size``, the tokens of the vocabulary.
+    B is a multiple of n if ``module`` answers for several members. Raises UserError for an output of another shape, and
+    for V below ``size``, the number of tokens in the vocabulary.
     """
-    direct = hasattr(module, "answer_logits")  # its head serves some places alone: logits of all are large
+    direct = hasattr(module, "answer_logits")  # its head skips other places, whose logits would be large
     logits = module(tokens, places) if direct else module(tokens)
     wanted, shape = (places if direct else tokens).shape, tuple(getattr(logits, "shape", ()))
     if len(shape) != 3 or shape[1] != wanted[1] or not shape[0] or shape[0] % wanted[0] or shape[2] < size:
@@ -54,12 +54,12 @@ class Sampled:
 def generated(
     module: nn.Module, tokens: Tensor, lengths: Tensor, steps: int, choose: Choose, ends: Collection[int], size: int
 ) -> Tensor:
-    """Return the tokens (B, steps) that ``module`` gives after prompts ``tokens`` (B, T), right-padded, of ``lengths`` (B,).
+    """Return the tokens (B, steps) that ``module`` generates after prompts ``tokens`` (B, T), right-padded, of ``lengths`` (B,).
 
-    Stops early where each row has one of ``ends``; what follows one is any token.
+    Stops early if each row has one of ``ends``; tokens after an end mean nothing.
     """
     generate: Any = getattr(module, "generate", None)
-    if choose is greedy and generate is not None:  # with a cache of what was read before
+    if choose is greedy and generate is not None:  # faster, with a cache of keys and values
         mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
         made: Tensor = generate(tokens, mask.long(), steps)
         return made
@@ -77,12 +77,12 @@ def generated(
 
 
 def _all(values: Tensor) -> bool:
-    """Read a tensor although rows of several members share it: a row's own tokens depend on no other row."""
+    """Return whether all rows are true, read across members: stopping changes no row before its end."""
     with torch._C.DisableTorchFunction():
         return bool(values.all())
 
 
 def read(tokens: Tensor) -> list[Any]:
-    """Return the numbers of a tensor as lists, read although rows of several members share it."""
+    """Return the numbers of a tensor as lists, read across the members that share it."""
     with torch._C.DisableTorchFunction():
         return list(tokens.tolist())

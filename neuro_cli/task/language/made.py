@@ -1,7 +1,7 @@
-"""Made problems: (prompt, answer) or (prompt, answer, choices) of a seed, without any file.
+"""Generated problems: (prompt, answer) or (prompt, answer, choices) from a seed, without any file.
 
 ``additions`` of numbers of ``size`` digits with a carry out of the first; ``sorting`` of ``size`` digits; ``format``: ``size``
-words to be written in a wanted form; ``countdown``: an expression of ``size`` numbers with a wanted value; ``compare``: the
+words to write in a given form; ``countdown``: an expression of ``size`` numbers with a wanted value; ``compare``: the
 largest of ``size`` numbers, with all of them as choices.
 """
 
@@ -13,8 +13,8 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.noise import CHOICE_STREAM, random_permutation, random_words
 
-COUNT = 5000  # problems, where the config names no number
-TRIES = 20  # draws for each wanted problem, before a generator has no others
+COUNT = 5000  # problems if the config has no number
+TRIES = 20  # draws for each wanted problem, after which a generator counts as exhausted
 WORDS = (
     "apple", "bread", "chair", "dance", "eagle", "field", "glass", "house", "island", "juice", "knife", "lemon", "music",
     "night", "ocean", "paper", "queen", "river", "stone", "table", "uncle", "voice", "water", "yellow", "zebra", "bridge",
@@ -32,7 +32,7 @@ FORMS: dict[str, Callable[[str], str]] = {
 
 
 def additions(size: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield sums whose result has a digit more than both numbers; all of them, where these are few."""
+    """Yield sums whose result has a digit more than both numbers; for up to two digits each of them once."""
     low, high = 10 ** (size - 1) if size > 1 else 0, 10**size
     if size <= 2:
         pairs = [(a, b) for a in range(low, high) for b in range(low, high) if a + b >= high]
@@ -44,14 +44,14 @@ def additions(size: int, seed: int) -> Iterator[tuple[str, str]]:
 
 
 def sorting(size: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield digits to be put into order."""
+    """Yield digits to sort."""
     for words in _draws(seed, size):
         digits = [number % 10 for number in words]
         yield f"Sort {' '.join(map(str, digits))} : ", " ".join(map(str, sorted(digits)))
 
 
 def written(size: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield words to be written in a form."""
+    """Yield words to write in a form."""
     forms = list(FORMS.items())
     for number, *words in _draws(seed, size + 1):
         text, (name, form) = " ".join(WORDS[word % len(WORDS)] for word in words), forms[number % len(forms)]
@@ -59,7 +59,7 @@ def written(size: int, seed: int) -> Iterator[tuple[str, str]]:
 
 
 def countdown(size: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield numbers and the value that an expression of them, each used once, is to have; the answer is one of those."""
+    """Yield numbers and the value of an expression that uses each of them once; the answer is one such expression."""
     for words in _draws(seed, 2 * size):
         numbers = [1 + number % 12 for number in words[:size]]
         text, value = str(numbers[0]), numbers[0]
@@ -70,7 +70,7 @@ def countdown(size: int, seed: int) -> Iterator[tuple[str, str]]:
 
 
 def compare(size: int, seed: int) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield different numbers of two digits, of which the largest is to be chosen."""
+    """Yield different numbers of two digits; the largest is the answer."""
     for words in _draws(seed, size):
         numbers = [10 + number % 90 for number in words]
         if len(set(numbers)) == size:
@@ -79,13 +79,13 @@ def compare(size: int, seed: int) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def _extended(text: str, value: int, number: int, sign: str) -> tuple[str, int]:
-    """Return an expression and its value with one more number."""
+    """Return an expression with one more number, and its value."""
     inner = f"({text})" if sign == "*" and not text.isdecimal() else text
     result = {"+": value + number, "-": value - number, "*": value * number}[sign]
     return f"{inner} {sign} {number}", result
 
 
-# generators by name, with the size of a problem where the config names none
+# generators by name, each with the default size of a problem
 MADE: dict[str, tuple[Callable[[int, int], Iterator[tuple[Any, ...]]], int]] = {
     "additions": (additions, 2),
     "sorting": (sorting, 5),
@@ -96,7 +96,7 @@ MADE: dict[str, tuple[Callable[[int, int], Iterator[tuple[Any, ...]]], int]] = {
 
 
 def made(name: str, count: int | None, size: int | None, seed: int) -> list[tuple[Any, ...]]:
-    """Return ``count`` different problems, by default 5,000 or all that there are. Raises ConfigError."""
+    """Return ``count`` different problems; None: 5,000, or all if they are fewer. Raises ConfigError."""
     generator, usual = MADE[name]
     wanted = COUNT if count is None else integer("task.count", count, 2)
     size = usual if size is None else integer("task.size", size, 1, 12)
@@ -107,7 +107,7 @@ def made(name: str, count: int | None, size: int | None, seed: int) -> list[tupl
 
 
 def _draws(seed: int, count: int) -> Iterator[list[int]]:
-    """Yield ``count`` random numbers of 32 bits, again and again: a function of the seed."""
+    """Yield lists of ``count`` random numbers of 32 bits, a function of the seed."""
     block = 4096
     for part in range(2**20):
         words = random_words(seed, part, 0, CHOICE_STREAM, block * count).reshape(block, count)

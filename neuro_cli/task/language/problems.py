@@ -1,4 +1,4 @@
-"""Problems in words: prompts with wanted answers, from a file or from a generator."""
+"""Prompts with wanted answers, from a file or from a generator."""
 
 import csv
 import hashlib
@@ -24,7 +24,7 @@ SHORT = 60  # letters of a value that an error quotes
 
 @dataclass(frozen=True)
 class Problem:
-    """A ``prompt`` and the text that is wanted after it; ``choices``: the texts to choose from, () where any text may come."""
+    """A ``prompt`` and its wanted ``answer``; ``choices``: the texts to choose from, () if any text may follow."""
 
     prompt: str
     answer: str
@@ -33,10 +33,10 @@ class Problem:
 
 @dataclass(frozen=True)
 class Source:
-    """Where problems come from: the ``name`` of a generator or a file, of which at most ``count`` are taken.
+    """Source of problems: the ``name`` of a generator or a file, at most ``count`` problems.
 
-    ``seed``: of a generator, and of the choice of the test problems. ``size``: of a made problem; None: the generator's own.
-    ``fields``: names of the columns of a file, where they are others than prompt, answer and choices.
+    ``seed``, ``size``: seed of a generator and size of its problems; None: the generator's default. ``fields``: names of the
+    columns of a file, by prompt, answer and choices.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Source:
             rows = _rows(path)
         except OSError as error:
             raise ConfigError(key, self.name, f"it cannot be read: {(error.strerror or str(error)).lower()}") from error
-        except ValueError as error:  # of json, csv, UTF-8 and parquet alike
+        except ValueError as error:  # errors of JSON, CSV, UTF-8 and Parquet
             raise ConfigError(key, self.name, " ".join(str(error).split())) from error
         problems = [_problem(key, self.name, number, row, names) for number, row in enumerate(rows, 1)]
         if not problems:
@@ -108,7 +108,7 @@ def _problem(key: str, name: str, number: int, row: Any, names: Mapping[str, str
 
 
 def _choices(value: Any) -> tuple[str, ...]:
-    """Return the texts to choose from: of a list or an array, or of a cell of CSV with ``|`` between them."""
+    """Return the texts to choose from, of a list, an array, or a cell of CSV that separates them by ``|``."""
     if value is None or isinstance(value, float):  # a missing cell
         return ()
     parts = value.split("|") if isinstance(value, str) else list(value)
@@ -116,7 +116,7 @@ def _choices(value: Any) -> tuple[str, ...]:
 
 
 def _chosen(answer: str, choices: Sequence[str], refuse: Any) -> str:
-    """Return the choice that ``answer`` names by its number from 0, or its letter from A."""
+    """Return the choice whose number, from 0, or letter, from A, is ``answer``."""
     letter = ord(answer) - ord("A") if len(answer) == 1 and answer.isalpha() else -1
     place = int(answer) if answer.isdecimal() else letter
     if not 0 <= place < len(choices):
@@ -125,9 +125,9 @@ def _chosen(answer: str, choices: Sequence[str], refuse: Any) -> str:
 
 
 def split(problems: Sequence[Problem], test_size: int, key: str = "task.test_size") -> tuple[list[Problem], list[Problem]]:
-    """Return (training, test) problems, ``test_size`` of them for the test: the same for all seeds of a run.
+    """Return (training, test) problems, ``test_size`` of them for the test, the same for all seeds of a run.
 
-    Of problems with the same prompt the first is taken, so that no test problem is trained on. Raises ConfigError.
+    Only the first problem with a prompt is used, so that training reads no test problem. Raises ConfigError.
     """
     distinct = list({each.prompt: each for each in reversed(problems)}.values())[::-1]
     integer(key, test_size, 1)

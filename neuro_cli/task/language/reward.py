@@ -1,4 +1,4 @@
-"""Problems in words, whose answers a reward scores: no gradient is needed, nor an answer that is likely.
+"""Prompts whose answers a reward scores; the reward needs no gradient.
 
 A reward of the wanted tokens needs one pass over prompt and answer (teacher forcing): greedy generation gives the wanted answer
 if and only if each of its tokens is the likeliest after those before it. Any other reward is a Python function of the answer's
@@ -25,7 +25,7 @@ from neuro_cli.task.language.reward_pool import RewardPool
 from neuro_cli.task.language.rewards import REWARDS
 from neuro_cli.task.language.tokenizer import padded
 
-FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, by one pass
+FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
 SOLVED = 1.0  # least reward of an answer that counts as right
 REWARD = Metric("test_reward", "test reward", ".4f")
 PASSED = Metric("pass_at_k", "right in one of k samples", ".4f", FRACTION)
@@ -49,20 +49,20 @@ class _Row(NamedTuple):
 
 
 class Reward(LanguageTask):
-    """Prompts with rewarded answers; see :class:`LanguageTask` for the problems.
+    """Task of prompts with rewarded answers; see :class:`LanguageTask` for the problems.
 
     ``reward``: share_of_tokens | exact_match | log_likelihood (mean nats per token) of the wanted answer's tokens; contains |
     pattern | program | expression, or package.module.function, of the generated text (:mod:`neuro_cli.task.language.rewards`),
     called with ``reward_options`` and for at most ``reward_seconds``; a call that fails gives ``reward_failed``. ``new_tokens``:
-    most tokens of a generated answer. ``together``: training problems of an example, one after the other with right answers, so
-    that earlier ones are the shots of later ones. ``samples`` k > 0: pass@k and majority vote of k answers sampled at
-    ``temperature`` are metrics.
+    most tokens of a generated answer. ``together``: training problems in one row, with right answers, so that earlier ones are
+    the shots of later ones. ``samples`` k > 0: adds the metrics pass@k and majority vote of k answers sampled at
+    ``temperature``.
     """
 
     name = "reward"
     functions = ("reward",)
     starts = {"reward": "program"}  # noqa: RUF012  # runs reward_options.command
-    own_noise = True  # a reward that hangs once may not hang twice
+    own_noise = True  # a reward that times out once may not do so again
 
     def __init__(
         self,
@@ -144,13 +144,13 @@ class Reward(LanguageTask):
         return max(longest, max(len(self._asked(each)) for each in problems) + self._steps)
 
     def _end_tokens(self) -> set[int]:
-        """Return the tokens after which nothing of a generated answer counts."""
+        """Return the tokens that end a generated answer."""
         assert self.tokens is not None
         mine = [] if self._end is None else self.tokens.encode(self._end)
         return ({mine[0]} if len(mine) == 1 else set()) | ({self.tokens.end} if self.tokens.end is not None else set())
 
     def _encoded(self, problems: Sequence[Problem], before: list[int] | None) -> list[_Coded]:
-        """Return tokens of prompts and answers; ``before``: those before each prompt, None for the shots.
+        """Return tokens of prompts and answers; ``before``: tokens before each prompt, None for the shots.
 
         Raises ConfigError for a prompt or an answer without a token.
         """
@@ -164,7 +164,7 @@ class Reward(LanguageTask):
         return coded
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
-        # in a population all rows of the generation, whatever the part: products of other widths may round otherwise
+        # all rows of a generation have one width: products of another width may round differently
         low, high = (0, self.batch_size) if stop <= self.batch_size else (start, stop)
         k, first = self._together, generation * self.batch_size
         numbers = self._stream.examples((first + low) * k, (first + high) * k)
@@ -172,7 +172,7 @@ class Reward(LanguageTask):
         return self._batch(rows, range(start - low, stop - low))
 
     def _row(self, numbers: Sequence[int], coded: Sequence[_Coded]) -> "_Row":
-        """Return problems one after the other."""
+        """Return a row of problems, one after the other."""
         shown = self._shown if self._together > 1 and coded is self._coded else []
         row = _Row(numbers[0], [*shown], [], [])
         for prompt, answer in (coded[each] for each in numbers):
@@ -184,7 +184,7 @@ class Reward(LanguageTask):
         return row
 
     def _batch(self, rows: Sequence["_Row"], chosen: range) -> Batch:
-        """Return the ``chosen`` ones of rows, as wide as the widest: inputs (B, T) and targets (B, G, 2 + A) of G problems a row.
+        """Return ``chosen`` rows, padded to the widest of all: inputs (B, T), and targets (B, G, 2 + A) of G problems a row.
 
         Targets are the number of the row's first problem, the place that an answer follows, and its tokens with -1 behind.
         """
@@ -209,7 +209,7 @@ class Reward(LanguageTask):
             return torch.tensor(rewards, dtype=torch.float32, device=batch.targets.device)
 
     def _forced(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-        """Return 1 or 0 for right or wrong, nats, and 1 or 0 for counted or not, of the tokens of answers, (B, G, A) each."""
+        """Return (B, G, A) each for tokens of answers: 1 if right, else 0; nats; 1 if counted, else 0."""
         wanted = batch.targets[:, :, 2:]
         n, width = batch.inputs.shape
         places = batch.targets[:n, :, 1:2] + torch.arange(wanted.shape[2], device=wanted.device)
@@ -218,7 +218,7 @@ class Reward(LanguageTask):
         )
         counted, known = (wanted >= 0).float(), wanted.clamp(min=0)
         nats = logits.logsumexp(-1) - logits.gather(-1, known[..., None]).squeeze(-1)
-        # argmax of NaN logits would count lucky guesses
+        # an argmax of NaN logits could be right by accident
         right = ((logits.argmax(-1) == known) & ~nats.isnan()).float()
         return right * counted, nats * counted, counted
 
@@ -231,14 +231,14 @@ class Reward(LanguageTask):
     def _answers(self, module: nn.Module, batch: Batch, choose: Choose) -> list[str]:
         """Return the texts that ``module`` generates, one for each target."""
         tokens, lengths = batch.inputs, batch.targets[:, 0, 1] + 1
-        if len(tokens) != len(lengths):  # sides of pairs share their prompts, not what they answer
+        if len(tokens) != len(lengths):  # sides of pairs share their prompts, not their answers
             tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
         assert self.tokens is not None
         made = generated(module, tokens, lengths, self._steps, choose, self._ends, self.output_size)
         return [self._text(row) for row in read(made)]
 
     def _text(self, row: list[int]) -> str:
-        """Return the text of generated tokens up to what ends it."""
+        """Return the text of generated tokens up to its end."""
         assert self.tokens is not None
         end = next((place for place, token in enumerate(row) if token in self._ends), len(row))
         text = self.tokens.decode(row[:end])
@@ -286,7 +286,7 @@ class Reward(LanguageTask):
             answers = [texts[row] for texts in samples]
             right = {text: self._right(text, problem) for text in dict.fromkeys(answers)}
             passed += any(right.values())
-            voted += right[Counter(answers).most_common(1)[0][0]]  # the first of equals
+            voted += right[Counter(answers).most_common(1)[0][0]]  # the first one of equally frequent answers
         return passed, voted
 
     def _right(self, text: str, problem: int) -> bool:

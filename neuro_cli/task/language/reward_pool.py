@@ -1,4 +1,4 @@
-"""Processes that call a reward, so that one that hangs or crashes costs one score and never the run."""
+"""Processes that call a reward, so that a call that hangs or crashes costs one score and never the run."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from neuro_cli.core.machine.process import kill_group, start, stop
 
 log = logging.getLogger(__name__)
 
-START_SECONDS = 120.0  # to import the user's module, which may import much
+START_SECONDS = 120.0  # limit for the import of the user's module
 WORKER = "neuro_cli.task.language.reward_worker"
 
 
@@ -27,7 +27,7 @@ class FailedError(Exception):
 
 
 class RewardProcess:
-    """One process of a reward. Raises ConfigError where the reward cannot be imported."""
+    """One process of a reward. Raises ConfigError if the reward cannot be imported."""
 
     def __init__(self, name: str, options: Mapping[str, Any], seconds: float) -> None:
         self._seconds, self._rest = seconds, b""
@@ -43,7 +43,7 @@ class RewardProcess:
             raise ConfigError("task.reward", name, f"it cannot be imported: {ready['error']}")
 
     def reward(self, prompt: str, answer: str, target: str) -> float:
-        """Return the reward of an answer. Raises FailedError: it raised, hung, ended its process, or is no finite number."""
+        """Return the reward of an answer. Raises FailedError if the call raises, hangs, crashes or gives no finite number."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps([prompt, answer, target]).encode() + b"\n")
@@ -61,7 +61,7 @@ class RewardProcess:
         return self._process.poll() is None
 
     def _line(self, seconds: float) -> dict[str, Any]:
-        """Return what the process says next. Raises FailedError when that takes longer than ``seconds``, and ends the process."""
+        """Return the next message of the process. Raises FailedError after ``seconds`` without one, and ends the process."""
         assert self._process.stdout is not None
         pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
         while b"\n" not in self._rest:
@@ -76,13 +76,13 @@ class RewardProcess:
         return message
 
     def end(self) -> None:
-        """Kill the process and what it started."""
+        """Kill the process and its children."""
         kill_group(self._process.pid)
         stop(self._process, patience=5.0, ask=False)
 
 
 class RewardPool:
-    """Rewards of answers, from as many processes as threads that ask at the same time.
+    """Pool of processes of a reward, as many as threads that ask at the same time.
 
     ``seconds``: limit of one call; ``failed``: reward of an answer whose call failed. Raises ConfigError where the reward
     cannot be imported, or fails on the ``trial`` (prompt, answer, target).

@@ -23,7 +23,7 @@ def main() -> None:
     sys.path[:] = spec["path"]
     try:
         reward = reward_of(spec["name"])
-    except BaseException as error:  # of a module that is imported, whatever it raises
+    except BaseException as error:  # an import may raise anything
         _say(answers, {"error": _text(error)})
         return
     _say(answers, {"ready": True})
@@ -32,7 +32,7 @@ def main() -> None:
 
 
 def _own_channels() -> tuple[Any, Any]:
-    """Return input and output of this process alone: a reward that reads or prints meets others."""
+    """Return input and output for messages; a reward that reads or prints uses other ones."""
     asked, answers = os.fdopen(os.dup(0), "r", encoding="utf-8"), os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -43,7 +43,7 @@ def _own_channels() -> tuple[Any, Any]:
 def _answer(reward: Reward, asked: list[str], options: dict[str, Any]) -> dict[str, Any]:
     try:
         number = float(reward(*asked, **options))
-    except Exception as error:  # any kind: the function is the user's
+    except Exception as error:  # the user's function may raise anything
         return {"error": _text(error)}
     return {"reward": number} if math.isfinite(number) else {"error": f"it gives {number}"}
 

@@ -16,17 +16,17 @@ Reward = Callable[..., float]
 
 
 def contains(prompt: str, answer: str, target: str) -> float:
-    """Return 1 where the target stands in the answer as words of its own, else 0."""
+    """Return 1 if the answer contains the target as separate words, else 0."""
     return float(re.search(rf"(?<!\w){re.escape(target.strip())}(?!\w)", answer) is not None)
 
 
 def pattern(prompt: str, answer: str, target: str, expression: str | None = None) -> float:
-    """Return 1 where the complete answer fits the regular ``expression``, by default the problem's own target, else 0."""
+    """Return 1 if the complete answer fits the regular ``expression``, by default the problem's target, else 0."""
     return float(re.fullmatch(target if expression is None else expression, answer.strip(), re.DOTALL) is not None)
 
 
 def program(prompt: str, answer: str, target: str, command: Sequence[str] = ()) -> float:
-    """Return 1 where ``command`` ends with 0, else 0; its arguments may contain {prompt}, {answer} and {target}.
+    """Return 1 if ``command`` ends with 0, else 0; its arguments may contain {prompt}, {answer} and {target}.
 
     The answer is its standard input too. Without braces it may be code, which the command then runs.
     """
@@ -37,7 +37,7 @@ def program(prompt: str, answer: str, target: str, command: Sequence[str] = ()) 
 
 
 def expression(prompt: str, answer: str, target: str) -> float:
-    """Return 1 where the answer is an expression with the numbers and the value of the target, 0.1 with its numbers, else 0."""
+    """Return 1 if the answer is an expression with the numbers and the value of the target, 0.1 with its numbers, else 0."""
     try:
         mine, wanted = _parsed(answer), _parsed(target)
     except (SyntaxError, ValueError, ArithmeticError, RecursionError):
@@ -53,7 +53,7 @@ _SIGNS: dict[type, Callable[[float, float], float]] = {
 
 
 def _parsed(text: str) -> tuple[list[int], float]:
-    """Return the numbers of an expression and its value. Raises ValueError for anything else, and what Python raises."""
+    """Return the numbers of an expression and its value. Raises ValueError for other texts, and Python's errors."""
     numbers: list[int] = []
 
     def value(node: ast.AST) -> float:
@@ -69,12 +69,12 @@ def _parsed(text: str) -> tuple[list[int], float]:
     return numbers, value(ast.parse(text.strip(), mode="eval").body)
 
 
-# by their names in a config; any other name is package.module.function
+# rewards by name; any other name is package.module.function
 REWARDS: dict[str, Reward] = {each.__name__: each for each in (contains, pattern, program, expression)}
 
 
 def reward_of(name: str) -> Reward:
-    """Return the reward called ``name``, or the function of that dotted name. Raises what Python raises."""
+    """Return the reward called ``name``, or the function of that dotted name. Raises Python's errors of an import."""
     if name in REWARDS:
         return REWARDS[name]
     module, _, function = name.rpartition(".")

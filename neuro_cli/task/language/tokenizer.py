@@ -14,26 +14,26 @@ SHORT = 60  # letters of a text that an error quotes
 
 
 class Tokenizer(ABC):
-    """Text to token numbers, 0 to ``size`` - 1, and back. ``end``: the token that ends a text, None without one."""
+    """Tokenizer: text to token numbers, 0 to ``size`` - 1, and back. ``end``: the token that ends a text, or None."""
 
     size: int
     end: int | None
 
     @abstractmethod
     def encode(self, text: str) -> list[int]:
-        """Return the tokens of a text. Raises ConfigError for a text that has none."""
+        """Return the tokens of a text. Raises ConfigError for a character without a token."""
 
     @abstractmethod
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens."""
 
     def chat(self, prompt: str) -> str:
-        """Return ``prompt`` as the user's message of a conversation, up to the answer. Raises ConfigError."""
+        """Return ``prompt`` as a user's message in the chat template, up to the answer. Raises ConfigError."""
         raise ConfigError("task.chat", True, "needs the tokenizer of a language model (task.tokenizer) with a chat template")
 
 
 class Characters(Tokenizer):
-    """One token for each character of ``vocabulary``."""
+    """Tokenizer with one token for each character of ``vocabulary``."""
 
     end = None
 
@@ -53,7 +53,7 @@ class Characters(Tokenizer):
 
 
 class Pretrained(Tokenizer):
-    """The tokenizer of a pretrained model, as transformers has it."""
+    """Tokenizer of a pretrained model, by transformers."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer, self.size, self.end = tokenizer, len(tokenizer), tokenizer.eos_token_id
@@ -72,7 +72,7 @@ class Pretrained(Tokenizer):
 
 
 def padded(rows: Sequence[Sequence[int]], value: int, width: int | None = None) -> Tensor:
-    """Return rows of any lengths as (N, ``width``) int64, by default as wide as the longest, with ``value`` behind their ends."""
+    """Return rows of any lengths as (N, ``width``) int64, by default the longest's, padded on the right with ``value``."""
     result = torch.full((len(rows), max(map(len, rows), default=0) if width is None else width), value, dtype=torch.int64)
     for row, tokens in enumerate(rows):
         result[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int64)

@@ -49,7 +49,7 @@ class Spaces:
         return self.actions or len(self.low)
 
 
-# packages that register the environments of a namespace, or of ids that begin so
+# packages that register environments, by the namespace or the beginning of their ids
 HOMES = {
     "ALE/": "ale_py",
     "dm_control/": "shimmy",

@@ -22,7 +22,7 @@ from neuro_cli.task.reinforcement.wrappers import unwrapped
 
 log = logging.getLogger(__name__)
 
-ENDLESS = 1_000_000  # most steps of an episode that has no limit
+ENDLESS = 1_000_000  # most steps of an episode without a limit
 SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
 
 

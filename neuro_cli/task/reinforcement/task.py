@@ -42,15 +42,15 @@ FRESH = 1 << 31  # first seed of test episodes; those of training are below
 
 
 class Reinforcement(Task):
-    """Task of an environment ``id`` of gymnasium. Observations and actions that are no Box become one (:func:`wrappers.boxed`).
+    """Task of an environment ``id`` of gymnasium. Other spaces than a Box are converted to one (:func:`wrappers.boxed`).
 
     ``environments``: how many are stepped together. ``anew``: create an environment for every episode, for those that
     ``reset(seed)`` does not bring back to the same state; None: if a trial shows that (:mod:`trial`). ``step_bonus``: added to
     every step's reward in training, never in the test; -1 removes the survival bonus, as Mania et al. 2018, section 4.1 do for
     Hopper and Ant. ``simulator``: what steps the environments, one of :data:`simulators.SIMULATORS`; all but ``envpool`` have the
-    same bits. ``wrappers``: callables that take an environment and return another, the innermost first; then the last
-    ``frame_stack`` observations are one, a vector of rewards is summed by ``reward_weights``, and ``scale_actions`` takes outputs
-    from -1 to 1 to the bounds of a Box of actions. Raises ConfigError.
+    same bits. ``wrappers``: callables that take an environment and return another, the innermost first. ``frame_stack``: number
+    of last observations that are stacked; ``reward_weights``: weights of a vector of rewards; ``scale_actions``: outputs from -1
+    to 1 span the Box of actions. Raises ConfigError.
     """
 
     scored_by = "episodes"

@@ -1,6 +1,6 @@
-"""Wrappers of gymnasium: those that make any environment one of Boxes, and those that steps can pass by.
+"""Wrappers of gymnasium: the user's, conversions of spaces to Boxes, and harmless ones that faster steps may skip.
 
-A policy has a Box of observations and gives a vector of outputs. Spaces of other kinds become Boxes by :func:`boxed`.
+A policy takes a Box of observations and returns a vector of outputs. :func:`boxed` converts other spaces.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ Wrapper = Callable[[Any], Any]  # takes an environment and returns another
 
 
 class Wrapping(NamedTuple):
-    """What surrounds an environment: wrappers in order, the innermost first, then frames, weights of rewards and scaling."""
+    """Wrappers of an environment, the innermost first, then stacked frames, weights of rewards and scaled actions."""
 
     wrappers: Sequence[Wrapper] = ()
     frame_stack: int = 1
@@ -59,7 +59,7 @@ def _name(wrapper: Any) -> str:
 
 
 def _weighted(environment: Any, weights: np.ndarray) -> Any:
-    """Return ``environment`` with the sum of its rewards times ``weights`` in place of a vector of rewards."""
+    """Return ``environment`` with the sum of its vector of rewards times ``weights`` as its reward."""
     from gymnasium.wrappers import TransformReward
 
     def total(rewards: Any) -> float:
@@ -72,10 +72,10 @@ def _weighted(environment: Any, weights: np.ndarray) -> Any:
 
 
 def boxed(environment: Any, scale_actions: bool) -> Any:
-    """Return ``environment`` with a Box of observations, and actions of outputs, where gymnasium can flatten its spaces.
+    """Return ``environment`` with Boxes of observations and actions, as far as gymnasium can flatten its spaces.
 
-    ``MultiDiscrete`` takes the greatest of the outputs of each of its numbers, ``MultiBinary`` 1 for an output above 0.
-    ``scale_actions``: outputs from -1 to 1 become the range of a Box of actions. Raises ConfigError.
+    Each number of a ``MultiDiscrete`` action is the place of its greatest output; ``MultiBinary`` is 1 for an output above 0.
+    ``scale_actions``: outputs from -1 to 1 span the Box of actions. Raises ConfigError.
     """
     from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
     from gymnasium.wrappers import FlattenObservation, RescaleAction, TransformAction
@@ -116,7 +116,7 @@ def _choices(acts: Any) -> Callable[[np.ndarray], np.ndarray]:
 
 
 def unwrapped(environment: Any) -> tuple[Any, int]:
-    """Return ``environment`` without its outermost wrappers that change no number, and their limit of steps, 0: none."""
+    """Return ``environment`` without outer wrappers that change no number, and their limit of steps, 0 for none."""
     from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
     limits = []

@@ -26,7 +26,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "defaults, 2 draws": {"draws": 2},
 }
 MIB = 2**20
-WARM = 6.0  # seconds of estimates before the timed ones: compiled loops load
+WARM = 6.0  # seconds of estimates before the timed ones, in which compiled loops load
 
 
 class Case(NamedTuple):

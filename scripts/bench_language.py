@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Cost of members of a pretrained language model: seconds over plain inference in pairs of one process, and memory of a run.
+"""Cost of members of a pretrained language model: time over plain inference, in pairs of one process, and memory of a run.
 
 A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. Memory is
-the most proportional set size of all processes of a run, seen every 50 ms, beside that of plain inference.
+the largest proportional set size of all processes of a run, read every 50 ms, and the same of plain inference.
 
 Usage: bench_language.py MODEL forward|generate|memory [--dtype bfloat16] [--trainable all] [--members 16 64] [--pairs 5]
 """
@@ -60,7 +60,7 @@ def speed(args: argparse.Namespace) -> None:
 
 
 def pairs_of(args: argparse.Namespace, module: Any, layout: ParameterLayout, members: int) -> list[tuple[float, float]]:
-    """Return seconds of plain rows and of as many members, in pairs."""
+    """Return pairs of seconds: of plain rows, and of as many members."""
     sampler, rows = LowRank(), MemberBatch([SIGMA, -SIGMA], members // 2, 1)
     sampler.bind(Noise(1, layout.size, torch.device("cpu"), Threads(1)), members, layout)
     tokens = torch.randint(1000, 30000, (members, TOKENS), generator=torch.Generator().manual_seed(1))
@@ -109,7 +109,7 @@ def inference(args: argparse.Namespace) -> None:
 
 
 def most(command: list[str]) -> float:
-    """Return the most megabytes of proportional set size of ``command`` and its children."""
+    """Return the largest proportional set size of ``command`` and its children, in megabytes."""
     process, largest = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
     while process.poll() is None:
         largest = max(largest, sum(map(size, family(process.pid))))
@@ -132,7 +132,7 @@ def family(parent: int) -> list[int]:
 
 
 def size(process: int) -> int:
-    """Return the kilobytes of a process, pages shared with n others counted as an n-th."""
+    """Return the kilobytes of a process; a page that n processes share counts as an n-th."""
     try:
         lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
     except OSError:  # it has ended

@@ -76,7 +76,7 @@ def network_row(name: str, goal: float, network: str = "", sampler: str = "antit
 
 
 def large_row(width: int, members: int, rows: int, sampler: str, dtype: str, goal: float, part: str = "large") -> Row:
-    """Return the row of two large layers against plain inference; ``part``: large for a generation, update for that alone."""
+    """Return the row of two large layers against plain inference; ``part``: large (a generation) or update (alone)."""
     setting = {"width": width, "members": members, "rows": rows, "sampler": sampler, "dtype": dtype, "update": part == "update"}
     name = f"{part}_{width}_{members}x{rows}_{sampler}_{dtype}"
     ours, plain = (System(way, "network_evolution.py", setting | {"inference": way != "neuro"}) for way in ("neuro", "inference"))

@@ -3,8 +3,8 @@
     python scripts/gradient_by_layer.py                                # ResNet-18 and a vision transformer at 32x32, a char GPT
     python scripts/gradient_by_layer.py --only resnet18 --estimates 8 --csv build/by_layer.csv
 
-Networks are untrained, examples random; the columns are ways of the estimator. An estimate is the sum of as many passes as one
-step of training makes; ``--estimates`` averages that many, and predictions learn in them. Nothing is trained in between.
+Networks are untrained, examples random; the columns are ways of the estimator. An estimate takes the passes of one step of
+training; ``--estimates`` averages that many, and predictions learn from them. Parameters do not change.
 """
 
 import argparse
@@ -29,7 +29,7 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 class Case(NamedTuple):
-    """Network with a batch and a loss of each example; ``parts``: prefixes of parameters' names that make a row."""
+    """Network with a batch and a loss of each example; ``parts``: number of parts of a parameter's name that select a row."""
 
     network: nn.Module
     inputs: Tensor
@@ -43,7 +43,7 @@ def losses(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def resnet18(examples: int) -> Case:
-    """Return torchvision's ResNet-18 with the first layers that are usual at 32x32."""
+    """Return torchvision's ResNet-18 with the usual first layers for 32x32."""
     from torchvision.models import resnet18
 
     network = resnet18(num_classes=10)
@@ -69,7 +69,7 @@ CASES: dict[str, Callable[[int], Case]] = {"resnet18": resnet18, "vit": vit, "ch
 
 
 def by_part(gradients: dict[str, Tensor], parts: int) -> dict[str, Tensor]:
-    """Join the gradients of the parameters whose names agree in the first ``parts`` parts."""
+    """Join the gradients of parameters whose names have the same first ``parts`` parts."""
     joined: dict[str, list[Tensor]] = {}
     for name, gradient in gradients.items():
         joined.setdefault(".".join(name.split(".")[:-1][:parts]) or name, []).append(gradient.flatten())

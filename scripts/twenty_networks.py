@@ -1,9 +1,9 @@
-"""Twenty networks of timm, torchvision and transformers: do they train by the two lines, and how far beside back-propagation?
+"""Accuracy of twenty networks of timm, torchvision and transformers by ``neuro.ForwardGradient`` and by back-propagation.
 
     python scripts/twenty_networks.py --steps 100 --csv build/twenty_networks.csv     # needs timm, torchvision, transformers
     python scripts/twenty_networks.py --only timm_convmixer hf_bert --steps 20
 
-Random initial weights, the same for both ways; digits of scikit-learn, 1,297 to learn from and 500 to test. Images are
+The same random initial weights for both ways; digits of scikit-learn, 1,297 for training and 500 for the test. Images are
 resized to 32x32 with three channels; language models read the 64 pixels as tokens. Adam with a rate of 0.003 in both ways.
 """
 
@@ -37,7 +37,7 @@ def logits(outputs: Any) -> Tensor:
 
 
 def timm_model(name: str, **options: Any) -> Callable[[], nn.Module]:
-    """Return a maker of a model of timm."""
+    """Return a function that creates a model of timm."""
 
     def make() -> nn.Module:
         import timm
@@ -72,7 +72,7 @@ def conv_mixer() -> nn.Module:
 
 
 def vision(name: str, **options: Any) -> Callable[[], nn.Module]:
-    """Return a maker of a model of torchvision."""
+    """Return a function that creates a model of torchvision."""
 
     def make() -> nn.Module:
         import torchvision
@@ -84,7 +84,7 @@ def vision(name: str, **options: Any) -> Callable[[], nn.Module]:
 
 
 def hugging(name: str, **options: Any) -> Callable[[], nn.Module]:
-    """Return a maker of a model of transformers, with ``name`` of its configuration less "Config"."""
+    """Return a function that creates a model of transformers; ``name``: its configuration class without "Config"."""
 
     def make() -> nn.Module:
         import transformers
@@ -130,7 +130,7 @@ def data(name: str) -> tuple[Tensor, Tensor]:
 
 
 def accuracy(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
-    """Return the share of the examples that are right, in evaluation mode."""
+    """Return the share of right examples, in evaluation mode."""
     model.eval()
     with torch.no_grad():
         made = [logits(model(rows)).argmax(1) for rows in inputs.split(100)]
@@ -139,7 +139,7 @@ def accuracy(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
 
 
 def train(name: str, steps: int, batch_size: int, forward: bool) -> tuple[float, float]:
-    """Return the accuracy after so many steps, by forward passes or by back-propagation, and the seconds of the processor."""
+    """Return accuracy and processor seconds after so many steps, by forward passes or by back-propagation."""
     torch.manual_seed(1)
     model = NETWORKS[name]()
     for part in model.modules():
@@ -159,7 +159,7 @@ def train(name: str, steps: int, batch_size: int, forward: bool) -> tuple[float,
             estimate.backward(losses, inputs[rows], targets[rows])
         optimizer.step()
     seconds = time.process_time() - start
-    if forward:  # passes keep no statistics of batch norm
+    if forward:  # forward passes do not update the statistics of batch norm
         used = [order[part] for part in torch.arange(len(order)).split(100)]
         torch.optim.swa_utils.update_bn([inputs[rows] for rows in used], model)
     return accuracy(model, inputs[-TEST:], targets[-TEST:]), seconds

@@ -1,4 +1,4 @@
-"""A generation of ``neuro.Evolution`` on a network of networks.py, or on two large layers, for every line on standard input.
+"""A generation of ``neuro.Evolution`` on a network of networks.py, or on two large layers, for each line on standard input.
 
 python network_evolution.py SETTING_AS_JSON; prints one JSON object a generation. Large layers (``"width"``) also run as their own
 reference: plain inference of all members' rows in one batch (``"inference": true``). ``"update": true``: the update alone.

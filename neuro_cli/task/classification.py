@@ -190,7 +190,9 @@ class Classification(Task):
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         if self.scored_by == WHOLE:
-            raise ConfigError("task.fitness", self.fitness, "is of a whole batch: noise on activations needs one of examples")
+            raise ConfigError(
+                "task.fitness", self.fitness, "scores a complete batch: noise on activations needs a score for each example"
+            )
         return super().rewards(module, batch)
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -148,7 +148,9 @@ class OwnLoss(Task):
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         if self.scored_by == WHOLE:
-            raise ConfigError("task.fitness", self.fitness, "is of a whole batch: noise on activations needs one of examples")
+            raise ConfigError(
+                "task.fitness", self.fitness, "scores a complete batch: noise on activations needs a score for each example"
+            )
         scores = self.example_scores(module, batch)
         if not self._weighted:
             return scores * self.batch_size if self._loss.reduction == "sum" else scores

@@ -79,7 +79,10 @@ def test_a_metric_is_the_fitness_of_a_whole_batch(loss):
     ("use", "line"),
     [
         (lambda task: task.refuse(layout="per_example", precision="float32", gradient=False), r"layout=per_example splits it$"),
-        (lambda task: task.rewards(nn.Linear(4, 3), task.batch(0, 0, 8)), r"noise on activations needs one of examples$"),
+        (
+            lambda task: task.rewards(nn.Linear(4, 3), task.batch(0, 0, 8)),
+            r"noise on activations needs a score for each example$",
+        ),
     ],
 )
 def test_what_needs_a_fitness_for_each_example_is_refused(use, line):

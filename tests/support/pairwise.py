@@ -31,4 +31,5 @@ def each_pair(indirect: Sequence[str] = (), **parameters: Sequence[Any]) -> pyte
 
 def _name(value: Any) -> str:
     """A value in the name of a case."""
-    return "-".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    # the text of a function has its address, and pytest's workers must collect the same names
+    return "-".join(map(_name, value)) if isinstance(value, tuple) else str(getattr(value, "__name__", value))

@@ -186,6 +186,8 @@ class Text(Task):
         points = state.get("vocabulary")
         if self.unit != TOKENS:
             self.vocabulary = Vocabulary(None if points is None else "".join(map(chr, points.tolist())))
+        elif not loaded:
+            self.vocabulary = self._vocabulary_of({})
         if loaded:
             self._compare(resumes=True)
 

@@ -76,12 +76,21 @@ def test_every_group_has_options_and_a_contract():
         assert own <= named - {"experiment"} <= (own if verb != "search" else {*own, *GROUPS} - {"election", "selection"})
 
 
+def pretrained(folder: Path) -> Path:
+    """A tiny network where the user's would be."""
+    pytest.importorskip("transformers")
+    from support.tiny_language import tiny_model
+
+    return tiny_model(folder)
+
+
 @pytest.mark.parametrize(("group", "option"), OPTIONS)
-def test_an_option_composes_and_becomes_its_kind(group, option):
+def test_an_option_composes_and_becomes_its_kind(group, option, tmp_path):
     for package in LOGGERS.get(option, ()):
         pytest.importorskip(package)
     verb = ROOTS.get(group, "train")
-    config = composed(f"{group}={option}", verb=verb)
+    needs = [f"model.path={pretrained(tmp_path)}"] if option == "huggingface" else []
+    config = composed(f"{group}={option}", *needs, verb=verb)
     if verb != "search":
         RunConfig.of(config)
     assert isinstance(make(Options(config).plain, group, EXPECTED[group]), EXPECTED[group])
@@ -116,14 +125,6 @@ def test_another_option_is_another_run(group):
     """A checkpoint's identity tells the options of these groups apart."""
     identities = [str(identity_of(composed(f"{group}={option}"))) for option in GROUPS[group]]
     assert len(set(identities)) == len(identities)
-
-
-def pretrained(folder: Path) -> Path:
-    """A tiny network where the user's would be."""
-    pytest.importorskip("transformers")
-    from support.tiny_language import tiny_model
-
-    return tiny_model(folder)
 
 
 @pytest.mark.parametrize("experiment", groups().get("experiment", []))

@@ -72,6 +72,7 @@ class LanguageTask(Task):
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._parts: tuple[list[Problem], list[Problem]] | None = None
         self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
+        self._digest: Tensor | None = None  # of the problems, once they are loaded
         self.tokens: Tokenizer | None = None
 
     def _read(self) -> tuple[list[Problem], list[Problem]]:
@@ -190,6 +191,7 @@ class LanguageTask(Task):
 
     def state(self) -> dict[str, Tensor]:
         """Return the problems' digest, and the vocabulary's code points, as other problems would number tokens differently."""
+        assert self._digest is not None
         vocabulary = self.tokens.vocabulary if isinstance(self.tokens, Characters) else None
         points = {} if vocabulary is None else {"vocabulary": torch.tensor(list(map(ord, vocabulary.characters or "")))}
         return {"problems_sha256": self._digest, **points}
@@ -197,14 +199,17 @@ class LanguageTask(Task):
     def restore(self, state: dict[str, Tensor]) -> None:
         if "problems_sha256" not in state:
             return
-        loaded, self._saved = self._parts is not None, state
+        loaded, self._saved = self._digest is not None, state
         if "vocabulary" in state and not loaded:
             self.tokens = Characters(Vocabulary("".join(map(chr, state["vocabulary"].tolist()))))
+        elif self.tokens is None and self._tokenizer_path is not None:
+            self.tokens = self._make_tokenizer([])  # a module is loaded without the problems
         if loaded:
             self._compare(resumes=True)
 
     def _compare(self, resumes: bool = False) -> None:
         """Raise ConfigError if the problems differ from those of the resumed run; an evaluation may use others."""
+        assert self._digest is not None
         if not self._saved or torch.equal(self._saved["problems_sha256"].cpu(), self._digest):
             return
         if resumes:

@@ -1,0 +1,31 @@
+"""Runs of pretrained networks, tokenizer and all, are evaluated, loaded and resumed from their folders."""
+
+import json
+
+import pytest
+import torch
+from support.inside import neuro_inside
+
+from neuro_cli.runner.load import load
+
+pytest.importorskip("transformers")
+from support.tiny_language import tiny_model  # noqa: E402
+
+SHORT = ("model=huggingface", "population=4", "batch_size=2", "generations=2", "threads=1", "algo.optimizer.lr=0.001")
+TASKS = {
+    "reward": ("task=reward", "task.test_size=4", "task.count=20"),
+    "choices": ("task=choices", "task.test_size=4", "task.count=20"),
+}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_run_with_a_pretrained_tokenizer_is_evaluated_and_loaded(task, tmp_path):
+    path = tiny_model(tmp_path / "tiny")
+    done = neuro_inside("train", *SHORT, *TASKS[task], f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    done = neuro_inside("evaluate", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert f"{summary['test_accuracy']:.4f}" in done.stdout
+    module = load(tmp_path / "run")
+    assert torch.isfinite(module(torch.tensor([module.tokenizer.encode("1+2")]))).all()

@@ -9,7 +9,7 @@ from support.inside import neuro_inside
 from neuro_cli.runner.load import load
 
 pytest.importorskip("transformers")
-from support.tiny_language import tiny_model  # noqa: E402
+from support.tiny_language import tiny_model
 
 SHORT = ("model=huggingface", "population=4", "batch_size=2", "generations=2", "threads=1", "algo.optimizer.lr=0.001")
 TASKS = {

@@ -4,7 +4,7 @@
 # Version: tensorboard 2.21.0, numpy 2.4.6
 # Belief: A curve written by several writers in turns is read in the order in which it was written.
 # Seen: Names of event files end with a counter, and files of one second are read in the order of their text: .1, .10, .11, .2.
-#   A curve of 36 steps over twelve files is read as steps 3 to 5, 30 to 35, then 6 to 29.
+#   A curve of 36 steps over twelve files is read as steps 0 to 5, 30 to 35, then 6 to 29.
 # Means: The last value of a curve is not the last that was written, and lines go back and forth. One writer for a run; sort by
 #   step and take the later wall time before a value is called final.
 set -euo pipefail

@@ -6,7 +6,7 @@
 #   object inside it.
 # Seen: tokenizers leaves special tokens out by default, transformers keeps them: 'the cat' and 'the cat<eos>'. A byte-level
 #   pre-tokenizer with its defaults puts a space before the text, which decode gives back. A WordPiece decoder changes 'a , b'
-#   into 'a, b' and 'do n't' likewise.
+#   into 'a, b'.
 # Means: A reward that compares strings is 0 for a right answer by one class and 1 by the other, for every member: a flat
 #   fitness without an error. Compare ids, or name skip_special_tokens and strip both sides.
 set -euo pipefail

@@ -199,7 +199,7 @@ class OwnLoss(Task):
         summary = {TEST_LOSS.name: loss if self._loss.reduction == "sum" else loss / weight if weight else math.nan}
         if self._accuracy:
             right, count, *values = values
-            summary[ACCURACY.name] = right / count
+            summary[ACCURACY.name] = right / count if count else math.nan
         return summary | {metric.name: value for metric, value in zip(self._together.declared, values, strict=True)}
 
 

@@ -192,8 +192,11 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
 
         return law
 
+    def widened(number: Any) -> Any:
+        return _single(np.array([number], word))[0]
+
     return {
-        vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
+        vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
         vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),

@@ -59,7 +59,7 @@ class Unplayable(Digits):
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        (Mistyped, r"^Mistyped\.scored_by=epsiodes: must be one of examples, episodes$"),
+        (Mistyped, r"^Mistyped\.scored_by=epsiodes: must be one of examples, episodes, batch$"),
         (Unplayable, r"^Unplayable\.scored_by=episodes: .* derives from neuro_cli\.task\.reinforcement\.\w*\.?Reinforcement$"),
     ],
 )

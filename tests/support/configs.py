@@ -49,8 +49,9 @@ def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:
 
 @cache
 def _composed(verb: str, overrides: tuple[str, ...]) -> dict[str, Any]:
-    values = [_parsed(text) for text in overrides if _is_value(_parsed(text))]
-    config = pickle.loads(chosen(verb, tuple(text for text in overrides if not _is_value(_parsed(text)))))
+    deletes = any(_parsed(text).is_delete() for text in overrides)  # counts in the order of all
+    values = [_parsed(text) for text in overrides if _is_value(_parsed(text)) and not deletes]
+    config = pickle.loads(chosen(verb, tuple(text for text in overrides if deletes or not _is_value(_parsed(text)))))
     for value in values:
         OmegaConf.update(config, value.key_or_group, value.value(), merge=True)  # as Hydra does
     plain = OmegaConf.to_container(config, resolve=True)

@@ -35,6 +35,7 @@ def test_an_encoder_learns_in_front_of_a_black_box():
     assert after > before + 10
 
 
+@pytest.mark.slow
 def test_lightning_trains_by_manual_optimisation(tmp_path, monkeypatch):
     pytest.importorskip("lightning")
     monkeypatch.chdir(tmp_path)
@@ -42,6 +43,7 @@ def test_lightning_trains_by_manual_optimisation(tmp_path, monkeypatch):
     assert all(later < earlier for earlier, later in pairwise(losses))
 
 
+@pytest.mark.slow
 def test_the_trainer_of_transformers_trains(tmp_path, monkeypatch):
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")

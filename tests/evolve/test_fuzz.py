@@ -167,7 +167,7 @@ STALLING = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("election", ["raft", "takeover"])
+@pytest.mark.parametrize("election", ["raft", pytest.param("takeover", marks=pytest.mark.slow)])
 def test_wrong_reports_end_their_senders_connection_and_stall_nothing(election, tmp_path, caplog):
     cluster = Cluster(tmp_path, with_port(election))
     try:

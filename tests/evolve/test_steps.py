@@ -102,7 +102,7 @@ def test_an_address_leads_to_the_examples_of_its_own(sampler):
 
 def test_what_compares_members_needs_examples_that_all_share_and_pairs_need_pairs():
     alone = ("sampler.antithetic=false",)
-    with pytest.raises(ConfigError, match="selection=max: compares members of different directions, which have examples"):
+    with pytest.raises(ConfigError, match="selection=max: compares members that have different examples here"):
         check_model(parts_of("threads=1", "layout=per_example"), Maximum())
     with pytest.raises(ConfigError, match=r"sampler.antithetic=False: selection.shaping shapes mirrored pairs: true"):
         check_model(parts_of("threads=1", *alone), LinearCombination(0.02, "pair_rank"))

@@ -18,7 +18,7 @@ TASKS = {
 }
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", ["reward", pytest.param("choices", marks=pytest.mark.slow)])
 def test_a_run_with_a_pretrained_tokenizer_is_evaluated_and_loaded(task, tmp_path):
     path = tiny_model(tmp_path / "tiny")
     done = neuro_inside("train", *SHORT, *TASKS[task], f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,8 @@ def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], N
 
     The content of ``source`` and ``versions`` give its name. One process fills it while others wait.
     """
-    with source.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
+    state = source.stat()
+    content = _sha256(source.resolve(), state.st_size, state.st_mtime_ns)
     name = hashlib.sha256(f"{content} {versions}".encode()).hexdigest()[:24]
     folder = cache_folder() / "gguf" / f"{name}-{kind}"
     try:
@@ -38,6 +39,13 @@ def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], N
     except OSError as error:
         log.warning("model: %s is converted by each process, since the cache cannot be written: %s", source.name, error)
         return None
+
+
+@lru_cache  # config, tokenizer and weights of one file are asked for in turn
+def _sha256(source: Path, size: int, modified: int) -> str:
+    """Return the SHA-256 of a file that has this ``size`` and time of change."""
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:

@@ -11,7 +11,6 @@ from neuro_cli.core.copies import PAGES
 from neuro_cli.core.machine.pages import Pages, Part
 
 DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
-ENDS = 64  # first and last numbers of a tensor that are compared
 
 
 def map_parameters(module: nn.Module, folder: Path) -> None:
@@ -24,7 +23,8 @@ def map_parameters(module: nn.Module, folder: Path) -> None:
             continue
         pages = Pages([parts[name] for name, _ in named], os.open(file, os.O_RDONLY | os.O_CLOEXEC))
         for place, ((_, parameter), view) in enumerate(zip(named, pages.views(), strict=True)):
-            if _same_ends(parameter, view):  # transformers may rename, transpose or join tensors as it loads them
+            # transformers may rename, transpose or join tensors as it loads them, and an order of rows may keep the ends
+            if torch.equal(parameter.detach(), view):
                 parameter.data = view
                 setattr(parameter, PAGES, (pages, place))
 
@@ -44,8 +44,3 @@ def parts_of_file(file: Path) -> dict[str, Part]:
 def _fits(parameter: nn.Parameter, part: Part | None) -> bool:
     same = part is not None and (part.dtype, part.shape) == (parameter.dtype, tuple(parameter.shape))
     return same and part is not None and part.start % part.dtype.itemsize == 0
-
-
-def _same_ends(parameter: nn.Parameter, view: torch.Tensor) -> bool:
-    mine, other = parameter.detach().flatten(), view.flatten()
-    return torch.equal(mine[:ENDS], other[:ENDS]) and torch.equal(mine[-ENDS:], other[-ENDS:])

@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from support.tiny_language import tiny_gguf, tiny_model, transformers
 
-from neuro_cli.core.copies import copied, has_pages
+from neuro_cli.core.copies import PAGES, copied, has_pages
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.language import pretrained
-from neuro_cli.language.mapped import parts_of_file
+from neuro_cli.language.mapped import map_parameters, parts_of_file
 from neuro_cli.language.pretrained import load_model, load_tokenizer
 from neuro_cli.language.tuned import write_tuned
 
@@ -74,6 +75,16 @@ def test_a_gguf_file_is_converted_once_and_then_mapped(folder, file, cache, monk
     assert has_pages(again)
     assert str(cache) in Path("/proc/self/maps").read_text()
     assert load_tokenizer(file).decode(load_tokenizer(file)("12 + 35")["input_ids"]) == "12 + 35"
+
+
+def test_a_parameter_in_another_order_than_its_file_is_not_mapped(tmp_path):
+    """As transformers reorders rows of some files: the first and the last may stay."""
+    network = torch.nn.Linear(70, 6)
+    rows = network.weight.detach().clone()
+    save_file({"weight": rows[[0, 3, 1, 4, 2, 5]].contiguous(), "bias": network.bias.detach()}, tmp_path / "one.safetensors")
+    map_parameters(network, tmp_path)
+    assert torch.equal(network.weight, rows)
+    assert [hasattr(one, PAGES) for one in (network.weight, network.bias)] == [False, True]
 
 
 def test_without_a_cache_each_process_converts(file, monkeypatch, caplog):

@@ -1,6 +1,7 @@
 """Base of tasks with prompts and answers: problems, tokenizer, test set, and a general text that measures forgetting."""
 
 import logging
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -72,7 +73,7 @@ class LanguageTask(Task):
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._parts: tuple[list[Problem], list[Problem]] | None = None
         self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
-        self._digest: Tensor | None = None  # of the problems, once they are loaded
+        self._digest: Tensor | None = None  # SHA-256 of the problems, None until they are loaded
         self.tokens: Tokenizer | None = None
 
     def _read(self) -> tuple[list[Problem], list[Problem]]:
@@ -234,9 +235,9 @@ class LanguageTask(Task):
 
     columns: int  # number of sums of problem_sums
 
+    @abstractmethod
     def problem_sums(self, module: nn.Module, rows: Tensor) -> Sequence[float]:
         """Return sums over test problems ``rows`` (n,) for :meth:`summarise`; the last one is their number."""
-        raise NotImplementedError
 
     def general_values(self, sums: np.ndarray) -> dict[str, float]:
         """Return the metrics of the general text, from the last two sums."""

@@ -1,6 +1,7 @@
 """Files: ``conf/``, and those of a run folder, written so that a kill leaves the old or the new one, and through no link."""
 
 import errno
+import hashlib
 import logging
 import os
 import weakref
@@ -36,6 +37,12 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, read piece by piece. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync_folder(folder: Path) -> None:

@@ -10,7 +10,8 @@ from neuro_cli.run_folder.identity import flatten, identity_of
 FORMAT = "neuro evolve 3"  # format of messages between peers
 # name in the identities of earlier versions of an election that was removed: their ledgers can still be read
 FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
-PATH, SCHEDULE = "model.path", "selection.lr_schedule"
+BASE_KEY = "path"  # key of a model that begins with a file or a folder, which each machine has in its own place
+PATH, SCHEDULE = f"model.{BASE_KEY}", "selection.lr_schedule"
 BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # keys of entries that are hashes of contents
 ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}
 HISTORY = "neuro evolve 1"  # format of committed records: runs of earlier versions can be read and continued
@@ -22,7 +23,7 @@ def cluster_identity(config: dict[str, Any], initial: str, base: str | None = No
     ``base``: SHA-256 of the frozen tensors, None without frozen parameters. The path to them may differ from peer to peer.
     """
     local = config["cluster"].get("local_iterations", 1)
-    path = config["model"].get("path") or PATH  # a task may name it too, for the tokenizer
+    path = config["model"].get(BASE_KEY) or PATH  # a task may name it too, for the tokenizer
     return {
         **({} if local == 1 else {"cluster.local_iterations": local}),
         "protocol": HISTORY,

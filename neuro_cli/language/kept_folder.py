@@ -10,6 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
+from neuro_cli.core.files import file_sha256
+
 log = logging.getLogger(__name__)
 
 
@@ -44,8 +46,7 @@ def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], N
 @lru_cache  # config, tokenizer and weights of one file are asked for in turn
 def _sha256(source: Path, size: int, modified: int) -> str:
     """Return the SHA-256 of a file that has this ``size`` and time of change."""
-    with source.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(source)
 
 
 def _make(folder: Path, make: Callable[[Path], None]) -> None:

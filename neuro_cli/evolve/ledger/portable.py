@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.evolve.identity import PATH, canonical
+from neuro_cli.evolve.identity import BASE_KEY, canonical
 from neuro_cli.evolve.ledger.file import ledger_bytes, ledger_in
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.run_folder.identity import flatten
@@ -48,7 +48,7 @@ class PortableLedger:
 
 def without_path(model: dict[str, Any]) -> dict[str, Any]:
     """Return the node of a model with null as the path of its base, which differs from machine to machine."""
-    return {key: None if f"model.{key}" == PATH else value for key, value in model.items()}
+    return {key: None if key == BASE_KEY else value for key, value in model.items()}
 
 
 def read_portable(path: Path) -> PortableLedger:

@@ -14,7 +14,7 @@ from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.seeds import model_seed, seeded
-from neuro_cli.evolve.identity import BASE, INITIAL
+from neuro_cli.evolve.identity import BASE, BASE_KEY, INITIAL
 from neuro_cli.evolve.ledger.portable import SUFFIX, PortableLedger, read_portable
 from neuro_cli.evolve.ledger.record import decoded
 from neuro_cli.evolve.training.base import frozen_tensors, tensors_sha256
@@ -24,8 +24,6 @@ from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.sampler.base import Sampler
-
-PRETRAINED = "path"  # key of a model that begins with a file or a folder
 
 
 def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) -> str:
@@ -37,7 +35,7 @@ def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) 
         raise UserError(f"{model}: there is no such file or folder")
     saved = read_portable(file)
     refuse_untrusted({"model": saved.model, "sampler": saved.sampler}, trust)
-    base = model if PRETRAINED in saved.model else None
+    base = model if BASE_KEY in saved.model else None
     place = place or file.with_suffix(kind_of(base))
     check_place("file", place, base)
     if place.suffix == SUFFIX:
@@ -57,8 +55,8 @@ def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) 
 
 def _module(saved: PortableLedger, model: Path) -> nn.Module:
     """Return the network with the parameters of ``model``: the base, or a safetensors file of the network. Raises UserError."""
-    if PRETRAINED in saved.model:
-        module: nn.Module = make({"model": {**saved.model, PRETRAINED: str(model)}}, "model", nn.Module)
+    if BASE_KEY in saved.model:
+        module: nn.Module = make({"model": {**saved.model, BASE_KEY: str(model)}}, "model", nn.Module)
         return module
     with seeded(model_seed(saved.identity["seed"])):
         module = make({"model": saved.model}, "model", nn.Module)

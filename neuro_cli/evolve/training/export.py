@@ -7,6 +7,7 @@ from rich.console import Console
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import write_atomically
+from neuro_cli.evolve.identity import BASE_KEY
 from neuro_cli.evolve.ledger.portable import SUFFIX, PortableLedger, without_path
 from neuro_cli.evolve.training.model import steps_of
 from neuro_cli.evolve.training.replay import ReplayedPeer, replayed
@@ -46,7 +47,7 @@ def export(
 
 def base_of(config: dict[str, Any]) -> Path | None:
     """Return the file or folder from which the model of a config is loaded, None for initial values by the seed."""
-    path = config["model"].get("path")
+    path = config["model"].get(BASE_KEY)
     return None if path is None else Path(path).expanduser()
 
 

@@ -1,11 +1,11 @@
 """Tuned model on disk: a copy of the base with the evolved tensors replaced, or safetensors of a network of neuro."""
 
-import hashlib
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.files import file_sha256
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.run_folder.checkpoint import serialised, write_atomically
 from neuro_cli.run_folder.model_file import tensors_of
@@ -48,16 +48,7 @@ def write(place: Path, base: Path | None, module: nn.Module, tensors: dict[str, 
         raise UserError(f"{place}: cannot be written: {error.strerror}") from error
 
 
-def file_sha256(place: Path) -> str | None:
-    """Return the SHA-256 of a file, None for a folder."""
-    if place.is_dir():
-        return None
-    with place.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def said(place: Path, iteration: int, digest: str, head: bytes) -> str:
     """Return the line about a written model: iteration, and SHA-256 of the parameters, the history and the file."""
-    own = file_sha256(place)
-    more = "" if own is None else f", file {own[:16]}"
+    more = "" if place.is_dir() else f", file {file_sha256(place)[:16]}"
     return f"{place}: iteration {iteration}, parameters {digest[:16]}, ledger {head.hex()[:16]}{more}"

@@ -1,17 +1,37 @@
 """Candidates of a generation for ask and tell, each created when it is indexed."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.threads import threads_kept
+from neuro_cli.fabric.base import World
 from neuro_cli.runner.bind import Population
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.jobs import write_members
+
+
+class Best(NamedTuple):
+    """Best candidate of all generations: ``fitness`` as ``tell`` got it, parameters ``vector`` (M,), and ``generation``."""
+
+    fitness: float
+    vector: Tensor
+    generation: int
+
+
+def best_of_all(scores: np.ndarray, members: range, world: World) -> tuple[float, int]:
+    """Return the highest score of all ranks and its member; ``scores`` (n,) of this rank's ``members``, NaN being the lowest."""
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    place = int(scores.argmax()) if len(scores) else 0
+    mine = [scores[place] if len(scores) else -np.inf, members.start + place]
+    every = world.all_gather(np.array(mine), [2] * world.size).reshape(-1, 2)
+    highest, member = every[every[:, 0].argmax()]
+    return float(highest), int(member)
 
 
 class Candidates(Sequence[nn.Module]):

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -22,7 +22,7 @@ from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, scorer_of
-from neuro_cli.library.candidates import Candidates
+from neuro_cli.library.candidates import Best, Candidates, best_of_all
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.named import option
 from neuro_cli.library.ranks import share_initial
@@ -49,14 +49,6 @@ class Point(nn.Module):
 
     def forward(self) -> Tensor:
         return self.vector
-
-
-class Best(NamedTuple):
-    """Best candidate of all generations: the ``fitness`` that ``tell`` was given, parameters ``vector`` (M,), ``generation``."""
-
-    fitness: float
-    vector: Tensor
-    generation: int
 
 
 class Evolution:
@@ -261,15 +253,7 @@ class Evolution:
 
     def _better(self, scores: np.ndarray) -> Best | None:
         """Return the best candidate of all ranks, None if :attr:`best` is as good; ``scores`` (n,): fitnesses of this rank's."""
-        highest = np.fmax.reduce(scores, initial=-np.inf)
-        if self.world.size > 1:
-            tops = self.world.all_gather(np.array([highest]), [1] * self.world.size)
-            place = int(tops.argmax())
-            highest = tops[place]
-            first = int((scores == highest).argmax()) + self.members.start if place == self.rank and len(scores) else 0
-            member = int(self.world.all_gather(np.array([first], np.int64), [1] * self.world.size)[place])
-        else:
-            member = int((scores == highest).argmax())
+        highest, member = best_of_all(scores, self.members, self.world)
         if not np.isfinite(highest) or (self.best is not None and highest <= self._sign * self.best.fitness):
             return None
         assert self._population is not None
@@ -277,7 +261,7 @@ class Evolution:
         assert isinstance(self._sampler, Sampler)
         vector = torch.empty(1, self._population.layout.size, device=self._population.device, dtype=torch.float32)
         write_members(self._sampler, self._asked, self.generation, range(member, member + 1), vector)
-        return Best(self._sign * float(highest), vector[0], self.generation)
+        return Best(self._sign * highest, vector[0], self.generation)
 
     def _done(self, report: StepReport) -> StepReport:
         self._load_centre()

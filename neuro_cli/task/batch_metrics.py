@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
-from neuro_cli.task.base import Batch
+from neuro_cli.task.base import Batch, Task
 
 KEY = "task.metrics"
 WHOLE = "batch"  # Task.scored_by, if the fitness is such a metric
@@ -78,6 +78,40 @@ class BatchMetrics:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             shapes = " and ".join("x".join(map(str, each.shape)) for each in (outputs, targets))
             raise ConfigError(KEY, name, f"it gives no number for outputs and targets of {shapes}: {reason}") from error
+
+
+class BatchJudged(Task):
+    """Task whose fitness may be one of ``metrics`` of a whole batch, which are measured on the test set in any case."""
+
+    functions = ("metrics",)
+    fitness: str
+    evaluation_batch: int
+
+    def judge_by(self, metrics: Any, fitness: str) -> None:
+        """Take the ``metrics``, as :class:`BatchMetrics` does, and the name of the fitness. Raises ConfigError."""
+        self.given, self._together, self.fitness = metrics, BatchMetrics(metrics), fitness
+        if fitness in self._together.names:
+            self.scored_by, self.fitness_is = WHOLE, fitness
+
+    def count_chunks(self, examples: int) -> None:
+        """Set the test chunks for so many ``examples``: one for all of them where metrics see them together."""
+        self._at_once = self.evaluation_batch  # examples in a pass
+        if self._together:
+            self.evaluation_batch = examples
+        self.evaluation_chunks = -(-examples // self.evaluation_batch)
+
+    def judges(self, batch: Batch) -> bool:
+        """Return whether the fitness is a metric of ``batch``; trials look at fewer examples, which have their loss."""
+        return self.scored_by == WHOLE and len(batch.targets) == self.batch_size
+
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
+        if layout == "per_example":
+            self.refuse_parts("layout=per_example splits it")
+
+    def refuse_parts(self, what: str) -> None:
+        """Raise ConfigError, saying ``what`` takes parts of a batch, if the fitness is a metric of a whole one."""
+        if self.scored_by == WHOLE:
+            raise ConfigError("task.fitness", self.fitness, f"is a metric of a whole batch, and {what}")
 
 
 def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Tensor:

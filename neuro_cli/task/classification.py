@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
-from neuro_cli.task.base import Batch, Task
-from neuro_cli.task.batch_metrics import WHOLE, BatchMetrics, outputs_of
+from neuro_cli.task.base import Batch
+from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, image_inputs
@@ -44,7 +44,7 @@ class Data:
     names: tuple[str, ...] = ()
 
 
-class Classification(Task):
+class Classification(BatchJudged):
     """Legend: N examples, B of them in a batch, K logits, C channels.
 
     ``fitness``: negative_cross_entropy | accuracy | a name of ``metrics``, which :class:`batch_metrics.BatchMetrics` describes.
@@ -53,19 +53,12 @@ class Classification(Task):
 
     name: str
     metrics: tuple[Metric, ...] = (ACCURACY, LOSS)
-    functions = ("metrics",)
 
     def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
-        self.given, self._together = metrics, BatchMetrics(metrics)
-        self.fitness = one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy", *self._together.names))
+        self.judge_by(metrics, fitness)
+        one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy", *self._together.names))
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self.metrics = (*type(self).metrics, *self._together.declared)
-        if self.fitness in self._together.names:
-            self.scored_by, self.fitness_is = WHOLE, self.fitness
-
-    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
-        if self.scored_by == WHOLE and layout == "per_example":
-            raise ConfigError("task.fitness", self.fitness, "is a metric of a whole batch, and layout=per_example splits it")
 
     @abstractmethod
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
@@ -112,10 +105,7 @@ class Classification(Task):
         self.batch_size = batch_size
         self._stream = ExampleStream(seed, size, device)
         self.place(data, device)
-        self._at_once = self.evaluation_batch
-        if self._together:
-            self.evaluation_batch = len(data.test.targets)
-        self.evaluation_chunks = -(-len(data.test.targets) // self.evaluation_batch)
+        self.count_chunks(len(data.test.targets))
 
     def inputs(self) -> Inputs:
         return self._inputs
@@ -178,7 +168,7 @@ class Classification(Task):
         return ("fitness",) if self.fitness == "negative_cross_entropy" else ("fitness", "loss")
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # a trial with fewer examples
+        if not self.judges(batch):
             return super().score(module, batch)
         with torch.no_grad():
             logits = self._logits(module, batch)
@@ -189,10 +179,7 @@ class Classification(Task):
         return sums if self.scored_by == WHOLE else super().means(sums, examples)
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        if self.scored_by == WHOLE:
-            raise ConfigError(
-                "task.fitness", self.fitness, "scores a complete batch: noise on activations needs a score for each example"
-            )
+        self.refuse_parts("noise on activations needs a score for each example")
         return super().rewards(module, batch)
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
-from neuro_cli.task.base import Batch, Task
-from neuro_cli.task.batch_metrics import WHOLE, BatchMetrics, outputs_of
+from neuro_cli.task.base import Batch
+from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.loss_parts import LossParts
@@ -22,7 +22,7 @@ from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of
 TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
 
-class OwnLoss(Task):
+class OwnLoss(BatchJudged):
     """Task scored by the user's loss; fitness is the negative loss.
 
     ``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors. ``loss``: a class of torch.nn with a
@@ -35,7 +35,6 @@ class OwnLoss(Task):
 
     name = "dataset"
     metrics: tuple[Metric, ...] = (TEST_LOSS,)
-    functions = ("metrics",)
 
     def __init__(
         self,
@@ -47,22 +46,13 @@ class OwnLoss(Task):
         metrics: Any = None,
         fitness: str = "negative_loss",
     ) -> None:
-        self.given, self._together, self.fitness = metrics, BatchMetrics(metrics), fitness
-        if fitness in self._together.names:
-            self.scored_by, self.fitness_is = WHOLE, fitness
+        self.judge_by(metrics, fitness)
         self._sources = (source_of("task.train", train), source_of("task.test", test))
         self._fields = fields_of(fields)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._loss, self._weighted, self._compared = LossParts(loss), False, False
         self._accuracy = self._loss.by_class  # accuracy too, if the loss compares classes and a target is one number
         self._data: list[tuple[Tensor, Tensor]] | None = None
-
-    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
-        if self.scored_by == WHOLE and layout == "per_example":
-            raise ConfigError("task.fitness", self.fitness, "is a metric of a whole batch, and layout=per_example splits it")
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "OwnLoss":
-        return type(self)(*self._sources, self._loss.given, self._fields, self.evaluation_batch, self.given, self.fitness)
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -102,10 +92,7 @@ class OwnLoss(Task):
         self.batch_size = batch_size
         self._stream = ExampleStream(seed, size, device)
         self._train, self._test = ((channels_last(inputs).to(device), targets.to(device)) for inputs, targets in parts)
-        self._at_once = self.evaluation_batch
-        if self._together:
-            self.evaluation_batch = len(self._test[1])
-        self.evaluation_chunks = -(-len(self._test[1]) // self.evaluation_batch)
+        self.count_chunks(len(self._test[1]))
         self._accuracy = self._loss.by_class and self._test[1].dim() == 1 and not self._test[1].is_floating_point()
         self.metrics = (TEST_LOSS, *[ACCURACY] * self._accuracy, *self._together.declared)
         self._loss.to(device)
@@ -139,7 +126,7 @@ class OwnLoss(Task):
             return -losses[:, None] if weights is None else torch.stack([-losses.double(), weights], 1)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
-        if self.scored_by != WHOLE or len(batch.targets) < self.batch_size:  # a trial with fewer examples
+        if not self.judges(batch):
             return super().score(module, batch)
         with torch.no_grad():
             output = self._output(module, batch)
@@ -147,10 +134,7 @@ class OwnLoss(Task):
         return np.array([self._together.fitness(self.fitness, output, batch.targets), loss], np.float64)
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        if self.scored_by == WHOLE:
-            raise ConfigError(
-                "task.fitness", self.fitness, "scores a complete batch: noise on activations needs a score for each example"
-            )
+        self.refuse_parts("noise on activations needs a score for each example")
         scores = self.example_scores(module, batch)
         if not self._weighted:
             return scores * self.batch_size if self._loss.reduction == "sum" else scores

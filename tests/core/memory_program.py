@@ -36,6 +36,9 @@ for inner in (1, 2):
     run(bounds.test_filters, inner=inner, groups=3 - inner, rank=2, size=(2, 2), kernel=(3, 7), **WIDE, **members)
     run(bounds.test_filters, inner=1, groups=3, rank=1, size=(3, 2), kernel=(3, 7), **WIDE | {"stride": (2, 2)}, **members)
 run(bounds.test_products_with_features, channels=17, points=1, rank=2, examples=1)
+for biases in "nvb":
+    run(bounds.test_layers_with_own_weights, sizes=(17, 33), shape=(2, 1), sides=2, shared=True, biases=biases)
+bounds.test_rounding_by_given_bits(lambda module: module, 33)
 for sides in ("both", "inputs"):
     run(bounds.test_linear_layers, shape=(3, 1, 1, 33, 17, True), rank=2, sides=sides, share=0.4)
 run(bounds.test_sums_over_directions, directions=5, inputs=33, outputs=15, rank=2, low=1)

@@ -64,7 +64,8 @@ def test_layers_with_own_weights(loops, sizes, shape, sides, shared, biases):
     scales = np.linspace(-0.5, 0.7, sides, dtype=np.float32)
     out, shift = torch.empty(sides, directions, points, outputs), -1 if biases == "n" else 2 + inner * outputs
     given_bias = np.empty(0, np.float32) if biases == "v" else bias.numpy()
-    own_layer.dense_layer(x.numpy(), weight.numpy(), given_bias, noise.numpy(), 2, shift, scales, out.numpy())
+    kernels = loops(own_layer)
+    kernels.dense_layer(x.numpy(), weight.numpy(), given_bias, noise.numpy(), 2, shift, scales, out.numpy())
     steps = torch.from_numpy(scales).view(-1, 1, 1, 1)
     wanted = x @ (weight + steps * noise[:, 2 : 2 + inner * outputs].view(directions, outputs, inner)).mT
     wanted = wanted if biases == "v" else wanted + bias

@@ -14,7 +14,7 @@ import torch
 from neuro_cli.core.sums import Vectors, add_outer_sum, add_sign_sum
 
 SHAPES = ((8, 256, 8192), (32, 256, 2048), (128, 256, 512), (128, 256, 784), (256, 64, 64), (512, 256, 2048))
-PAIRS, LEAST = 9, 0.02  # of each shape; seconds of a measurement
+PAIRS, LEAST = 9, 0.02  # pairs for each shape; seconds of a measurement
 
 
 def seconds(call: Callable[[], object], times: int) -> float:

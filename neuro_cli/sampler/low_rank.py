@@ -44,7 +44,7 @@ class LowRank(Structured):
     @property
     def serves_many_rows(self) -> bool:
         few = self.rank <= FEW_RANKS and self.linear_share >= MOSTLY
-        return few or all(block.vector for block in self.blocks.values())  # with noise on vectors alone no product doubles
+        return few or all(block.vector for block in self.blocks.values())  # a product doubles only with noise on a matrix
 
     def factor_columns(self, block: Block) -> int:
         return block.rows if block.vector else self.rank * (block.rows + block.width)

@@ -46,8 +46,8 @@ def dense_directions(size: int, device: torch.device) -> int:
     return max(1, NOISE[device.type] // size)
 
 
-# products of a member (number times weight) up to which a pass of its own costs more, by Python's calls, than a shared one. Fewer
-# with convolutions, as noise doubles their products; linear layers multiply by each member's weights
+# products of a member (number times weight) up to which a pass of its own costs more, by Python's calls, than a shared one. Noise
+# doubles the products of convolutions, so theirs are fewer; linear layers multiply by each member's weights
 SMALL, CONVOLVED = 2**23, 2**22
 # products of a member with reused noise, and for each of its weights, beyond which single members are faster than the mapped pass
 MANY, PER_WEIGHT = 2**24, 128

@@ -43,7 +43,7 @@ class BatchMetrics:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names, each of which ``task.fitness`` may be."""
+        """Names of the metrics; ``task.fitness`` may be any of them."""
         return tuple(self._scores)
 
     @property

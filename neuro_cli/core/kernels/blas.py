@@ -54,7 +54,7 @@ def _found_half() -> bool:
 
 
 SERVES, SERVES_HALF = _found(), _found_half()
-# on AMD's processors MKL's product of bfloat16 is no faster than that of float32, and oneDNN's, which torch calls, is
+# MKL's product of bfloat16 is no faster than its product of float32 on AMD's processors; oneDNN's, which torch calls, is
 FAST_HALF = SERVES_HALF and not processor().startswith("AMD")
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 

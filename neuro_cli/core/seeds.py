@@ -5,7 +5,7 @@
     numbers_of      what is addressed by numbers and drawn by numpy: broods of a search
     text_seed       what is addressed by a text and drawn by torch: candidates of a search
     text_address    what is addressed by a text and no seed: members of a peer, in the ledger of `neuro evolve`
-    model_seed      the weights of a run's model: the seed itself
+    model_seed      the weights of a run's model: the seed itself below 2**32
 
 One law would do for all of them. They differ because saved runs, searches and ledgers hold numbers that each has drawn: with
 another law a config makes another run. tests/core/test_seeds.py holds the bits.
@@ -19,7 +19,6 @@ from contextlib import contextmanager
 import numpy as np
 
 GENERATORS = threading.RLock()  # all threads share torch's, numpy's and Python's: what seeds them must have them alone
-_SIGNED = 2**63 - 1  # largest seed of torch's that is the same for all its generators
 
 
 def key_of(seed: int) -> tuple[int, int]:
@@ -51,8 +50,11 @@ def text_address(text: str) -> int:
 
 
 def model_seed(seed: int) -> int:
-    """A seed in [0, 2**63) for a run's own in [0, 2**64): its lower 63 bits."""
-    return seed & _SIGNED
+    """Return a seed in [0, 2**63) for a run's own in [0, 2**64).
+
+    Below 2**32 it is the seed itself. From there on it is mixed, since torch's generator of a CPU reads the lower 32 bits only.
+    """
+    return seed if seed < 2**32 else number_seed(seed)
 
 
 @contextmanager
@@ -63,6 +65,13 @@ def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
     """
     import torch
 
-    with GENERATORS, torch.random.fork_rng(devices=None if gpus else []):
-        torch.manual_seed(seed)
-        yield
+    threads = torch.get_num_threads()
+    if threads != 1:  # initial weights by a decomposition (orthogonal_) have other bits on another count of threads
+        torch.set_num_threads(1)
+    try:
+        with GENERATORS, torch.random.fork_rng(devices=None if gpus else []):
+            torch.manual_seed(seed)
+            yield
+    finally:
+        if threads != 1:
+            torch.set_num_threads(threads)

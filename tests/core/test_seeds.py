@@ -19,8 +19,9 @@ LARGEST = 2**64 - 1
         (numbers_of(7, 3, 0).integers(0, 2**32, 2).tolist(), [3126384070, 4187737225]),
         (text_seed("7: 3x3 1x1"), 7692342187236987818),
         (text_address("peer 12"), 446903334),
-        (model_seed(LARGEST), 2**63 - 1),
         (model_seed(5), 5),
+        (model_seed(2**32 - 1), 2**32 - 1),
+        (model_seed(LARGEST), number_seed(LARGEST)),
     ],
 )
 def test_derived_numbers_are_those_of_saved_runs(derived, value):
@@ -35,6 +36,31 @@ def test_torch_draws_from_the_seed_inside_and_goes_on_outside():
     with seeded(5):
         assert torch.rand(2).tolist() == [0.8302518725395203, 0.12611091136932373]
     assert torch.rand(1).item() == second
+
+
+def test_seeds_that_differ_above_32_bits_give_other_weights():
+    """The engine of a CPU reads the lower 32 bits: without mixing the two would be one stream."""
+    assert torch.equal(drawn(5), drawn(5 + 2**32))
+    assert not torch.equal(drawn(model_seed(5)), drawn(model_seed(5 + 2**32)))
+
+
+def test_weights_by_a_decomposition_have_the_same_bits_on_any_thread_count():
+    weights, threads = [], torch.get_num_threads()
+    try:
+        for count in (1, 2):
+            torch.set_num_threads(count)
+            with seeded(1):
+                weights.append(torch.nn.init.orthogonal_(torch.empty(300, 300)))
+            assert torch.get_num_threads() == count
+    finally:
+        torch.set_num_threads(threads)
+    assert torch.equal(*weights)
+
+
+def drawn(seed: int) -> torch.Tensor:
+    """Return numbers that torch draws from ``seed``."""
+    with seeded(seed):
+        return torch.rand(8)
 
 
 def test_threads_draw_from_their_own_seeds():

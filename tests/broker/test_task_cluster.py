@@ -158,7 +158,7 @@ def test_commands_beside_the_search_take_bad_input_in_one_line(tmp_path, monkeyp
     assert "usage: neuro search status" in said[1]
     assert "usage: neuro search certs FOLDER" in said[2]
     assert one_line(neuro_inside("search", "status", "127.0.0.1:9", cwd=tmp_path)).startswith(
-        "nameserver.address=127.0.0.1:9: nobody"
+        "nameserver.address=127.0.0.1:9: no answer (UNAVAILABLE: "
     )
 
 

@@ -12,7 +12,6 @@ import grpc
 
 from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.nameserver.registry import LARGEST_ID
-from neuro_cli.broker.probe import distrusted, unreachable
 from neuro_cli.broker.proto import nameserver_pb2 as messages
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.server.store import Store, StoreError
@@ -25,20 +24,22 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 5.0
 CONNECT_SECONDS = 10.0  # seconds in which a nameserver must answer a process that begins
 RETRY_SECONDS = 0.25
+TRUST = "a closed socket or a failed handshake means that the two ends have no certificates of one authority"
 MIN_BEAT, LONGEST_BEAT = 0.01, 60.0
 MOST_SKIPPED = 100  # addresses of wrong entries that have been reported
 _skipped: set[tuple[int, str]] = set()
 
 
 async def brokers(stub: NameserverStub, address: str, security: Security) -> list[messages.BrokerInfo]:
-    """Return all living brokers. Raises UserError without an answer from ``address`` in CONNECT_SECONDS, or without its trust."""
+    """Return all living brokers. Raises ConfigError without an answer from ``address`` in CONNECT_SECONDS."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
             return usable((await stub.Brokers(messages.BrokersRequest(), timeout=CALL_SECONDS)).brokers, security)
         except grpc.RpcError as error:
-            if time.monotonic() > deadline or await distrusted(address, security):
-                raise await unreachable("nameserver.address", address, security, error) from error
+            said = reason(error)
+            if time.monotonic() > deadline or "handshake failed" in said:
+                raise ConfigError("nameserver.address", address, f"no answer ({said}); {TRUST}") from error
         await asyncio.sleep(RETRY_SECONDS)
 
 

@@ -7,16 +7,24 @@ The second form takes the same config as JSON. It starts in a fraction of the ti
 
 import asyncio
 import contextlib
+import logging
 import signal
 from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from neuro_cli.broker.packages import need_packages
 from neuro_cli.broker.settings import BrokerSettings, NameserverSettings, Security, SecurityConfig, WorkerSettings, settings_of
 from neuro_cli.core.checks import one_of
 from neuro_cli.runner.config import section
 
+if TYPE_CHECKING:
+    from neuro_cli.broker.server.broker import Broker
+
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
+RETRY_SECONDS = 1.0  # seconds between two looks whether a full disk has room
+
+log = logging.getLogger(__name__)
 
 
 def serve(config: dict[str, Any]) -> int:
@@ -49,15 +57,37 @@ async def _nameserver(settings: NameserverSettings, security: Security) -> int:
 
 async def _broker(settings: BrokerSettings, security: Security) -> int:
     from neuro_cli.broker.server.broker import Broker
+    from neuro_cli.broker.server.database import StoreError
 
     broker = Broker(settings, security)
-    try:
-        if await _unless_signalled(broker.start()):
-            _say(f"broker {broker.broker_id} at {broker.address}")
-            await _unless_signalled(broker.work())
-    finally:
-        await broker.close()
-    return 0
+    settings = replace(settings, address=broker.address)
+    while True:
+        try:
+            if await _unless_signalled(broker.start()):
+                _say(f"broker {broker.broker_id} at {broker.address}")
+                await _unless_signalled(broker.work())
+            return 0
+        except (StoreError, ExceptionGroup) as error:  # the latter: of one of the broker's tasks
+            trouble = _first(error)
+            if not isinstance(trouble, StoreError) or trouble.damage:
+                raise
+            log.warning("%s: the broker stops, and serves again when changes can be stored", trouble)
+        finally:
+            await broker.close()
+        if (again := await _opened_again(settings, security)) is None:
+            return 0
+        broker = again
+
+
+async def _opened_again(settings: BrokerSettings, security: Security) -> "Broker | None":
+    """Wait until a broker's disk has room, and open the broker. Returns None after a signal."""
+    from neuro_cli.broker.server.broker import Broker
+    from neuro_cli.broker.server.database import StoreError
+
+    while await _unless_signalled(asyncio.sleep(RETRY_SECONDS)):
+        with contextlib.suppress(StoreError):
+            return Broker(settings, security)
+    return None
 
 
 async def _worker(settings: WorkerSettings, security: Security) -> int:

@@ -1,7 +1,6 @@
 """Who is let in: certificates, plaintext, other machines."""
 
 import json
-import socket
 import subprocess
 import sys
 import time

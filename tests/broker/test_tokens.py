@@ -3,13 +3,12 @@
 import grpc
 import pytest
 from secured import TOKEN, open_to, pool_of
-from test_queues import Bench, Lent, dropped, got, result, task
+from test_queues import Bench, dropped, got, result, task
 from waits import all_results
 
 from neuro_cli.broker.credentials import user_folder
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
-from neuro_cli.broker.server.consumer import task_key
 from neuro_cli.broker.tokens import Deliveries, run_token
 from neuro_cli.core.errors import UserError
 from neuro_cli.pool.base import WorkUnit
@@ -70,26 +69,6 @@ def test_a_result_of_before_the_broker_was_started_again_is_taken(bench):
     late.delivery = kept
     bench.tell(worker, results=[late])
     assert bench.results().keys() == {"1"}
-
-
-def test_a_helped_task_keeps_its_owners_token_whatever_becomes_of_it(bench):
-    lent, worker, token = Lent(), bench.worker(capacity=3), b"the owner's"
-    tasks = [task(number) for number in range(3)]
-    for one in tasks:
-        one.delivery = token
-    bench.queues.help(tasks, lent.lender)
-    assert {one.delivery for message in worker.sent for one in message.tasks} == {token}
-    bench.tell(worker, results=[result(task(0))])
-    bench.tell(worker, started=[task_key(("r", "1"))])
-    forged = result(task(2))
-    forged.delivery = b"another"
-    bench.tell(worker, results=[forged])
-    assert worker.sent[-1] == "a result without the token of its task's delivery"
-    bench.queues.disconnect(worker)
-    assert [(one.id, one.outcome, one.delivery) for message in lent.told for one in message.results] == [
-        ("0", messages.DONE, token),
-        ("1", messages.LOST, token),
-    ]
 
 
 def test_a_forged_result_does_not_come_through_a_broker(cluster, pool):

@@ -16,9 +16,10 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
-from neuro_cli.broker.server.consumer import Key, key_of, task_key
+from neuro_cli.broker.server.consumer import key_of, task_key
+from neuro_cli.broker.server.store import Key
 from neuro_cli.broker.settings import Security, WorkerSettings
-from neuro_cli.broker.wire import BATCH_BYTES, open_channel, payload_limit, reason
+from neuro_cli.broker.wire import batches, open_channel, payload_limit, reason
 from neuro_cli.broker.worker.attempt import Attempt
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.errors import UserError
@@ -233,17 +234,11 @@ class TaskWorker:
 
     def _news(self) -> list[messages.WorkerMessage]:
         """Pack the reports into as few messages as possible."""
-        first = messages.WorkerMessage(capacity=self._capacity(), started=self._started, returned=self._returned)
-        self._started, self._returned = [], []
-        results, self._results = self._results, []
-        news, size = [first], 0
-        for result in results:
-            length = result.ByteSize()
-            if size and size + length > BATCH_BYTES:
-                news.append(messages.WorkerMessage(capacity=first.capacity))
-                size = 0
-            news[-1].results.append(result)
-            size += length
+        groups = batches(self._results) or [[]]
+        news = [messages.WorkerMessage(capacity=self._capacity(), results=group) for group in groups]
+        news[0].started.extend(self._started)
+        news[0].returned.extend(self._returned)
+        self._started, self._returned, self._results = [], [], []
         return news
 
     def _capacity(self) -> int:

@@ -89,7 +89,7 @@ class Cluster:
 
     def _start(self, name: str, role: str, settings: dict[str, Any]) -> str:
         config = cluster_config()
-        config["nameserver"] |= {"address": self.nameserver, "folder": str(self.folder / "nameserver")}
+        config["nameserver"] |= {"address": self.nameserver}
         config["broker"] |= {"folder": str(self.folder / name)}
         config["security"] |= self._security
         config[role] |= settings

@@ -77,7 +77,6 @@ def _listens(key: str, value: Any) -> str:
 @dataclass(frozen=True)
 class NameserverSettings:
     address: str = key(_listens)
-    folder: Path = key(_folder, default=Path("outputs/cluster/nameserver"))
     timeout: float = key(positive, default=5.0)
 
 

@@ -45,8 +45,7 @@ class TaskWorker:
         limit = payload_limit(security)
         memory = settings.memory and MemoryLimit(settings.memory * 2**20, f"worker.memory={settings.memory} MiB")
         self._processes = [
-            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, settings.ranks)
-            for _ in range(settings.children)
+            TaskProcess(settings.kinds, limit, memory or None, settings.threads, settings.ranks) for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()
         self._arrived = asyncio.Condition()
@@ -208,7 +207,7 @@ class TaskWorker:
         self._started.clear()
         self._returned.clear()
 
-    async def _run_tasks(self, process: TaskProcess[messages.Task]) -> None:
+    async def _run_tasks(self, process: TaskProcess) -> None:
         """Run tasks in one process without end."""
         while True:
             async with self._arrived:

@@ -11,8 +11,8 @@ from made_tasks import EveryByte, Ranks
 from support.worlds import alive, descendants, needs_mpi
 
 from neuro_cli.broker.local_cluster import cluster_config
-from neuro_cli.broker.settings import settings_of
 from neuro_cli.broker.proto.broker_pb2 import Task
+from neuro_cli.broker.settings import settings_of
 from neuro_cli.broker.worker.attempt import Attempt, Ending
 from neuro_cli.broker.worker.kinds import place_of
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess

@@ -21,6 +21,7 @@ from neuro_cli.core.errors import UserError
 log = logging.getLogger(__name__)
 
 MOST_REPORTED = 20  # damaged places that SQLite reports
+LOG_PAGES = 8192  # 32 MB of log before SQLite copies it into the database: the copy waits for the disk, and commits wait for it
 
 
 class StoreError(UserError):
@@ -96,6 +97,7 @@ class Database:
         db.text_factory = lambda text: text.decode(errors="replace")
         db.execute("PRAGMA journal_mode=WAL")
         db.execute(f"PRAGMA synchronous={'FULL' if durable == 'machine' else 'NORMAL'}")
+        db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0:
             create(db)

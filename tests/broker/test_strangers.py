@@ -7,15 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from secured import open_to
-from waits import all_results, until
+from secured import address_of
+from waits import until
 
 from neuro_cli.broker.local_cluster import Cluster
-from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
-from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
-from neuro_cli.pool.embedded import EmbeddedPool
 
 NOBODY = 65534
 STRANGER = Path(__file__).with_name("stranger.py")
@@ -34,22 +30,13 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become 
 
 
 @needs_root
-def test_another_user_submits_nothing_to_the_cluster_of_a_search():
-    pool = EmbeddedPool(workers=1)
-    try:
-        pool.submit([WorkUnit("1", "noop", {})])
-        assert not all_results(pool, 1)["1"].error
-        cluster = pool._cluster
-        address = cluster.members["broker"].config["broker"]["address"]
-        assert cluster.certificates.stat().st_mode & 0o077 == 0
-        assert (cluster.certificates / "node.key").stat().st_mode & 0o077 == 0
-        assert not (cluster.certificates / "ca.key").exists()
-        answers = stranger(address, cluster.certificates)
-        assert answers == {"read": "PermissionError", "plaintext": "UNAVAILABLE", "tls": "UNAVAILABLE", "forged": "UNAVAILABLE"}
-        with open_to(address, cluster.certificates) as channel:
-            assert SubmissionStub(channel).Status(messages.StatusRequest(), timeout=5).waiting == 0
-    finally:
-        pool.close()
+def test_another_user_submits_nothing_to_a_cluster(service):
+    """Its certificates are those that a search makes for its own cluster."""
+    assert service.certificates.stat().st_mode & 0o077 == 0
+    assert (service.certificates / "node.key").stat().st_mode & 0o077 == 0
+    assert not (service.certificates / "ca.key").exists()
+    answers = stranger(address_of(service), service.certificates)
+    assert answers == {"read": "PermissionError", "plaintext": "UNAVAILABLE", "tls": "UNAVAILABLE", "forged": "UNAVAILABLE"}
 
 
 @needs_root
@@ -67,10 +54,8 @@ def test_a_cluster_in_plaintext_takes_it_from_anybody_and_says_so(tmp_path, capf
     assert "security.insecure=true: every user of this machine can use this cluster" in capfd.readouterr().err
 
 
-def test_no_secret_is_on_a_command_line_or_in_the_environment(cluster):
-    cluster.start_broker("broker")
-    cluster.start_worker("worker")
-    key = (cluster.certificates / "node.key").read_text().split("\n")[1]
-    for member in cluster.members.values():
+def test_no_secret_is_on_a_command_line_or_in_the_environment(service):
+    key = (service.certificates / "node.key").read_text().split("\n")[1]
+    for member in service.members.values():
         for what in ("cmdline", "environ"):
             assert key not in Path(f"/proc/{member.process.pid}/{what}").read_text()

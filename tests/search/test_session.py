@@ -52,10 +52,9 @@ def test_a_search_whose_candidates_all_fail_ends_with_their_error(tmp_path):
     assert read_job(tmp_path / "run", "run").state == "failed"
 
 
-@pytest.mark.parametrize("strategy", ["generational", "random"])
-def test_the_order_of_results_changes_no_file_but_in_clocks(tmp_path, strategy):
+def test_the_order_of_results_changes_no_file_but_in_clocks(tmp_path):
     for order in (1, 2):
-        assert search(tmp_path, f"run-{order}", f"strategy={strategy}", "trainings=24", f"+pool.order={order}").returncode == 0
+        assert search(tmp_path, f"run-{order}", "trainings=20", f"+pool.order={order}").returncode == 0
     first, second = (rows(tmp_path / f"run-{order}") for order in (1, 2))
     assert first == second
     best = [{path.name: path.read_text() for path in (tmp_path / f"run-{order}" / "best").iterdir()} for order in (1, 2)]

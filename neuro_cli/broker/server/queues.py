@@ -204,6 +204,7 @@ class Queues:
             outcomes.failed.append(owned)
             return True
         count = owned.attempts + owned.losses
+        owned.task.ClearField("payload")  # for its submitter alone, and every client reads dead letters
         outcomes.results.append(result)
         outcomes.letters.append(
             messages.DeadLetter(task=owned.task, outcome=result.outcome, error=result.error, attempts=count, when=time.time())

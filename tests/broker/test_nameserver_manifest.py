@@ -24,12 +24,12 @@ def test_the_objects_of_the_manifest_fit_together():
     assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == labels
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
-    ports = {container["ports"][0]["containerPort"], *(container[probe]["tcpSocket"]["port"] for probe in PROBES)}
+    ports = {
+        container["ports"][0]["containerPort"],
+        *(container[probe]["tcpSocket"]["port"] for probe in ("readinessProbe", "livenessProbe")),
+    }
     assert ports == {service["spec"]["ports"][0]["port"]} == {7700}
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
-
-
-PROBES = ("readinessProbe", "livenessProbe")
 
 
 @pytest.mark.slow

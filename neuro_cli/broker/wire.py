@@ -88,7 +88,7 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_in_one_line)
 
 
 class Server:
-    """Server of gRPC on the running event loop: its own services, health and reflection.
+    """Server of gRPC on the running event loop: the given services, health and reflection.
 
     ``names``: full names of the services; ``add`` registers them. ``address`` has the actual port where it was 0.
     Raises ConfigError for an address where it cannot listen.

@@ -79,7 +79,7 @@ def certs_verb(arguments: list[str]) -> int:
 def resume_search(run: Path, overrides: list[str]) -> int:
     """Resume a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
     from neuro_cli.run_folder.config import resumed_config, saved_config
-    from neuro_cli.search.command import go_on
+    from neuro_cli.search.command import resume
 
     config = saved_config(run)
     keys = [*SEARCH_RESUME_KEYS, *SEARCH_RESUME_GROUPS, "pool.", "trust"]
@@ -90,4 +90,4 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     # a pool may refer to what the config says of a cluster
     config = plain_keys(OmegaConf.create(config), resolve=True)
     with resumed_config(run, config) if overrides else nullcontext():
-        return go_on(config, run, trust)
+        return resume(config, run, trust)

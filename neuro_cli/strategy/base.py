@@ -43,7 +43,7 @@ class Strategy(ABC):
 
     ``outstanding``: candidates that are in training or waiting at a time. As many broods are bred, each fittest candidate may
     enter the population at once, and generations are counted for comparison only. A strategy of real generations has None, and
-    methods ``ready`` and ``hatched`` of its own.
+    overrides ``ready`` and ``hatched``.
     """
 
     def __init__(self, population: int, outstanding: int | None) -> None:

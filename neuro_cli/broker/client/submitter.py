@@ -33,7 +33,7 @@ class BrokerLostError(Exception):
 
 
 class Submitter:
-    """Submitter of one run's tasks, each kept until its result arrives. For one event loop."""
+    """Submitter of one run's tasks, which it stores until their results arrive. For one event loop."""
 
     def __init__(self, nameserver: str, run: str, token: bytes, security: Security) -> None:
         self._nameserver, self._run, self._token, self._security = nameserver, run, token, security

@@ -26,7 +26,7 @@ CONNECT_SECONDS = 10.0  # seconds in which a nameserver must answer a process th
 RETRY_SECONDS = 0.25
 TRUST = "a closed socket or a failed handshake means that the two ends have no certificates of one authority"
 MIN_BEAT, LONGEST_BEAT = 0.01, 60.0
-MOST_SKIPPED = 100  # addresses of wrong entries that have been reported
+MOST_SKIPPED = 100  # wrong entries that are reported
 _skipped: set[tuple[int, str]] = set()
 
 
@@ -44,7 +44,7 @@ async def brokers(stub: NameserverStub, address: str, security: Security) -> lis
 
 
 def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[messages.BrokerInfo]:
-    """Return the brokers to which a connection may be made. Others are left out, and each is reported once."""
+    """Return the brokers to which a process may connect. Others are left out, and each is reported once."""
     kept = []
     for info in known:
         reason = wrong(info.address, security.only_here)

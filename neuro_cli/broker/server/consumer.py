@@ -1,4 +1,4 @@
-"""Consumers of a broker's tasks: workers, and brokers that help with their own workers."""
+"""Consumers of a broker's tasks: workers, and brokers that help with the workers that they have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

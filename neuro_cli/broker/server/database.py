@@ -1,7 +1,7 @@
-"""SQLite file of a broker: its format, its lock, changes that are made as a whole or not at all, and damage that SQLite finds.
+"""SQLite file of a broker: its format, its lock, atomic changes, and damage that SQLite detects.
 
 SQLite checks the order of its pages and indexes, and each frame of its write-ahead log. A bit that a disk changes inside a value
-shows only where the value is no message any more, and a damaged end of the log is left out without a word.
+shows only where the value is no message any more, and a damaged end of the log is left out silently.
 """
 
 import fcntl
@@ -25,7 +25,7 @@ LOG_PAGES = 8192  # 32 MB of log before SQLite copies it into the database: the 
 
 
 class StoreError(UserError):
-    """Raised for a change that the disk does not take, of which nothing was stored, and for damage (``damage``)."""
+    """Raised for a change that the disk refuses, which then is not stored at all, and for damage (``damage``)."""
 
     def __init__(self, text: str, damage: bool) -> None:
         super().__init__(text)
@@ -36,8 +36,8 @@ class Database:
     """File ``tasks.sqlite`` in ``folder``, used by one process and one thread.
 
     ``trouble``: the first error, after which the file must be opened again; None as a rule.
-    Raises UserError for a folder of another process, for a file that is no database, has another format, or is damaged where
-    SQLite keeps its own order, and StoreError for a full disk.
+    Raises UserError for a folder that another process uses, and for a file that is no database, has another format or is damaged;
+    StoreError for a full disk.
     """
 
     def __init__(self, folder: Path, durable: str) -> None:
@@ -123,7 +123,7 @@ class Database:
 
 
 def _locked(folder: Path) -> IO[bytes]:
-    """Open a file in ``folder``, made if need be, and lock it as long as this process lives. Raises UserError."""
+    """Open a file in ``folder``, and lock it as long as this process lives. Creates both. Raises UserError."""
     folder.mkdir(parents=True, exist_ok=True)
     file = (folder / "lock").open("ab")
     try:

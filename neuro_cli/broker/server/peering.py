@@ -1,6 +1,6 @@
-"""Help of an idle broker for another one: to that broker it is a worker, to its own queues a model.
+"""Help of an idle broker for another one. It acts as a worker towards that broker, and as a model towards the queues here.
 
-The other broker's tasks are in a run of their own here, for as long as the help lasts.
+The other broker's tasks form a run here, which ends with the help.
 """
 
 import asyncio

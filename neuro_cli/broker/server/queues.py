@@ -1,7 +1,7 @@
 """Queues of a broker, without a network: waiting tasks, their consumers, and the handling of failures.
 
-All tasks are in the store. Those of a broker that this one helps are in runs of their own (`store.is_lent`); their failures are
-that broker's to handle.
+The store has all tasks. Runs whose names say so (`store.is_lent`) have the tasks of a broker that this one helps; that broker
+handles their failures.
 """
 
 import logging
@@ -54,7 +54,7 @@ class Queues:
 
     @property
     def room(self) -> int:
-        """Number of own tasks for which the queue has room."""
+        """Number of further tasks for which the queue has room."""
         return max(0, self._settings.queue_limit - self.waiting.own - len(self._holders))
 
     def submit(self, tasks: Sequence[messages.Task], token: bytes = b"") -> int:
@@ -162,7 +162,9 @@ class Queues:
                 consumer.close("a result without the token of its task's delivery")
                 break
             if owned is None and ours and result.outcome == messages.DONE:
-                owned = self._store.find(*key)  # of a consumer that was lost, or of an earlier process of this broker
+                owned = self._store.find(
+                    *key
+                )  # a consumer that was lost, or had it from an earlier process of this broker, has done it
             if owned is not None:
                 ended.setdefault(key, (owned, result))
         self._end(list(ended.values()), consumer)
@@ -198,13 +200,13 @@ class Queues:
         owned.attempts, owned.losses = owned.attempts + (not lost and not unknown), owned.losses + lost
         limit = self._settings.raised_attempts if result.outcome in SAME_AGAIN else self._settings.attempts
         if is_lent(owned.task.run):
-            outcomes.results.append(result)  # its owner counts
+            outcomes.results.append(result)  # the broker that owns it counts
             return False
         if not unknown and owned.attempts < limit and owned.losses < self._settings.losses:
             outcomes.failed.append(owned)
             return True
         count = owned.attempts + owned.losses
-        owned.task.ClearField("payload")  # for its submitter alone, and every client reads dead letters
+        owned.task.ClearField("payload")  # every client may read dead letters, and only the submitter this
         outcomes.results.append(result)
         outcomes.letters.append(
             messages.DeadLetter(task=owned.task, outcome=result.outcome, error=result.error, attempts=count, when=time.time())

@@ -14,7 +14,7 @@ from neuro_cli.broker.server.store import NotYoursError, Store, StoreError, is_l
 from neuro_cli.broker.wire import batches
 
 LONGEST_NAME = 256  # most characters of a run, an id, a kind
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bounds of its bytes
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bytes
 MOST_LETTERS = 1000
 
 
@@ -42,7 +42,7 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
 
     async def Results(self, requests, context):  # noqa: N802
         first = await anext(aiter(requests), messages.ResultsRequest())
-        if not 0 < len(first.run) <= LONGEST_NAME:
+        if not 0 < len(first.run) <= LONGEST_NAME or is_lent(first.run):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must name the run")
         run, token = first.run, first.token
         async with _refusals(context, token):

@@ -1,4 +1,4 @@
-"""Tasks that wait at a broker, by their rows in the store: its own, and those that it has from a broker which it helps."""
+"""Tasks that wait at a broker, by their rows in the store: those of its models, and those of a broker that it helps."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -11,22 +11,22 @@ class Waiting:
     """Queues by kind, first come, first served. A row may be stale (finished or dropped since); the store knows."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        self._queues: dict[tuple[str, bool], deque[int]] = {}  # by kind, and whether another broker's
+        self._queues: dict[tuple[str, bool], deque[int]] = {}  # key: kind, and whether another broker owns the tasks
         for row in rows:
             self.add(row)
 
     @property
     def own(self) -> int:
-        """Number of own tasks that wait."""
+        """Number of waiting tasks of this broker's models."""
         return sum(len(queue) for (_, lent), queue in self._queues.items() if not lent)
 
     @property
     def helping(self) -> int:
-        """Number of tasks of other brokers that wait."""
+        """Number of waiting tasks of other brokers."""
         return sum(len(queue) for (_, lent), queue in self._queues.items() if lent)
 
     def kinds(self) -> set[str]:
-        """Return the kinds of own tasks that wait."""
+        """Return the kinds of the tasks that `own` counts."""
         return {kind for (kind, lent), queue in self._queues.items() if queue and not lent}
 
     def add(self, row: Row, *, first: bool = False) -> None:
@@ -47,7 +47,7 @@ class Waiting:
         return taken
 
     def take_kind(self, kind: str) -> list[int]:
-        """Remove and return all own rows of a kind."""
+        """Remove and return the rows of a kind, without those of other brokers."""
         return list(self._queues.pop((kind, False), ()))
 
     def _for(self, consumer: Consumer) -> list[deque[int]]:

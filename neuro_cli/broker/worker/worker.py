@@ -1,4 +1,4 @@
-"""Worker of a cluster, which takes tasks from one broker after the other and runs each in a process of its own."""
+"""Worker of a cluster, which takes tasks from one broker after the other and runs each in a separate process."""
 
 import asyncio
 import logging

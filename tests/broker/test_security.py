@@ -34,21 +34,17 @@ def refused(role: str, **sections: dict) -> str:
     return str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("address", "ours"),
-    [("127.0.0.1:1", True), ("127.8.0.1:1", True), ("[::1]:1", True), ("localhost:1", True), ("0.0.0.0:1", False),
-     ("10.0.0.1:1", False), ("[::]:1", False), ("example:1", False)],
-)  # fmt: skip
-def test_only_this_machine_counts_as_loopback(address, ours):
-    assert is_loopback(address) == ours
+def test_only_this_machine_counts_as_loopback():
+    for address in ("127.0.0.1:1", "127.8.0.1:1", "[::1]:1", "localhost:1"):
+        assert is_loopback(address)
+    for address in ("0.0.0.0:1", "10.0.0.1:1", "[::]:1", "example:1"):
+        assert not is_loopback(address)
 
 
-@pytest.mark.parametrize(
-    "value", ["127.0.0.1", "127.0.0.1:", ":7700", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:0", None, 7700]
-)
-def test_an_address_that_is_none_is_refused_by_its_key(value):
-    with pytest.raises(ConfigError, match=r"broker\.address=.*: must be host:port"):
-        check_address("broker.address", value)
+def test_an_address_that_is_none_is_refused_by_its_key():
+    for value in ("127.0.0.1", "127.0.0.1:", ":7700", "127.0.0.1:x", "127.0.0.1:70000", "127.0.0.1:0", None, 7700):
+        with pytest.raises(ConfigError, match=r"broker\.address=.*: must be host:port"):
+            check_address("broker.address", value)
 
 
 def test_without_certificates_no_other_machine_is_served_or_asked():
@@ -86,15 +82,14 @@ def test_a_wrong_setting_is_told_by_its_key(role, section, key, value, said):
     assert refused(role, **{section: {key: value}}).startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [({"nameserver": "here"}, "nameserver=here: must be host:port"), ({"patience": 0}, "patience=0: must be a number > 0"),
-     ({"task_timeout": -1}, "task_timeout=-1: must be a number > 0"), ({"certificates": "none"}, "security.certificates=none")],
-)  # fmt: skip
-def test_a_wrong_setting_of_a_pool_is_told(wrong, said):
-    with pytest.raises(ConfigError) as refusal:
-        BrokerPool(**wrong)
-    assert str(refusal.value).startswith(said)
+def test_a_wrong_setting_of_a_pool_is_told():
+    for wrong, said in (
+        ({"nameserver": "here"}, "nameserver=here: must be host:port"), ({"patience": 0}, "patience=0: must be a number > 0"),
+        ({"task_timeout": -1}, "task_timeout=-1: must be a number > 0"), ({"certificates": "none"}, "security.certificates=none"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError) as refusal:
+            BrokerPool(**wrong)
+        assert str(refusal.value).startswith(said)
 
 
 def test_a_missing_extra_is_told_with_its_command(monkeypatch):
@@ -136,18 +131,20 @@ def test_mutual_tls_lets_in_who_has_a_certificate_of_the_authority(service, tmp_
     assert said.endswith("the two ends have no certificates of one authority")
 
 
-@pytest.mark.parametrize(
-    ("name", "mode", "said"),
-    [("node.key", 0o644, "others can read node.key (mode 644): chmod 600"),
-     ("ca.crt", 0o666, "others can change ca.crt (mode 666): chmod 644"),
-     (".", 0o777, "others can change ours (mode 777): chmod 700")],
-)  # fmt: skip
-def test_certificates_that_others_could_have_read_or_changed_are_refused(tmp_path, name, mode, said):
+def test_certificates_that_others_could_have_read_or_changed_are_refused(tmp_path):
     make_certificates(tmp_path / "ours")
-    (tmp_path / "ours" / name).chmod(mode)
-    with pytest.raises(ConfigError) as refusal:
-        read_credentials(tmp_path / "ours")
-    assert said in str(refusal.value)
+    for name, mode, said in (
+        ("node.key", 0o644, "others can read node.key (mode 644): chmod 600"),
+        ("ca.crt", 0o666, "others can change ca.crt (mode 666): chmod 644"),
+        (".", 0o777, "others can change ours (mode 777): chmod 700"),
+    ):
+        path = tmp_path / "ours" / name
+        before = path.stat().st_mode
+        path.chmod(mode)
+        with pytest.raises(ConfigError) as refusal:
+            read_credentials(tmp_path / "ours")
+        assert said in str(refusal.value)
+        path.chmod(before)
 
 
 def test_files_of_certificates_that_do_not_belong_together_are_told(tmp_path):

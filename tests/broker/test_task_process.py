@@ -1,6 +1,7 @@
 """The process of a task: what passes between it and its owner, and its ends."""
 
 import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -59,26 +60,22 @@ def test_a_process_that_a_task_leaves_behind_does_not_keep_its_end_from_the_owne
     run_all(work)
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
+def test_what_a_task_writes_into_the_pipe_is_bounded_and_ends_it():
+    written = (
         b"\xff" * LENGTHS.size,  # a message of 8 GB
-        LENGTHS.pack(HEAD_BYTES + 1, 0),
         LENGTHS.pack(2, LIMIT + 1),
         LENGTHS.pack(2, 0) + b"[]",
-        LENGTHS.pack(2, 0) + b"{}",
         LENGTHS.pack(5000, 0) + b"[" * 5000,
         framed({"ending": "LOST", "error": "", "seconds": 0.0}, b""),
         framed({"ending": "DONE", "error": "", "seconds": float("inf")}, b""),
-        b"Traceback (most recent call last)",
-    ],
-)
-def test_what_a_task_writes_into_the_pipe_is_bounded_and_ends_it(words):
+    )
+
     async def work(process: TaskProcess) -> None:
-        attempt = await process.run(given("forge", words.hex().join('""').encode().join((b'{"words": ', b"}"))))
-        assert attempt is not None
-        assert (attempt.ending, attempt.error) == (Ending.CRASHED, "the task wrote into the pipe of its worker")
-        assert process.pid is None
+        for words in written:
+            attempt = await process.run(given("forge", json.dumps({"words": words.hex()}).encode()))
+            assert attempt is not None
+            assert (attempt.ending, attempt.error) == (Ending.CRASHED, "the task wrote into the pipe of its worker")
+            assert process.pid is None
 
     run_all(work)
 

@@ -1,12 +1,12 @@
 """Whole searches whose candidates have a made-up fitness: what the folder holds, failures, stops, resumes."""
 
-import csv
 import io
 import json
 from pathlib import Path
 
 import pytest
 from rich.console import Console
+from searches import rows
 from support.inside import Done, neuro_inside, one_line
 
 from neuro_cli.report.run_state import read_job
@@ -21,11 +21,6 @@ MADE = ("pool=embedded", "pool._target_=made_pool.MadePool")
 
 def search(folder: Path, run: str, *overrides: str) -> Done:
     return neuro_inside("search", *MADE, f"hydra.run.dir={run}", *overrides, cwd=folder)
-
-
-def rows(run: Path, name: str = "candidates.csv") -> list[dict[str, str]]:
-    with (run / name).open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_candidates_that_fail_are_rows_and_never_parents(tmp_path):

@@ -78,9 +78,7 @@ class TaskWorker:
     def drain(self) -> None:
         """Take no more tasks, give back those that have not begun, finish the others."""
         self.draining = True
-        self._returned += [task_key(key_of(task)) for task in self._pending]
-        self._session_keys -= {key_of(task) for task in self._pending}
-        self._pending.clear()
+        self._give_back_pending()
         self._wake.set()
 
     async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
@@ -150,6 +148,9 @@ class TaskWorker:
         if not self._pending or min(lengths) < LONG_SECONDS:
             return
         self._seconds = min(lengths)
+        self._give_back_pending()
+
+    def _give_back_pending(self) -> None:
         keys = [key_of(task) for task in self._pending]
         self._returned += map(task_key, keys)
         self._session_keys.difference_update(keys)
@@ -182,14 +183,13 @@ class TaskWorker:
             self._wake.set()
             return
         self._session_keys.update(map(key_of, tasks))
-        running = {key_of(process.task) for process in self._processes if process.task is not None}
-        # a broker that returns may send a task that runs here already: its one result will do
-        self._started += [task_key(key_of(task)) for task in tasks if key_of(task) in running]
-        again = {key_of(task): task.delivery for task in tasks if key_of(task) in running}
-        for process in self._processes:
-            if process.task is not None and key_of(process.task) in again:
-                process.task.delivery = again[key_of(process.task)]
-        self._pending.extend(task for task in tasks if key_of(task) not in running)
+        running = {key_of(process.task): process.task for process in self._processes if process.task is not None}
+        for task in tasks:
+            if (same := running.get(key_of(task))) is None:
+                self._pending.append(task)
+            else:  # a broker that returns may send a task that runs here already: its one result will do
+                self._started.append(task_key(key_of(task)))
+                same.delivery = task.delivery
         async with self._arrived:
             self._arrived.notify(len(tasks))
 

@@ -19,9 +19,9 @@ from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.server.consumer import key_of, task_key
 from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
-from neuro_cli.broker.server.store import LENT, Key, Store
+from neuro_cli.broker.server.store import LENT, Store
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import batches, open_channel, reason
+from neuro_cli.broker.wire import open_channel, reason
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class _Session:
     """Session with one broker."""
 
     def __init__(self, queues: Queues, store: Store) -> None:
-        self._queues, self._store = queues, store
+        self._queues = queues
         self.run = f"{LENT}{secrets.token_hex(8)}"
         self.delivery = Delivery(store, self.run)
         self._names = map(str, count())
@@ -96,14 +96,12 @@ class _Session:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), TELL_SECONDS)
             self._wake.clear()
-            self._return_unwanted()
+            if self._queues.waiting.helping:  # no worker here has room, after a drain or behind tasks of this broker
+                self._give_back(self._queues.without_consumer(self.run))
             capacity, now = self._capacity(), time.monotonic()
             outbox, self._outbox = self._outbox, []
             if outbox or capacity != reported or now - reported_at > 1.0:
-                for batch in batches(outbox) or [[]]:
-                    message = messages.WorkerMessage()
-                    for part in batch:
-                        message.MergeFrom(part)
+                for message in outbox or [messages.WorkerMessage()]:
                     message.capacity = capacity
                     await call.write(message)
                 reported, reported_at = capacity, now
@@ -120,9 +118,7 @@ class _Session:
                 self._take(message.tasks)
             if message.dropped:
                 dropped = set(map(key_of, message.dropped))
-                ids = [name for name, task in self._holding.items() if key_of(task) in dropped]
-                self._queues.drop(self.run, ids)
-                self._forget(ids)
+                self._drop([name for name, task in self._holding.items() if key_of(task) in dropped])
 
     def _take(self, tasks: list[messages.Task]) -> None:
         """Queue tasks here, in the run of this session."""
@@ -136,34 +132,25 @@ class _Session:
 
     async def _report(self, reply: messages.ResultsReply) -> None:
         """Report results under the names that their tasks have at the other broker."""
-        names = [result.id for result in reply.results]
-        for result in reply.results:
-            theirs = self._holding.get(result.id)
-            if theirs is not None:
-                result.run, result.id, result.delivery = theirs.run, theirs.id, theirs.delivery
-                self._outbox.append(messages.WorkerMessage(results=[result]))
-        self._store.acknowledge(self.run, names)
-        self._forget(names)
+        names = [result.id for result in reply.results if result.id in self._holding]
+        results = [result for result in reply.results if result.id in self._holding]
+        for result in results:
+            theirs = self._holding[result.id]
+            result.run, result.id, result.delivery = theirs.run, theirs.id, theirs.delivery
+        self._outbox.append(messages.WorkerMessage(results=results))
+        self._drop(names)
         self._wake.set()
 
-    def _return_unwanted(self) -> None:
-        """Give back tasks for which no worker here has room, after a drain or behind tasks of this broker."""
-        if self._queues.waiting.helping and (ids := self._queues.without_consumer(self.run)):
-            self._queues.drop(self.run, ids)
-            self._give_back(ids)
+    def _give_back(self, names: list[str]) -> None:
+        if names:
+            self._outbox.append(messages.WorkerMessage(returned=[task_key(key_of(self._holding[name])) for name in names]))
+            self._drop(names)
 
-    def _give_back(self, ids: list[str]) -> None:
-        returned = [task_key(self._key(name)) for name in ids if name in self._holding]
-        if returned:
-            self._outbox.append(messages.WorkerMessage(returned=returned))
-        self._forget(ids)
-
-    def _key(self, name: str) -> Key:
-        return key_of(self._holding[name])
-
-    def _forget(self, ids: list[str]) -> None:
-        for name in ids:
-            self._holding.pop(name, None)
+    def _drop(self, names: list[str]) -> None:
+        """Forget tasks and their results here."""
+        self._queues.drop(self.run, names)
+        for name in names:
+            del self._holding[name]
 
     def _capacity(self) -> int:
         return len(self._holding) + self._queues.lendable()

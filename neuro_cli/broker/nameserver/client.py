@@ -58,6 +58,12 @@ def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[mes
     return kept
 
 
+def _new_token(store: Store) -> str:
+    token = secrets.token_hex(16)
+    store.note("token", token)
+    return token
+
+
 class Registration:
     """Registration of one broker. ``describe`` fills in its work at each heartbeat."""
 
@@ -68,8 +74,7 @@ class Registration:
         self._security = security
         self._channel = open_channel(nameserver, security)
         self._stub = NameserverStub(self._channel)
-        self._token = store.fact("token") or secrets.token_hex(16)
-        store.note("token", self._token)
+        self._token = store.fact("token") or _new_token(store)
         kept = store.fact("broker_id") or "0"
         self.broker_id = int(kept) if kept.isdecimal() and len(kept) < 20 and int(kept) <= LARGEST_ID else 0
         self._beat = 1.0

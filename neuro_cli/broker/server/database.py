@@ -7,7 +7,6 @@ shows only where the value is no message any more, and a damaged end of the log 
 import fcntl
 import logging
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -36,8 +35,7 @@ class Database:
     """File ``tasks.sqlite`` in ``folder``, used by one process and one thread.
 
     ``trouble``: the first error, after which the file must be opened again; None as a rule.
-    Raises UserError for a folder that another process uses, and for a file that is no database, has another format or is damaged;
-    StoreError for a full disk.
+    Raises UserError for a folder that another process uses, and for a file that is no database, has another format or is damaged.
     """
 
     def __init__(self, folder: Path, durable: str) -> None:
@@ -50,12 +48,6 @@ class Database:
             raise self._failed(error) from error
         except OSError as error:
             raise UserError(f"{self.path}: {error}") from error
-        try:
-            with self.change() as db:  # shows at the start whether the disk is full
-                db.execute("REPLACE INTO facts VALUES ('opened', ?)", (str(time.time()),))
-        except StoreError:
-            self.close()
-            raise
 
     def close(self) -> None:
         self._db.close()

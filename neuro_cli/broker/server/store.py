@@ -74,12 +74,17 @@ class Store:
 
     def __init__(self, folder: Path, durable: str = "process") -> None:
         self._db = Database(folder, durable)
-        self._finished = self._one("SELECT COALESCE(MAX(finished), 0) FROM tasks")
-        self._row = self._one("SELECT COALESCE(MAX(row), 0) FROM tasks")
         self.close = self._db.close
-        with self._db.change() as db:  # helping ends with the process
-            db.execute("DELETE FROM tasks WHERE run GLOB ?", (f"{LENT}*",))
-            db.execute("DELETE FROM runs WHERE run GLOB ?", (f"{LENT}*",))
+        try:
+            with self._db.change() as db:  # shows at the start whether the disk is full
+                db.execute("REPLACE INTO facts VALUES ('opened', ?)", (str(time.time()),))
+                for table in ("tasks", "runs"):  # helping ends with the process
+                    db.execute(f"DELETE FROM {table} WHERE run GLOB ?", (f"{LENT}*",))
+            self._finished = self._one("SELECT COALESCE(MAX(finished), 0) FROM tasks")
+            self._row = self._one("SELECT COALESCE(MAX(row), 0) FROM tasks")
+        except StoreError:
+            self.close()
+            raise
 
     @property
     def trouble(self) -> StoreError | None:

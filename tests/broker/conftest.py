@@ -1,4 +1,4 @@
-"""Clusters of real processes: one that all tests of a process share, and one of a test's own, which may kill its processes."""
+"""Clusters of real processes: one that the tests of a file share, and one for a test that may kill its processes."""
 
 import os
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def _kinds_of_the_tests() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Iterator[Cluster]:
     """Nameserver, ``broker`` and ``worker``, one process of tasks, for tests that end none of them."""
     made = Cluster(tmp_path_factory.mktemp("service"))

@@ -1,19 +1,12 @@
 """Who may do what inside a cluster: a result is of who was given the task, a run of who began it."""
 
-import grpc
 import pytest
-from secured import TOKEN, address_of, open_to, pool_of
 from test_queues import Bench, dropped, got, result, task
-from waits import all_results
 
 from neuro_cli.broker.credentials import user_folder
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
 from neuro_cli.broker.tokens import Deliveries, run_token
 from neuro_cli.core.errors import UserError
-from neuro_cli.pool.base import WorkUnit
-
-OTHER = b"another's token, of 16 to 64 bytes"
 
 
 @pytest.fixture
@@ -71,34 +64,6 @@ def test_a_result_of_before_the_broker_was_started_again_is_taken(bench):
     assert bench.results().keys() == {"1"}
 
 
-def test_a_forged_result_does_not_come_through_a_broker(service, client):
-    """A worker that speaks the protocol, and has a certificate, against one that holds the task."""
-    client.submit([WorkUnit("1", "noop", {"seconds": 1.0, "echo": "honest"})])
-    forged = messages.Result(run=client.run, id="1", outcome=messages.DONE, payload=b'{"echo": "forged"}')
-    hello = messages.Hello(name="forger", kinds=["noop"])
-    with open_to(address_of(service), service.certificates) as channel:
-        call = WorkStub(channel).Pull(iter([messages.WorkerMessage(hello=hello, results=[forged])]), timeout=5)
-        assert [message.HasField("welcome") for message in call] == [True]
-    assert all_results(client, 1)["1"].payload["echo"] == "honest"
-
-
-def test_only_its_submitter_adds_to_a_run_reads_it_or_ends_it(service):
-    one = messages.Task(run="r", id="1", kind="noop")
-    with open_to(address_of(service), service.certificates) as channel:
-        stub = SubmissionStub(channel)
-        assert stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=5).accepted == 1
-        for token, code in ((OTHER, "PERMISSION_DENIED"), (b"", "INVALID_ARGUMENT"), (bytes(65), "INVALID_ARGUMENT")):
-            for call in (
-                lambda t: stub.Submit(messages.SubmitRequest(tasks=[one], token=t), timeout=5),
-                lambda t: stub.Cancel(messages.CancelRequest(run="r", token=t), timeout=5),
-                lambda t: list(stub.Results(iter([messages.ResultsRequest(run="r", token=t)]), timeout=5)),
-            ):
-                with pytest.raises(grpc.RpcError) as refused:
-                    call(token)
-                assert refused.value.code().name == code
-        assert stub.Cancel(messages.CancelRequest(run="r", token=TOKEN), timeout=5).dropped == 1
-
-
 def test_the_token_of_a_named_run_is_kept_for_its_user_alone():
     assert run_token("mine") == run_token("mine") != run_token("yours")
     files = list((user_folder() / "runs").iterdir())
@@ -107,14 +72,3 @@ def test_the_token_of_a_named_run_is_kept_for_its_user_alone():
     files[0].write_bytes(b"short")
     with pytest.raises(UserError, match="not the token of a run"):
         [run_token(name) for name in ("mine", "yours")]
-
-
-def test_another_users_pool_of_the_same_run_is_refused_in_one_line(service, monkeypatch, tmp_path):
-    mine = pool_of(service, run="ours")
-    mine.submit([WorkUnit("1", "noop", {})])
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user's"))
-    theirs = pool_of(service, run="ours")
-    with pytest.raises(UserError, match="run ours: it belongs to a submitter with another token"):
-        theirs.submit([WorkUnit("2", "noop", {})])
-    for pool in (theirs, mine):
-        pool.close()

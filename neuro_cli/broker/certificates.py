@@ -1,4 +1,4 @@
-"""``neuro search certs FOLDER [NAME ...]``: the user's own certificate authority, and the certificate of a cluster's processes.
+"""``neuro search certs FOLDER [NAME ...]``: a certificate authority of the user, and the certificate of a cluster's processes.
 
 All processes of a cluster show the same certificate or others of the same authority, as servers and as clients alike.
 """

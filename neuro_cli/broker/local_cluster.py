@@ -31,8 +31,8 @@ class ClusterProcess:
 class Cluster:
     """Processes of a cluster, by their names. ``folder`` has their files; None: a temporary one that ends with the cluster.
 
-    They have certificates of their own, in a folder that its owner alone can read (``certificates``), or ``security``: settings
-    of that section.
+    New certificates lie in a folder that only its owner can read (``certificates``), unless ``security`` has other settings of
+    that section.
     """
 
     def __init__(self, folder: Path | None = None, security: dict[str, Any] | None = None) -> None:
@@ -81,7 +81,7 @@ class Cluster:
         processes = [member.process for member in self.members.values()]
         for process in processes:
             if process.poll() is None:
-                kill_group(process.pid)  # a worker's task processes, groups of their own, end with it
+                kill_group(process.pid)  # ends the worker's task processes too, although they are groups by themselves
         stop(*processes, patience=STOP_SECONDS, ask=False)
         self.members.clear()
         if self._temporary is not None:
@@ -89,7 +89,7 @@ class Cluster:
 
     def _start(self, name: str, role: str, settings: dict[str, Any]) -> str:
         config = cluster_config()
-        config["nameserver"] |= {"address": self.nameserver, "folder": str(self.folder / "nameserver")}
+        config["nameserver"] |= {"address": self.nameserver}
         config["broker"] |= {"folder": str(self.folder / name)}
         config["security"] |= self._security
         config[role] |= settings

@@ -36,14 +36,14 @@ class Security:
 
 @dataclass(frozen=True)
 class SecurityConfig:
-    """Section ``security``; without certificates and not insecure: this user's own certificates."""
+    """Section ``security``. Without ``certificates`` and ``insecure`` the user's certificates for this machine count."""
 
     certificates: str | Path | None = key(default=None)
     insecure: bool = key(boolean, default=False)
     message_bytes: int = key(bounded(SMALLEST_MESSAGE, LARGEST_MESSAGE), default=Security.message_bytes)
 
     def check(self) -> Security | None:
-        """Return the result of `settle`, or None where that has the user's own certificates. Raises UserError."""
+        """Return the result of `settle`, or None where that reads the user's certificates. Raises UserError."""
         folder = self.certificates
         if self.insecure:
             if folder is not None:
@@ -60,7 +60,7 @@ class SecurityConfig:
         return Security(Path(str(folder)), self.message_bytes)
 
     def settle(self) -> Security:
-        """Settle the certificates: without a folder those of the user, which are made the first time. Raises UserError."""
+        """Settle the certificates: without a folder those of the user, which the first call creates. Raises UserError."""
         from neuro_cli.broker.certificates import own_certificates
 
         return self.check() or Security(own_certificates(), self.message_bytes, local=True)
@@ -77,7 +77,6 @@ def _listens(key: str, value: Any) -> str:
 @dataclass(frozen=True)
 class NameserverSettings:
     address: str = key(_listens)
-    folder: Path = key(_folder, default=Path("outputs/cluster/nameserver"))
     timeout: float = key(positive, default=5.0)
 
 

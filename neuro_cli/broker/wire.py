@@ -1,11 +1,11 @@
 """gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection."""
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import grpc
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
@@ -16,7 +16,9 @@ from neuro_cli.core.errors import ConfigError
 
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a vanished host is noticed after the sum of both
 MOST_CALLS = 128  # calls of a connection at a time, each with at most one message half read; others wait
-BATCH_BYTES = 2**20  # bytes of payloads in a message with more than one
+BATCH_BYTES = 2**20  # bytes of a message with more than one task, result or report
+
+M = TypeVar("M", bound=Message)
 
 
 def options(security: Security) -> list[tuple[str, int]]:
@@ -40,6 +42,20 @@ def options(security: Security) -> list[tuple[str, int]]:
 def payload_limit(security: Security) -> int:
     """Return the bytes of a payload that fit into a message with its other fields."""
     return security.message_bytes - 16384
+
+
+def batches(parts: Iterable[M]) -> list[list[M]]:
+    """Group messages, in their order, so that each group fits into one message; a larger one is a group by itself."""
+    groups: list[list[M]] = []
+    size = 0
+    for part in parts:
+        length = part.ByteSize() + 16  # field and length in the message around it
+        if not groups or size + length > BATCH_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(part)
+        size += length
+    return groups
 
 
 def open_channel(address: str, security: Security) -> grpc.aio.Channel:
@@ -72,7 +88,7 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_in_one_line)
 
 
 class Server:
-    """Server of gRPC on the running event loop: its own services, health and reflection.
+    """Server of gRPC on the running event loop: the given services, health and reflection.
 
     ``names``: full names of the services; ``add`` registers them. ``address`` has the actual port where it was 0.
     Raises ConfigError for an address where it cannot listen.

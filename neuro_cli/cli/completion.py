@@ -11,7 +11,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 
 RUN_VERBS = ("resume", "evaluate", "export", "predict", "report")
-SECOND = {"evolve": ("export",), "search": ("certs", "plot", "status"), "completion": ("bash", "zsh", "fish")}
+SECOND = {"evolve": ("export",), "search": ("certs", "status"), "completion": ("bash", "zsh", "fish")}
 FLAGS = ("--help", "--cfg", "--info", "-m", "-q", "-v")
 SHELLS = {
     "bash": """# eval "$(neuro completion bash)"

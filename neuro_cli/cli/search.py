@@ -1,4 +1,4 @@
-"""``neuro search`` and its processes: also plot, status, certs and resume."""
+"""``neuro search`` and its processes: also status, certs and resume."""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -31,25 +31,12 @@ def _search(config: dict[str, Any], run: Path) -> int:
 
 
 def search_verb(arguments: list[str]) -> int:
-    more = {"certs": certs_verb, "plot": plot_verb, "status": status_verb}
+    more = {"certs": certs_verb, "status": status_verb}
     if arguments and arguments[0] in more:
         return more[arguments[0]](arguments[1:])
     if "role=model" in arguments and not any(argument.lstrip("+").startswith("pool=") for argument in arguments):
         arguments = [*arguments, "pool=broker"]  # this process of a cluster has no workers of its own
     return hydra_verb("search", _search)(arguments)
-
-
-def plot_verb(arguments: list[str]) -> int:
-    from neuro_cli.search.compare import compare
-
-    parser = Parser("neuro search plot", description="Draw searches.", usage="neuro search plot FILE.png FOLDER ...")
-    parser.add_argument("file", type=Path, metavar="FILE.png", help="or .pdf, .svg")
-    parser.add_argument("folders", type=Path, nargs="+", metavar="FOLDER", help="of searches or of sweeps of searches")
-    options = parser.parse_args(arguments)
-    if options.file.suffix not in (".png", ".pdf", ".svg"):
-        parser.error(f"{options.file}: must end with .png, .pdf or .svg")
-    compare(options.file, options.folders)
-    return 0
 
 
 def status_verb(arguments: list[str]) -> int:
@@ -92,7 +79,7 @@ def certs_verb(arguments: list[str]) -> int:
 def resume_search(run: Path, overrides: list[str]) -> int:
     """Resume a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
     from neuro_cli.run_folder.config import resumed_config, saved_config
-    from neuro_cli.search.command import go_on
+    from neuro_cli.search.command import resume
 
     config = saved_config(run)
     keys = [*SEARCH_RESUME_KEYS, *SEARCH_RESUME_GROUPS, "pool.", "trust"]
@@ -103,4 +90,4 @@ def resume_search(run: Path, overrides: list[str]) -> int:
     # a pool may refer to what the config says of a cluster
     config = plain_keys(OmegaConf.create(config), resolve=True)
     with resumed_config(run, config) if overrides else nullcontext():
-        return go_on(config, run, trust)
+        return resume(config, run, trust)

@@ -1,4 +1,4 @@
-"""Pool of a search on one machine: a cluster of its own, of the same processes as a cluster of many machines."""
+"""Pool of a search on one machine: a cluster of the same processes as on many machines, which ends with the search."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

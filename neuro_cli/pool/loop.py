@@ -1,4 +1,4 @@
-"""Event loop in a thread of its own, for synchronous callers."""
+"""Event loop in a thread, for synchronous callers."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Loop in a thread of its own, which begins with the first call and lasts until :meth:`close`.
+    """Event loop in a thread, which begins with the first call and lasts until :meth:`close`.
 
     Processes that are started on it end with that thread (``core.machine.process.die_with_parent``).
     """

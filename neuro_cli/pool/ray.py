@@ -27,10 +27,10 @@ ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: no other machine joins, 
 
 
 class RayPool(Pool):
-    """Tasks of Ray. ``address``: of a running Ray (``auto``, HOST:PORT, ray://HOST:PORT); None: one of this process's own.
+    """Tasks of Ray. ``address``: of a running Ray (``auto``, HOST:PORT, ray://HOST:PORT); None: this process starts one.
 
-    ``workers``: tasks at a time of an own Ray, None: the usable cores. ``retries``: times that Ray starts a task again whose
-    worker died. ``cpus``, ``gpus``: what Ray reserves for a task.
+    ``workers``: tasks at a time of a Ray that this process starts, None: the usable cores. ``retries``: how often Ray starts a
+    task again whose worker died. ``cpus``, ``gpus``: what Ray reserves for a task.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Task kind `candidate`: train one network, and score it on examples that it has not seen.
 
-A payload comes over a network as data. Still it names classes (task, model, optimizer), and making them runs their code, so only
-classes of neuro and torch are made.
+A payload comes over a network as data. Still it names classes (task, model, optimizer), whose constructors run code, so only
+classes of neuro and torch are allowed.
 """
 
 import json
@@ -89,7 +89,7 @@ def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.de
 
 @lru_cache(maxsize=1)  # a worker trains many candidates on the same examples
 def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) -> Examples:
-    """Load the examples of a task, given as the JSON of its config, ``share`` of the training ones held out. Raises UserError."""
+    """Load the examples of a task, given as the JSON of its config; ``share`` of the training ones validate. Raises UserError."""
     source: Task = make({"task": json.loads(task)}, "task", Task)
     if not isinstance(source, Classification):
         raise ConfigError("task", type(source).__name__, "a search needs a task of images with classes to train on")

@@ -25,7 +25,7 @@ OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # making these classes starts
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
-    """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the whole config there.
+    """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the resolved config there.
 
     Raises UserError before anything is written.
     """
@@ -42,7 +42,7 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     return _report(search(search_config, run), shown)
 
 
-def go_on(config: dict[str, Any], run: Path, trust: list[str]) -> int:
+def resume(config: dict[str, Any], run: Path, trust: list[str]) -> int:
     """Resume the search of ``run`` from its last checkpoint. ``trust``: packages whose classes the saved config may name.
 
     Raises UserError.

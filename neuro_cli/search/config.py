@@ -6,7 +6,7 @@ from typing import Any, Self
 from neuro_cli.core.checks import integer, number
 from neuro_cli.runner.config import bounded, choice, key, or_none, positive, section
 
-NONE, BEST, ALL = "none", "best", "all"  # trained weights that are kept
+NONE, BEST, ALL = "none", "best", "all"  # choices of keep_weights
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class KeepConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchConfig:
-    """Root keys of ``conf/search.yaml``; ``plain``: the whole resolved config, as a run folder keeps it.
+    """Root keys of ``conf/search.yaml``; ``plain``: the resolved config, as in a run folder.
 
     ``time_limit``: seconds until a clean stop, None: no limit.
     """
@@ -47,7 +47,7 @@ class SearchConfig:
     best: int = key(bounded(1))
     checkpoint: KeepConfig
     layers: list[str] | None = key()
-    keep_weights: str = key(choice(NONE, BEST, ALL), default=NONE)  # earlier versions kept none
+    keep_weights: str = key(choice(NONE, BEST, ALL), default=NONE)  # value for searches of earlier versions
     time_limit: float | None = key(or_none(positive))
     training: TrainingConfig
 

@@ -25,7 +25,7 @@ class SearchDisplay:
         self._begun_at, self._done_at = time.monotonic(), len(engine.archive.outcomes)
         self._told, self._told_at = "", float("-inf")
         terminal = self._console.is_terminal and not self._console.is_dumb_terminal
-        # no thread of its own: it would draw the engine while that changes
+        # a refreshing thread would draw the engine while that changes
         self._live = Live(console=self._console, auto_refresh=False, transient=False) if terminal else None
 
     def __enter__(self) -> "SearchDisplay":

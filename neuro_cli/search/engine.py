@@ -16,7 +16,7 @@ class Engine:
         self.generations: dict[Module, int] = {}  # generation (0, 1, 2, ...) in which a module was first bred
         self._open: list[Brood] = []
         self._broods = 0
-        self._exhausted = False
+        self.exhausted = False  # every module of the space has been asked for
         strategy.begin(space, seed, self.archive)
 
     @property
@@ -27,20 +27,15 @@ class Engine:
     @property
     def finished(self) -> bool:
         """True when all trainings are done, or no module is left to train."""
-        return not self._open and (self._exhausted or len(self.archive.started) >= self.trainings)
-
-    @property
-    def exhausted(self) -> bool:
-        """True when every module of the space has been asked for."""
-        return self._exhausted
+        return not self._open and (self.exhausted or len(self.archive.started) >= self.trainings)
 
     def ask(self) -> list[Module]:
         """Return the modules to train now; none while the strategy waits for outcomes."""
         fresh: list[Module] = []
-        while not self._exhausted and len(self.archive.started) < self.trainings and self.strategy.ready(len(self.under_way)):
+        while not self.exhausted and len(self.archive.started) < self.trainings and self.strategy.ready(len(self.under_way)):
             brood = self.strategy.breed(self._broods)
             if brood is None:
-                self._exhausted = True
+                self.exhausted = True
             else:
                 fresh += self._start(brood)
         if self.finished:

@@ -1,6 +1,6 @@
 """Data-parallel training of a candidate: gradients of a batch in slices, which the ranks of a worker share.
 
-Each slice has gradients of its own, which are summed in the order of the slices. So the numbers depend on the number of slices,
+Each slice has its gradients, which are summed in the order of the slices. So the numbers depend on the number of slices,
 but not on the number of ranks that share them.
 """
 
@@ -23,7 +23,7 @@ def world_of_task() -> World:
 class SlicedBatch:
     """Gradients over a batch of ``task`` in ``slices`` >= 1 parts, which the ranks of ``world`` share.
 
-    Every rank keeps the whole model and every example. Batch norm sees one slice at a time, and its running statistics are the
+    Every rank has the complete model and every example. Batch norm sees one slice at a time, and its running statistics are the
     mean over the slices.
     """
 

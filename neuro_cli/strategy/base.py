@@ -39,12 +39,19 @@ class Archive:
 
 
 class Strategy(ABC):
-    """``population``: candidates of a generation, >= 2. ``members``: the present population, fittest first."""
+    """``population``: candidates of a generation, >= 2. ``members``: the present population, fittest first.
 
-    def __init__(self, population: int) -> None:
+    ``outstanding``: candidates that are in training or waiting at a time. As many broods are bred, each fittest candidate may
+    enter the population at once, and generations are counted for comparison only. A strategy of real generations has None, and
+    overrides ``ready`` and ``hatched``.
+    """
+
+    def __init__(self, population: int, outstanding: int | None) -> None:
         self.population = integer("strategy.population", population, 2)
+        self.outstanding = 0 if outstanding is None else integer("strategy.outstanding", outstanding, 1)
         self.members: list[TrainingOutcome] = []
         self.generation = 0  # number of complete generations
+        self._hatched = 0
 
     def begin(self, space: Space, seed: int, archive: Archive) -> None:
         """Bind to the space, and to the archive that the search keeps. Raises ConfigError."""
@@ -57,17 +64,21 @@ class Strategy(ABC):
         """Return the random generator of (seed, brood, attempt): no stream whose position matters."""
         return numbers_of(self._seed, number, attempt)
 
-    @abstractmethod
     def ready(self, under_way: int) -> bool:
         """Return whether a brood can be bred now, while ``under_way`` candidates are being trained."""
+        return under_way < self.outstanding
 
     @abstractmethod
     def breed(self, number: int) -> Brood | None:
         """Breed brood ``number`` with a module that was not started yet; return None when no such module is left."""
 
-    @abstractmethod
     def hatched(self, brood: Brood) -> None:
         """Take a brood whose candidates all have their outcomes in the archive."""
+        winner = self.archive.fittest(brood.modules)
+        if winner is not None:
+            self.keep_fittest([*self.members, winner])
+        self._hatched += 1
+        self.generation = self._hatched // self.population
 
     def conclude(self) -> None:  # noqa: B027 (only generations can be cut short)
         """Finish after the last brood has hatched: no other will be bred."""

@@ -17,8 +17,16 @@ class EvolutionaryStrategy(Strategy):
     configs without the key mean uniform.
     """
 
-    def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, crossover: str = UNIFORM) -> None:
-        super().__init__(population)
+    def __init__(
+        self,
+        population: int,
+        mutation: float,
+        tournament: int,
+        initial_layers: int,
+        outstanding: int | None = None,
+        crossover: str = UNIFORM,
+    ) -> None:
+        super().__init__(population, outstanding)
         self.mutation = number("strategy.mutation", mutation, low=0.0, high=1.0)
         self.tournament = integer("strategy.tournament", tournament, 1, population)
         self.initial_layers = integer("strategy.initial_layers", initial_layers, 1)

@@ -11,9 +11,9 @@ from neuro_cli.strategy.space import UNIFORM
 
 class Generational(EvolutionaryStrategy):
     def __init__(self, population: int, mutation: float, tournament: int, initial_layers: int, crossover: str = UNIFORM) -> None:
-        super().__init__(population, mutation, tournament, initial_layers, crossover)
+        super().__init__(population, mutation, tournament, initial_layers, None, crossover)
         self._offspring: list[TrainingOutcome] = []
-        self._bred = self._hatched = 0  # number of broods in the present generation
+        self._bred = 0  # broods of the present generation, as is _hatched
 
     def ready(self, under_way: int) -> bool:
         return self._bred < self.population

@@ -36,14 +36,14 @@ class Space:
         """Draw a module with a length that is uniform from 1 to ``longest``, and uniform layers."""
         return tuple(self._layer(rng) for _ in range(int(rng.integers(1, longest + 1))))
 
-    def fresh(self, rng: np.random.Generator, known: Container[Module], longest: int) -> Module | None:
-        """Draw a module of up to ``longest`` layers that is not ``known``, or else any such module; None when all are known."""
+    def fresh(self, rng: np.random.Generator, started: Container[Module], longest: int) -> Module | None:
+        """Draw a module of up to ``longest`` layers that was not ``started``, or else any such module; None when all were."""
         for _ in range(DRAWS):
             module = self.random(rng, longest)
-            if module not in known:
+            if module not in started:
                 return module
         every = chain.from_iterable(product(self.layers, repeat=length) for length in range(1, self.longest + 1))
-        return next((module for module in every if module not in known), None)
+        return next((module for module in every if module not in started), None)
 
     def mutated(self, module: Module, rng: np.random.Generator, probability: float) -> Module:
         """Append a random layer, by ``probability``; a module with the most layers stays as it is."""

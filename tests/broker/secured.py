@@ -21,3 +21,7 @@ def open_to(address: str, certificates: Path | None) -> grpc.Channel:
     assert certificates is not None
     ours = read_credentials(certificates)
     return grpc.secure_channel(address, grpc.ssl_channel_credentials(ours.authority, ours.key, ours.certificate))
+
+
+def address_of(cluster: Cluster, broker: str = "broker") -> str:
+    return str(cluster.members[broker].config["broker"]["address"])

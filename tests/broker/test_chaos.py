@@ -1,4 +1,4 @@
-"""Three brokers, six workers, two thousand tasks, processes that are killed all the while; and workers that come and go."""
+"""Three brokers, six workers, two thousand tasks, processes that are killed all the while."""
 
 import random
 import time
@@ -6,11 +6,9 @@ import time
 import pytest
 from secured import pool_of
 from trouble import TROUBLE
-from waits import until
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.pool.base import WorkUnit
-from neuro_cli.pool.broker import BrokerPool
 
 TASKS = 2000
 
@@ -77,43 +75,3 @@ def blow(cluster: Cluster, chance: random.Random, brokers: list[str], workers: l
         workers.remove(name)
         workers.append(start(cluster, 100 + len(killed)))
     return [name]
-
-
-@pytest.mark.slow
-def test_workers_that_come_shorten_a_run_and_those_that_go_lose_nothing(tmp_path):
-    """Tasks that sleep, so that cores do not matter: 1 worker, then 4, then 2."""
-    cluster = Cluster(tmp_path / "cluster")
-    cluster.start_nameserver()
-    cluster.start_broker("broker")
-    pool = pool_of(cluster)
-    arrivals: list[tuple[float, str]] = []
-    try:
-        start(cluster, 0)
-        pool.submit([WorkUnit(str(number), "nap", {"seconds": 0.25}) for number in range(220)])
-        rates = []
-        for workers in (1, 4, 2):
-            while len(cluster.members) - 2 < workers:
-                start(cluster, len(cluster.members))
-            for name in [name for name in cluster.members if name.startswith("worker")][workers:]:
-                assert cluster.stop(name) == 0
-            until(lambda n=workers: pool.facts()["workers"] == n)
-            rates.append(rate(pool, arrivals, 5.0))
-        while len(arrivals) < 220:
-            rate(pool, arrivals, 1.0)
-    finally:
-        pool.close()
-        cluster.close()
-    assert len({name for _, name in arrivals}) == len(arrivals) == 220
-    print(f"tasks a second with 1, 4, 2 workers: {rates} (4, 16, 8 would be all)")
-    assert rates[1] > 3.0 * rates[0]
-    assert 1.5 * rates[0] < rates[2] < rates[1]
-
-
-def rate(pool: BrokerPool, arrivals: list[tuple[float, str]], seconds: float) -> float:
-    """Tasks a second over a while; what comes is added to ``arrivals``."""
-    begun, before = time.monotonic(), len(arrivals)
-    while time.monotonic() - begun < seconds:
-        for result in pool.results(0.1):
-            assert not result.error
-            arrivals.append((time.monotonic(), result.id))
-    return (len(arrivals) - before) / (time.monotonic() - begun)

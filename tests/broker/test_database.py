@@ -38,14 +38,15 @@ def test_a_message_that_cannot_be_read_breaks_the_database_by_its_name(folder):
     changed(folder, "UPDATE tasks SET task = x'ff' WHERE row = 21")
     with pytest.raises(StoreError, match=r"tasks\.sqlite: damaged, or not a broker's database"):
         store.load([20, 21])
-    assert store.broken.startswith(f"{folder / 'tasks.sqlite'}: damaged")
+    assert store.trouble is not None
+    assert store.trouble.damage
     store.close()
 
 
 def test_a_kind_that_is_no_text_stands_in_no_other_task_s_way(folder):
     changed(folder, "UPDATE tasks SET kind = CAST(x'ff6f' AS TEXT) WHERE row = 42")
     store = Store(folder)
-    assert [kind for row, kind in store.unfinished() if row == 42] == ["\N{REPLACEMENT CHARACTER}o"]
+    assert [row.kind for row in store.unfinished() if row.row == 42] == ["\N{REPLACEMENT CHARACTER}o"]
     assert len(store.unfinished()) == TASKS - 10
     store.close()
 

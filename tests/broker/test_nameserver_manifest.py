@@ -16,21 +16,20 @@ MANIFEST = Path(__file__).parents[2] / "docs" / "examples" / "nameserver.yaml"
 
 
 def test_the_objects_of_the_manifest_fit_together():
-    service, claim, deployment = yaml.safe_load_all(MANIFEST.read_text())
-    assert [node["kind"] for node in (service, claim, deployment)] == ["Service", "PersistentVolumeClaim", "Deployment"]
+    service, deployment = yaml.safe_load_all(MANIFEST.read_text())
+    assert [node["kind"] for node in (service, deployment)] == ["Service", "Deployment"]
     spec = deployment["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
     labels = spec["template"]["metadata"]["labels"]
     assert service["spec"]["selector"] == spec["selector"]["matchLabels"] == labels
     pod = spec["template"]["spec"]
     (container,) = pod["containers"]
-    ports = {container["ports"][0]["containerPort"], *(container[probe]["tcpSocket"]["port"] for probe in PROBES)}
+    ports = {
+        container["ports"][0]["containerPort"],
+        *(container[probe]["tcpSocket"]["port"] for probe in ("readinessProbe", "livenessProbe")),
+    }
     assert ports == {service["spec"]["ports"][0]["port"]} == {7700}
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
-    assert pod["volumes"][1]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
-
-
-PROBES = ("readinessProbe", "livenessProbe")
 
 
 @pytest.mark.slow
@@ -43,12 +42,11 @@ def test_the_containers_command_serves_with_a_secret_that_others_could_write(tmp
         (secret / name).write_bytes((tmp_path / "made" / name).read_bytes())
         (secret / name).chmod(0o644)
     secret.chmod(0o777)
-    deployment = list(yaml.safe_load_all(MANIFEST.read_text()))[2]
+    deployment = list(yaml.safe_load_all(MANIFEST.read_text()))[1]
     (script,) = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    for place in ("/tmp/certificates", "/tmp/run", "/state"):
+    for place in ("/tmp/certificates", "/tmp/run"):
         script = script.replace(place, f"{tmp_path}/{place.replace('/', '-')}")
     script = script.replace(" /certificates/*", f" {secret}/*").replace("0.0.0.0:7700", "0.0.0.0:0")
-    (tmp_path / "-state").mkdir()
     environment = clean_environment() | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     process = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE, text=True, env=environment, cwd=tmp_path)
     try:

@@ -26,16 +26,17 @@ def missing() -> str:
 
 
 @pytest.fixture
-def node_worker(cluster):
+def node_worker(request):
     if reason := missing():
         pytest.skip(reason)
+    cluster = request.getfixturevalue("cluster")
     process = subprocess.Popen([NODE, str(SCRIPTS / "worker.js"), cluster.nameserver, str(cluster.certificates)])
     yield process
     process.kill()
     process.wait()
 
 
-def test_workers_in_two_languages_share_a_run(cluster, pool, node_worker):
+def test_workers_in_two_languages_share_a_run(node_worker, cluster, pool):
     """Darts are the same to the bit in both."""
     cluster.start_broker("broker")
     cluster.start_worker("python", more_kinds={"Darts": f"{EXAMPLES / 'monte_carlo.py'}:Darts"})
@@ -56,7 +57,7 @@ def test_workers_in_two_languages_share_a_run(cluster, pool, node_worker):
     assert not all_results(pool, 1)["last"].error
 
 
-def test_a_task_that_takes_too_long_or_raises_has_an_error(cluster, pool, node_worker):
+def test_a_task_that_takes_too_long_or_raises_has_an_error(node_worker, cluster, pool):
     cluster.start_broker("broker", attempts=1)
     until(lambda: pool.facts()["workers"] == 1)
     pool._timeout = 0.5

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import Consumer, Key, Lender, key_of, task_key
+from neuro_cli.broker.server.consumer import Consumer, key_of, task_key
 from neuro_cli.broker.server.queues import Queues
-from neuro_cli.broker.server.store import Store
+from neuro_cli.broker.server.store import LENT, Key, Store
 from neuro_cli.broker.settings import BrokerSettings
 
 
@@ -165,7 +165,7 @@ def test_a_crash_is_tried_again_and_then_dead_with_its_text(bench):
     bench.tell(worker, results=[result(task(1), messages.CRASHED, "signal SIGSEGV")])
     assert bench.results()["1"].error == "signal SIGSEGV"
     (letter,) = bench.store.letters(9)
-    assert (letter.attempts, letter.outcome, letter.task.payload) == (3, messages.CRASHED, b"{}")
+    assert (letter.attempts, letter.outcome, letter.task.payload) == (3, messages.CRASHED, b"")
 
 
 def test_an_error_is_the_same_again_and_final_at_once(bench):
@@ -250,41 +250,29 @@ def test_a_drained_worker_gives_back_what_it_has_not_begun(bench):
     assert got(other) == ["2"]
 
 
-class Lent:
-    """Another broker's tasks here, and what it is told."""
-
-    def __init__(self) -> None:
-        self.told: list[messages.WorkerMessage] = []
-        self.lender = Lender("127.0.0.1:2", self.told.append)
-
-    def results(self) -> list[tuple[str, int]]:
-        return [(one.id, one.outcome) for message in self.told for one in message.results]
+def lent(number: int) -> messages.Task:
+    """Another broker's task, as its helper queues it."""
+    return task(number, run=f"{LENT}1")
 
 
-def test_a_helped_task_goes_to_a_worker_and_its_result_back(bench):
-    lent, worker = Lent(), bench.worker()
-    bench.queues.help([task(7)], lent.lender)
-    assert got(worker) == ["7"]
-    bench.tell(worker, started=[task_key(("r", "7"))])
-    bench.tell(worker, results=[result(task(7))])
-    assert [key_of(one) for message in lent.told for one in message.started] == [("r", "7")]
-    assert lent.results() == [("7", messages.DONE)]
-    assert bench.results() == {}
-
-
-def test_a_helped_task_whose_worker_is_lost_goes_back_to_its_owner(bench):
-    lent, worker = Lent(), bench.worker()
-    bench.queues.help([task(7)], lent.lender)
-    bench.tell(worker, started=[task_key(("r", "7"))])
+def test_a_failure_of_a_helped_task_is_reported_and_its_owner_counts(bench):
+    worker = bench.worker(capacity=2)
+    bench.queues.submit([lent(7), lent(8), lent(9)])
+    assert got(worker) == ["7", "8"]
+    bench.tell(worker, started=[task_key(lent_key) for lent_key in ((f"{LENT}1", "7"), (f"{LENT}1", "8"))])
+    bench.tell(worker, results=[result(lent(7), messages.CRASHED, "signal SIGSEGV")], capacity=0)
     bench.queues.disconnect(worker)
-    assert lent.results() == [("7", messages.LOST)]
+    assert {name: one.outcome for name, one in bench.results(f"{LENT}1").items()} == {"7": messages.CRASHED, "8": messages.LOST}
+    assert bench.store.letters(9) == []
+    bench.again()  # help ends with the process
+    assert got(bench.worker(capacity=9)) == []
 
 
 def test_a_helped_task_never_goes_on_to_a_third_broker(bench):
-    lent, peer = Lent(), bench.worker(capacity=5, peer=True)
-    bench.queues.help([task(7)], lent.lender)
-    bench.queues.submit([task(1)])
+    peer = bench.worker(capacity=5, peer=True)
+    bench.queues.submit([lent(7), task(1)])
     assert got(peer) == ["1"]
+    assert (bench.queues.waiting.own, bench.queues.waiting.helping) == (0, 1)
 
 
 def test_workers_come_before_brokers_that_help(bench):
@@ -294,38 +282,28 @@ def test_workers_come_before_brokers_that_help(bench):
     bench.tell(worker, capacity=2)
     assert got(worker) == ["0", "1"]
     assert got(peer) == ["2", "3", "4", "5"]
+    bench.queues.disconnect(peer)  # all that it had count as begun
+    bench.queues.disconnect(worker)
+    assert [owned.losses for owned in bench.store.load(range(1, 7))] == [0, 0, 1, 1, 1, 1]
 
 
-def test_helped_tasks_that_find_no_worker_any_more_are_given_back(bench):
-    lent, worker = Lent(), bench.worker(capacity=2)
-    bench.queues.help([task(7), task(8)], lent.lender)
-    bench.tell(worker, started=[task_key(("r", "7"))], returned=[task_key(("r", "8"))], capacity=0)
-    assert bench.queues.give_back(lent.lender) == [("r", "8")]
-    assert bench.queues.give_back(lent.lender) == []
-    bench.tell(worker, results=[result(task(7))])
-    assert lent.results() == [("7", messages.DONE)]
+def test_helped_tasks_that_no_worker_has_are_given_back(bench):
+    worker = bench.worker(capacity=2)
+    bench.queues.submit([lent(7), lent(8), lent(9)])
+    bench.tell(worker, returned=[task_key((f"{LENT}1", "8"))], capacity=1)
+    assert bench.queues.without_consumer(f"{LENT}1") == ["8", "9"]
+    assert bench.queues.drop(f"{LENT}1", ["8", "9"]) == 2
+    assert bench.queues.without_consumer(f"{LENT}1") == []
+    bench.tell(worker, results=[result(lent(7))])
+    assert bench.results(f"{LENT}1").keys() == {"7"}
 
 
-def test_tasks_of_a_lost_lender_are_forgotten(bench):
-    lent, worker = Lent(), bench.worker()
-    bench.queues.help([task(7), task(8)], lent.lender)
-    bench.queues.forget_lender(lent.lender)
-    assert dropped(worker) == ["7"]
-    assert got(worker) == ["7"]
-    bench.tell(worker, results=[result(task(7))])
-    assert lent.results() == []
-
-
-def test_a_task_that_two_brokers_have_is_not_given_to_one_worker_twice(bench):
-    lent, worker = Lent(), bench.worker(capacity=5)
-    bench.queues.submit([task(7)])
-    bench.queues.help([task(7)], lent.lender)
-    assert got(worker) == ["7"]
-    bench.tell(worker, results=[result(task(7))])
-    bench.queues.sweep()
-    assert got(worker) == ["7", "7"]  # once for each broker
-    bench.tell(worker, results=[result(task(7))])
-    assert (bench.results().keys(), lent.results()) == ({"7"}, [("7", messages.DONE)])
+def test_tasks_of_a_run_that_are_dropped_leave_the_others(bench):
+    worker = bench.worker(capacity=2)
+    bench.queues.submit([task(number) for number in range(4)])
+    assert bench.queues.drop("r", ["1", "2"]) == 2
+    assert dropped(worker) == ["1"]
+    assert got(worker) == ["0", "1", "3"]
 
 
 def test_a_result_that_comes_late_counts_once(bench):

@@ -1,20 +1,12 @@
 """Who may do what inside a cluster: a result is of who was given the task, a run of who began it."""
 
-import grpc
 import pytest
-from secured import TOKEN, open_to, pool_of
-from test_queues import Bench, Lent, dropped, got, result, task
-from waits import all_results
+from test_queues import Bench, dropped, got, result, task
 
 from neuro_cli.broker.credentials import user_folder
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
-from neuro_cli.broker.server.consumer import task_key
 from neuro_cli.broker.tokens import Deliveries, run_token
 from neuro_cli.core.errors import UserError
-from neuro_cli.pool.base import WorkUnit
-
-OTHER = b"another's token, of 16 to 64 bytes"
 
 
 @pytest.fixture
@@ -72,68 +64,6 @@ def test_a_result_of_before_the_broker_was_started_again_is_taken(bench):
     assert bench.results().keys() == {"1"}
 
 
-def test_a_helped_task_keeps_its_owners_token_whatever_becomes_of_it(bench):
-    lent, worker, token = Lent(), bench.worker(capacity=3), b"the owner's"
-    tasks = [task(number) for number in range(3)]
-    for one in tasks:
-        one.delivery = token
-    bench.queues.help(tasks, lent.lender)
-    assert {one.delivery for message in worker.sent for one in message.tasks} == {token}
-    bench.tell(worker, results=[result(task(0))])
-    bench.tell(worker, started=[task_key(("r", "1"))])
-    forged = result(task(2))
-    forged.delivery = b"another"
-    bench.tell(worker, results=[forged])
-    assert worker.sent[-1] == "a result without the token of its task's delivery"
-    bench.queues.disconnect(worker)
-    assert [(one.id, one.outcome, one.delivery) for message in lent.told for one in message.results] == [
-        ("0", messages.DONE, token),
-        ("1", messages.LOST, token),
-    ]
-
-
-def test_a_forged_result_does_not_come_through_a_broker(cluster, pool):
-    """A worker that speaks the protocol, and has a certificate, against one that holds the task."""
-    address = cluster.start_broker("broker")
-    cluster.start_worker("honest")
-    pool.submit([WorkUnit("1", "noop", {"seconds": 2.0, "echo": "honest"})])
-    forged = messages.Result(run=pool.run, id="1", outcome=messages.DONE, payload=b'{"echo": "forged"}')
-    hello = messages.Hello(name="forger", kinds=["noop"])
-    with open_to(address, cluster.certificates) as channel:
-        call = WorkStub(channel).Pull(iter([messages.WorkerMessage(hello=hello, results=[forged])]), timeout=5)
-        assert [message.HasField("welcome") for message in call] == [True]
-    assert all_results(pool, 1)["1"].payload["echo"] == "honest"
-
-
-def test_only_its_submitter_adds_to_a_run_reads_it_or_ends_it(cluster):
-    address = cluster.start_broker("broker")
-    one = messages.Task(run="r", id="1", kind="noop")
-    with open_to(address, cluster.certificates) as channel:
-        stub = SubmissionStub(channel)
-        assert stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=5).accepted == 1
-        for token, code in ((OTHER, "PERMISSION_DENIED"), (b"", "INVALID_ARGUMENT"), (bytes(65), "INVALID_ARGUMENT")):
-            for call in (
-                lambda t: stub.Submit(messages.SubmitRequest(tasks=[one], token=t), timeout=5),
-                lambda t: stub.Cancel(messages.CancelRequest(run="r", token=t), timeout=5),
-                lambda t: list(stub.Results(iter([messages.ResultsRequest(run="r", token=t)]), timeout=5)),
-            ):
-                with pytest.raises(grpc.RpcError) as refused:
-                    call(token)
-                assert refused.value.code().name == code
-        assert stub.Status(messages.StatusRequest(), timeout=5).waiting == 1
-        assert stub.Cancel(messages.CancelRequest(run="r", token=TOKEN), timeout=5).dropped == 1
-
-
-def test_a_dead_letter_shows_no_payload(cluster, pool):
-    address = cluster.start_broker("broker")
-    cluster.start_worker("worker")
-    pool.submit([WorkUnit("1", "noop", {"seconds": "private"})])
-    assert "private" in all_results(pool, 1)["1"].error
-    with open_to(address, cluster.certificates) as channel:
-        (letter,) = SubmissionStub(channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
-    assert (letter.task.id, letter.task.payload) == ("1", b"")
-
-
 def test_the_token_of_a_named_run_is_kept_for_its_user_alone():
     assert run_token("mine") == run_token("mine") != run_token("yours")
     files = list((user_folder() / "runs").iterdir())
@@ -142,15 +72,3 @@ def test_the_token_of_a_named_run_is_kept_for_its_user_alone():
     files[0].write_bytes(b"short")
     with pytest.raises(UserError, match="not the token of a run"):
         [run_token(name) for name in ("mine", "yours")]
-
-
-def test_another_users_pool_of_the_same_run_is_refused_in_one_line(cluster, monkeypatch, tmp_path):
-    cluster.start_broker("broker")
-    mine = pool_of(cluster, run="mine")
-    mine.submit([WorkUnit("1", "noop", {})])
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "another user's"))
-    theirs = pool_of(cluster, run="mine")
-    with pytest.raises(UserError, match="run mine: it belongs to a submitter with another token"):
-        theirs.submit([WorkUnit("2", "noop", {})])
-    for pool in (theirs, mine):
-        pool.close()

@@ -5,13 +5,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import pytest
 from made_tasks import EveryByte, Ranks
 from support.worlds import alive, descendants, needs_mpi
 
 from neuro_cli.broker.local_cluster import cluster_config
+from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.settings import settings_of
 from neuro_cli.broker.worker.attempt import Attempt, Ending
 from neuro_cli.broker.worker.kinds import place_of
@@ -21,20 +21,15 @@ from neuro_cli.core.errors import ConfigError
 pytestmark = needs_mpi
 
 
-@dataclass(frozen=True)
-class Given:
-    """A task of the tests."""
-
-    payload: bytes
-    kind: str = "Ranks"
-    timeout_seconds: float = 120.0
+def given(payload: bytes, kind: str = "Ranks") -> Task:
+    return Task(payload=payload, kind=kind, timeout_seconds=120.0)
 
 
-def run_all(work: Callable[[TaskProcess[Given]], Awaitable[None]], memory: MemoryLimit | None = None) -> None:
+def run_all(work: Callable[[TaskProcess], Awaitable[None]], memory: MemoryLimit | None = None) -> None:
     """Run ``work`` with a process of two ranks, which is closed at the end."""
 
     async def whole() -> None:
-        process = TaskProcess[Given]({task.kind: place_of(task) for task in (Ranks, EveryByte)}, 10**6, memory, ranks=2)
+        process = TaskProcess({task.kind: place_of(task) for task in (Ranks, EveryByte)}, 10**6, memory, ranks=2)
         try:
             async with asyncio.timeout(300):
                 await work(process)
@@ -44,8 +39,8 @@ def run_all(work: Callable[[TaskProcess[Given]], Awaitable[None]], memory: Memor
     asyncio.run(whole())
 
 
-async def attempt(process: TaskProcess[Given], *what: object) -> Attempt:
-    made = await process.run(Given(Ranks(*what).to_bytes()))  # type: ignore[arg-type]
+async def attempt(process: TaskProcess, *what: object) -> Attempt:
+    made = await process.run(given(Ranks(*what).to_bytes()))  # type: ignore[arg-type]
     assert made is not None
     return made
 
@@ -58,7 +53,7 @@ async def gone(pids: list[int]) -> None:
 
 
 def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
-    async def work(process: TaskProcess[Given]) -> None:
+    async def work(process: TaskProcess) -> None:
         first, second = [Ranks.result_from_bytes((await attempt(process, "together")).payload) for _ in range(2)]
         assert first["size"] == 2
         assert len(set(first["pids"])) == 2
@@ -70,7 +65,7 @@ def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
         assert both.ending == Ending.RAISED
         assert "all ranks have failed" in both.error
         assert (await attempt(process, "alone")).ending == Ending.DONE
-        every = await process.run(Given(EveryByte(300).to_bytes(), "EveryByte"))
+        every = await process.run(given(EveryByte(300).to_bytes(), "EveryByte"))
         assert every is not None
         assert every.payload == EveryByte(300).run()
         await process.close()
@@ -83,7 +78,7 @@ def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize("what", ["fail", "crash"])
 def test_a_rank_that_is_lost_while_another_waits_for_it_costs_the_task_alone(rank, what):
-    async def work(process: TaskProcess[Given]) -> None:
+    async def work(process: TaskProcess) -> None:
         pids = Ranks.result_from_bytes((await attempt(process, "together")).payload)["pids"]
         lost = await attempt(process, what, rank)
         assert lost.ending == Ending.CRASHED
@@ -96,7 +91,7 @@ def test_a_rank_that_is_lost_while_another_waits_for_it_costs_the_task_alone(ran
 
 @pytest.mark.slow
 def test_a_task_that_is_abandoned_leaves_no_rank():
-    async def work(process: TaskProcess[Given]) -> None:
+    async def work(process: TaskProcess) -> None:
         pids = Ranks.result_from_bytes((await attempt(process, "together")).payload)["pids"]
         process.abandon()
         await gone(pids)
@@ -118,18 +113,12 @@ def test_the_ranks_end_with_a_killed_worker():
 
 OWNER = """
 import asyncio, json, sys
-from dataclasses import dataclass
+from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.worker.process import TaskProcess
-
-@dataclass(frozen=True)
-class Given:
-    payload: bytes
-    kind: str = "Ranks"
-    timeout_seconds: float = 0.0
 
 async def work():
     process = TaskProcess({"Ranks": sys.argv[1]}, 10**6, None, ranks=2)
-    attempt = await process.run(Given(b'{"what": "together"}'))
+    attempt = await process.run(Task(kind="Ranks", payload=b'{"what": "together"}'))
     print(*json.loads(attempt.payload)["pids"], flush=True)
     await asyncio.sleep(600)
 

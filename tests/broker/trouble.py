@@ -9,7 +9,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-NAMES = ("crash", "crash_once", "grow", "grow_elsewhere", "nap", "large", "chatty", "count", "leave", "leave_by_exit", "forge")
+NAMES = (
+    "crash",
+    "crash_once",
+    "grow",
+    "grow_elsewhere",
+    "nap",
+    "wait",
+    "large",
+    "chatty",
+    "count",
+    "leave",
+    "leave_by_exit",
+    "forge",
+)
 TROUBLE = {name: f"trouble:{name}" for name in NAMES}
 
 
@@ -67,6 +80,13 @@ def nap(payload: dict[str, Any]) -> dict[str, Any]:
     """Sleeps ``seconds``, says in whose process."""
     time.sleep(payload["seconds"])
     return {"pid": os.getpid()}
+
+
+def wait(payload: dict[str, Any]) -> dict[str, Any]:
+    """Waits until ``file`` exists."""
+    while not Path(payload["file"]).exists():
+        time.sleep(0.02)
+    return {}
 
 
 def large(payload: dict[str, Any]) -> dict[str, Any]:

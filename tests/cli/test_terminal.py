@@ -98,7 +98,7 @@ def test_a_script_is_one_of_its_shell(shell: str, tmp_path: Path) -> None:
         (("evolve", "export"), "from_start"),
         (("completion",), "zsh"),
         (("search", "certs"), "HOST"),
-        (("search", "plot"), "FILE.png"),
+        (("search", "status"), "--dead"),
     ],
 )
 def test_help_names_the_keys_of_a_verb_that_hydra_does_not_compose(verb: tuple[str, ...], word: str, tmp_path: Path) -> None:

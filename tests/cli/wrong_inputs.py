@@ -23,7 +23,7 @@ KEYS = (
 )  # fmt: skip
 RUNS = (
     ("resume",), ("evaluate",), ("export",), ("predict", "run"), ("report",),
-    ("search", "plot", "plot.png"), ("search", "status"),
+    ("search", "status"),
 )  # fmt: skip
 
 # verbs and flags
@@ -291,8 +291,6 @@ STUDIES: list[Command] = [
     (("search", "status", "nowhere"), "nowhere"),
     (("search", "status", "--fast"), "--fast"),
     (("search", "certs"), "usage: neuro search certs"),
-    (("search", "plot"), "usage: neuro search plot"),
-    (("search", "plot", "plot.png", "nowhere"), "nowhere"),
 ]  # fmt: skip
 
 # answered by the words alone, and by reading the config or more

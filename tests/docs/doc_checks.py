@@ -125,7 +125,7 @@ def check_neuro(words: list[str], cwd: Path) -> None:
         return
     require(verb in MODULES, ("neuro", verb), "no such verb")
     second = (verb, *arguments[:1])
-    if second in (("evolve", "export"), ("search", "plot"), ("search", "status"), ("search", "certs")):
+    if second in (("evolve", "export"), ("search", "status"), ("search", "certs")):
         check_second(second, arguments[1:], cwd)
     elif (config_folder() / f"{verb}.yaml").exists():
         check_hydra(verb, arguments, cwd)

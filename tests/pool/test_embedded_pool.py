@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 
 import pytest
 from support.pools import collected, task
@@ -27,29 +26,23 @@ pool.results(600)
 PROCESSES = 6  # nameserver, broker, and two workers with a process of a task each
 
 
-@pytest.fixture
-def pool() -> Iterator[EmbeddedPool]:
-    pool = EmbeddedPool(2)
-    yield pool
-    pool.close()
-
-
-def test_every_task_has_one_result_with_its_own_payload_also_when_a_worker_is_killed(pool):
-    pool.submit([task("long", 2.0), *(task(str(number), 0.05) for number in range(20))])
-    pool.submit([task("3"), task("20")])  # the first of them was submitted before
-    os.kill(pool._cluster.members["worker-1"].process.pid, signal.SIGKILL)
-    results = collected(pool, 22)
-    assert all(result.payload["echo"] == name and not result.error for name, result in results.items())
-    assert {result.worker for result in results.values()} <= {"worker-1", "worker-2"}
-
-
-def test_a_task_that_outgrows_the_memory_has_an_error():
-    pool = EmbeddedPool(1, 0.002)  # Python alone takes more
+def test_every_task_has_one_result_also_when_processes_of_the_cluster_are_killed():
+    pool = EmbeddedPool(2, memory=1.0)
     try:
-        pool.submit([task("large", 600)])
-        assert collected(pool, 1)["large"].error == "the task needed more than worker.memory=2 MiB"
+        pool.submit([task("long", 2.0), *(task(str(number), 0.05) for number in range(20))])
+        pool.submit([task("3"), task("20")])  # the first of them was submitted before
+        cluster = pool._cluster
+        assert cluster.members["worker-1"].config["worker"]["memory"] == 954  # MiB in a GB
+        for name in ("worker-1", "broker"):
+            os.kill(cluster.members[name].process.pid, signal.SIGKILL)
+        results = collected(pool, 22)
+        processes = [member.process for member in cluster.members.values()]
     finally:
         pool.close()
+    assert all(result.payload["echo"] == name and not result.error for name, result in results.items())
+    assert {result.worker for result in results.values()} <= {"worker-1", "worker-2"}
+    assert [process.poll() is None for process in processes] == [False] * 4
+    assert not cluster.folder.exists()
 
 
 def test_all_processes_end_with_a_killed_owner():

@@ -89,7 +89,7 @@ def test_another_number_of_slices_is_another_training():
 def test_a_rank_without_memory_fails_for_others_may_wait_for_it(monkeypatch):
     """Its result would be one line of error, as of a candidate that one process trains, and the others' wait without an end."""
     wanted = payload("training.slices=2")
-    wanted["model"]["filters"] = 10**7
+    wanted["model"] |= {"filters": 10**7, "module": ["1x1"]}
     assert train_candidate(wanted)["error"].startswith("it does not fit in memory: ")
     monkeypatch.setattr(candidate, "world_of_task", OneOfTwo)
     with pytest.raises(UserError, match=r"^it does not fit in memory: "):

@@ -97,7 +97,10 @@ INSIDE = ("pool=embedded", "pool._target_=made_pool.InsidePool")
 
 @pytest.mark.parametrize(
     ("pool", "keep", "files"),
-    [(INSIDE, "best", 2), (INSIDE, "all", 5), pytest.param(("pool.workers=1",), "best", 2, marks=pytest.mark.slow)],
+    [
+        (INSIDE, "best", 2),
+        *(pytest.param(("pool.workers=1",), keep, files, marks=pytest.mark.slow) for keep, files in (("best", 2), ("all", 5))),
+    ],
 )
 def test_the_weights_of_a_search_have_the_accuracy_that_it_found(tmp_path, pool, keep, files):
     sizes = ("trainings=5", "best=2", *pool, "model.batch_norm=true", f"keep_weights={keep}")

@@ -17,17 +17,13 @@ SEEDS = st.integers(0, 2**63 - 1).map(np.random.default_rng)
 
 @given(MODULES, SEEDS, st.floats(0, 1))
 def test_mutation_appends_one_layer_or_nothing(module, rng, probability):
+    assert SPACE.mutated(module, rng, 0.0) == module
+    assert len(SPACE.mutated(module, rng, 1.0)) == min(len(module) + 1, SPACE.longest)
     child = SPACE.mutated(module, rng, probability)
     assert child[: len(module)] == module
     assert len(child) - len(module) in (0, 1)
     assert len(child) <= SPACE.longest
     assert set(child) <= set(SPACE.layers)
-
-
-@given(MODULES, SEEDS)
-def test_mutation_by_certainty_and_by_none(module, rng):
-    assert SPACE.mutated(module, rng, 0.0) == module
-    assert len(SPACE.mutated(module, rng, 1.0)) == min(len(module) + 1, SPACE.longest)
 
 
 def of_length(length: int) -> st.SearchStrategy:
@@ -69,11 +65,7 @@ def test_uniform_crossover_takes_every_layer_from_the_same_place_of_either_paren
     child = crossed_uniformly(first, second, rng)
     assert len(child) == len(first)
     assert all(layer in pair for layer, pair in zip(child, zip(first, second, strict=True), strict=True))
-
-
-def test_uniform_crossover_takes_any_set_of_places():
-    children = {crossed_uniformly(("1x1",) * 3, ("5x5",) * 3, np.random.default_rng(seed)) for seed in range(200)}
-    assert len(children) == 2**3
+    assert len({crossed_uniformly(("1x1",) * 2, ("5x5",) * 2, rng) for _ in range(99)}) == 2**2
 
 
 @given(st.data(), st.integers(0, 2**63 - 1), st.sampled_from(CROSSOVERS))

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import grpc
@@ -15,7 +16,7 @@ from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import BATCH_BYTES, open_channel, reason
+from neuro_cli.broker.wire import batches, open_channel, reason
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -23,7 +24,7 @@ log = logging.getLogger(__name__)
 RETURN_SECONDS = 3.0  # seconds in which a lost broker may return with its tasks
 RETRY_SECONDS = 0.2
 FULL_SECONDS = 0.05  # seconds after which a full queue is tried again
-BATCH = 500
+BATCH = 500  # most tasks of a message
 CLOSE_SECONDS = 2.0
 
 
@@ -32,7 +33,7 @@ class BrokerLostError(Exception):
 
 
 class Submitter:
-    """Submitter of one run's tasks, each kept until its result arrives. For one event loop."""
+    """Submitter of one run's tasks, which it stores until their results arrive. For one event loop."""
 
     def __init__(self, nameserver: str, run: str, token: bytes, security: Security) -> None:
         self._nameserver, self._run, self._token, self._security = nameserver, run, token, security
@@ -190,7 +191,7 @@ class Submitter:
         while True:
             async with self._news:
                 await self._news.wait_for(lambda: self._unsent)
-            batch = _batch(self._unsent)
+            batch = batches(islice(self._unsent.values(), BATCH))[0]
             try:
                 reply = await stub.Submit(messages.SubmitRequest(tasks=batch, token=self._token), timeout=CALL_SECONDS)
             except grpc.RpcError as error:
@@ -253,15 +254,3 @@ def _lost(error: BaseException) -> BaseException:
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.PERMISSION_DENIED:
         return UserError(str(error.details()))
     return BrokerLostError(reason(error) if isinstance(error, grpc.RpcError) else "its stream ended")
-
-
-def _batch(tasks: dict[str, messages.Task]) -> list[messages.Task]:
-    """Take the first tasks that fit into a message."""
-    batch: list[messages.Task] = []
-    size = 0
-    for task in tasks.values():
-        size += task.ByteSize()
-        if batch and (len(batch) == BATCH or size > BATCH_BYTES):
-            break
-        batch.append(task)
-    return batch

@@ -12,7 +12,6 @@ import grpc
 
 from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.nameserver.registry import LARGEST_ID
-from neuro_cli.broker.probe import distrusted, unreachable
 from neuro_cli.broker.proto import nameserver_pb2 as messages
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.server.store import Store, StoreError
@@ -25,25 +24,27 @@ log = logging.getLogger(__name__)
 CALL_SECONDS = 5.0
 CONNECT_SECONDS = 10.0  # seconds in which a nameserver must answer a process that begins
 RETRY_SECONDS = 0.25
+TRUST = "a closed socket or a failed handshake means that the two ends have no certificates of one authority"
 MIN_BEAT, LONGEST_BEAT = 0.01, 60.0
-MOST_SKIPPED = 100  # addresses of wrong entries that have been reported
+MOST_SKIPPED = 100  # wrong entries that are reported
 _skipped: set[tuple[int, str]] = set()
 
 
 async def brokers(stub: NameserverStub, address: str, security: Security) -> list[messages.BrokerInfo]:
-    """Return all living brokers. Raises UserError without an answer from ``address`` in CONNECT_SECONDS, or without its trust."""
+    """Return all living brokers. Raises ConfigError without an answer from ``address`` in CONNECT_SECONDS."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
             return usable((await stub.Brokers(messages.BrokersRequest(), timeout=CALL_SECONDS)).brokers, security)
         except grpc.RpcError as error:
-            if time.monotonic() > deadline or await distrusted(address, security):
-                raise await unreachable("nameserver.address", address, security, error) from error
+            said = reason(error)
+            if time.monotonic() > deadline or "handshake failed" in said:
+                raise ConfigError("nameserver.address", address, f"no answer ({said}); {TRUST}") from error
         await asyncio.sleep(RETRY_SECONDS)
 
 
 def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[messages.BrokerInfo]:
-    """Return the brokers to which a connection may be made. Others are left out, and each is reported once."""
+    """Return the brokers to which a process may connect. Others are left out, and each is reported once."""
     kept = []
     for info in known:
         reason = wrong(info.address, security.only_here)
@@ -57,6 +58,12 @@ def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[mes
     return kept
 
 
+def _new_token(store: Store) -> str:
+    token = secrets.token_hex(16)
+    store.note("token", token)
+    return token
+
+
 class Registration:
     """Registration of one broker. ``describe`` fills in its work at each heartbeat."""
 
@@ -67,8 +74,7 @@ class Registration:
         self._security = security
         self._channel = open_channel(nameserver, security)
         self._stub = NameserverStub(self._channel)
-        self._token = store.fact("token") or secrets.token_hex(16)
-        store.note("token", self._token)
+        self._token = store.fact("token") or _new_token(store)
         kept = store.fact("broker_id") or "0"
         self.broker_id = int(kept) if kept.isdecimal() and len(kept) < 20 and int(kept) <= LARGEST_ID else 0
         self._beat = 1.0

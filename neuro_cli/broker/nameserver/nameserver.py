@@ -3,7 +3,7 @@
 import grpc
 
 from neuro_cli.broker.addresses import wrong
-from neuro_cli.broker.nameserver.registry import LARGEST_ID, BrokerEntry, Ids, Registry, TakenError, UnknownError
+from neuro_cli.broker.nameserver.registry import LARGEST_ID, Registry, TakenError, UnknownError
 from neuro_cli.broker.proto import nameserver_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2_grpc
 from neuro_cli.broker.settings import NameserverSettings, Security
@@ -15,12 +15,12 @@ LONGEST = 256  # bounds of a token's characters
 
 
 class Nameserver(nameserver_pb2_grpc.NameserverServicer):
-    """Server of a registry. Construct it inside the event loop. Raises UserError for an address or a folder that is taken."""
+    """Server of a registry. Construct it inside the event loop. Raises UserError for an address that is taken."""
 
     def __init__(self, settings: NameserverSettings, security: Security) -> None:
         self._beat = settings.timeout / BEATS
         self._only_here = security.only_here
-        self._registry = Registry(Ids(settings.folder), settings.timeout)
+        self._registry = Registry(settings.timeout)
         self.server = Server(
             "nameserver.address", settings.address, security, [SERVICE],
             lambda server: nameserver_pb2_grpc.add_NameserverServicer_to_server(self, server),
@@ -35,22 +35,19 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
         return messages.RegisterReply(broker_id=number, heartbeat_seconds=self._beat)
 
     async def Heartbeat(self, request, context):  # noqa: N802
-        it = request.broker
-        await self._check(context, it.address, request.token, it.broker_id)
+        await self._check(context, request.broker.address, request.token, request.broker.broker_id)
         try:
-            self._registry.heartbeat(
-                BrokerEntry(it.broker_id, it.address, request.token, 0.0, it.waiting, it.running, it.workers)
-            )
+            self._registry.heartbeat(request.broker, request.token)
         except UnknownError as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
         return messages.HeartbeatReply()
 
     async def Brokers(self, request, context):  # noqa: N802
-        return messages.BrokersReply(brokers=[_info(entry) for entry in self._registry.living()])
+        return messages.BrokersReply(brokers=self._registry.living())
 
     async def Peer(self, request, context):  # noqa: N802
         try:
-            return _info(self._registry.peer(request.broker_id))
+            return self._registry.peer(request.broker_id)
         except UnknownError as error:
             await context.abort(grpc.StatusCode.NOT_FOUND, str(error))
 
@@ -61,9 +58,3 @@ class Nameserver(nameserver_pb2_grpc.NameserverServicer):
             reason = f"a token has 1 to {LONGEST} characters, an id is at most {LARGEST_ID}"
         if reason:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"a broker tells its address, its token and its id: {reason}")
-
-
-def _info(entry: BrokerEntry) -> messages.BrokerInfo:
-    return messages.BrokerInfo(
-        broker_id=entry.broker_id, address=entry.address, waiting=entry.waiting, running=entry.running, workers=entry.workers
-    )

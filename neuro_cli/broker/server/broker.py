@@ -4,16 +4,15 @@ import asyncio
 import logging
 
 from neuro_cli.broker.nameserver.client import Registration
-from neuro_cli.broker.nameserver.registry import locked
 from neuro_cli.broker.proto import broker_pb2_grpc, nameserver_pb2
+from neuro_cli.broker.server.delivery import Deliveries
 from neuro_cli.broker.server.peering import Helper
 from neuro_cli.broker.server.queues import Queues
-from neuro_cli.broker.server.store import Store, StoreError
+from neuro_cli.broker.server.store import Store
 from neuro_cli.broker.server.submission import SubmissionService
 from neuro_cli.broker.server.work import WorkService
 from neuro_cli.broker.settings import BrokerSettings, Security
 from neuro_cli.broker.wire import Server, payload_limit
-from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -28,15 +27,15 @@ class Broker:
 
     def __init__(self, settings: BrokerSettings, security: Security) -> None:
         self._settings = settings
-        self._lock = locked(settings.folder)
         self._store = Store(settings.folder, settings.durable)
-        self._queues = Queues(self._store, settings, self._delivered)
-        self._submission = SubmissionService(self._queues, self._store, payload_limit(security))
+        deliveries = Deliveries()
+        self._queues = Queues(self._store, settings, deliveries.wake)
+        self._submission = SubmissionService(self._queues, self._store, deliveries, payload_limit(security))
         self._work = WorkService(self._queues, settings.worker_timeout, security.message_bytes)
         self.server = Server("broker.address", settings.address, security, SERVICES, self._add)
         self.address = self.server.address
         self._registration = Registration(settings.nameserver, security, self._store, self.address, self._describe)
-        self._helper = Helper(self._queues, self._registration, security)
+        self._helper = Helper(self._queues, self._store, deliveries, self._registration, security)
 
     @property
     def broker_id(self) -> int:
@@ -49,7 +48,7 @@ class Broker:
         await self.server.start()
 
     async def work(self) -> None:
-        """Work without end."""
+        """Work without end. Raises StoreError where the store has failed."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._registration.keep())
             group.create_task(self._sweep())
@@ -63,14 +62,10 @@ class Broker:
         await self.server.stop(STOP_SECONDS)
         await self._registration.close()
         self._store.close()
-        self._lock.close()
 
     def _add(self, server: object) -> None:
         broker_pb2_grpc.add_SubmissionServicer_to_server(self._submission, server)
         broker_pb2_grpc.add_WorkServicer_to_server(self._work, server)
-
-    def _delivered(self, runs: set[str]) -> None:
-        self._submission.delivered(runs)
 
     def _describe(self, info: nameserver_pb2.BrokerInfo) -> None:
         self._submission.broker_id = self._work.broker_id = self.broker_id
@@ -82,16 +77,11 @@ class Broker:
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             self._queues.sweep()
-            self._submission.settle()
-            if self._store.broken:
-                raise UserError(self._store.broken)
+            if self._store.trouble is not None:
+                raise self._store.trouble
 
     async def _forget(self) -> None:
         while True:
             await asyncio.sleep(FORGET_LOOK_SECONDS)
-            try:
-                gone = self._submission.forget(self._settings.forget_after)
-            except StoreError:  # the store has reported it, and this loop looks again
-                continue
-            for run in gone:
-                log.warning("run %s: its model was not there for %g s; its tasks are dropped", run, self._settings.forget_after)
+            for run in self._submission.forget(self._settings.forget_after):
+                log.warning("run %s: its model was gone for %g s; its tasks are dropped", run, self._settings.forget_after)

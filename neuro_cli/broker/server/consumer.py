@@ -1,11 +1,11 @@
-"""Consumers of a broker's tasks: workers, and brokers that help with their own workers."""
+"""Consumers of a broker's tasks: workers, and brokers that help with the workers that they have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from neuro_cli.broker.proto import broker_pb2 as messages
+from neuro_cli.broker.server.store import Key, Owned
 
-Key = tuple[str, str]  # run and id of a task
 ASSIGNED_BYTES = 32 * 2**20  # bytes of payloads under way to one consumer, above which it gets one task at a time
 
 
@@ -15,30 +15,6 @@ def key_of(named: messages.Task | messages.TaskKey | messages.Result) -> Key:
 
 def task_key(key: Key) -> messages.TaskKey:
     return messages.TaskKey(run=key[0], id=key[1])
-
-
-@dataclass
-class Lender:
-    """Broker that lent the tasks which wait here; ``send`` takes the messages for it."""
-
-    address: str
-    send: Callable[[messages.WorkerMessage], None]
-
-
-@dataclass
-class Assignment:
-    """Task of a consumer. ``row``: that of the store; for a task of another broker ``lender`` and ``task`` instead."""
-
-    key: Key
-    kind: str
-    size: int
-    timeout: float
-    row: int = 0
-    attempts: int = 0
-    losses: int = 0
-    lender: Lender | None = None
-    task: messages.Task | None = None
-    started: float | None = None
 
 
 @dataclass(eq=False)
@@ -52,25 +28,25 @@ class Consumer:
     close: Callable[[str], None]
     heard: float
     capacity: int = 0
-    assignments: dict[Key, Assignment] = field(default_factory=dict)
-    assigned_bytes: int = 0
+    tasks: dict[Key, Owned] = field(default_factory=dict)
+    bytes: int = 0
 
     @property
     def spare(self) -> int:
         """Number of tasks that it may get now."""
-        free = max(0, self.capacity - len(self.assignments))
-        return free if self.assigned_bytes < ASSIGNED_BYTES else min(free, 0 if self.assignments else 1)
+        free = max(0, self.capacity - len(self.tasks))
+        return free if self.bytes < ASSIGNED_BYTES else min(free, 0 if self.tasks else 1)
 
     def knows(self, kind: str) -> bool:
         return not self.kinds or kind in self.kinds
 
-    def take(self, assignment: Assignment) -> None:
-        self.assignments[assignment.key] = assignment
-        self.assigned_bytes += assignment.size
+    def take(self, owned: Owned) -> None:
+        self.tasks[owned.key] = owned
+        self.bytes += owned.size
 
-    def release(self, key: Key) -> Assignment | None:
+    def release(self, key: Key) -> Owned | None:
         """Remove and return its task under ``key``, None without one."""
-        assignment = self.assignments.pop(key, None)
-        if assignment is not None:
-            self.assigned_bytes -= assignment.size
-        return assignment
+        owned = self.tasks.pop(key, None)
+        if owned is not None:
+            self.bytes -= owned.size
+        return owned

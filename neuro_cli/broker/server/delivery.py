@@ -1,15 +1,13 @@
-"""Delivery of one run's results to its model, which acknowledges them."""
+"""Delivery of one run's results: to its model, or to the broker whose tasks they are."""
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.store import Store, StoreError
-from neuro_cli.broker.wire import BATCH_BYTES
+from neuro_cli.broker.server.store import Store
+from neuro_cli.broker.wire import batches
 
-WINDOW = 2000  # most results that are sent and not yet acknowledged
-BATCH = 200
+BATCH = 200  # most results that are loaded at once
 GATHER_SECONDS = 0.002  # seconds in which results gather, since a message costs as much as many of them
 
 
@@ -17,45 +15,26 @@ class Delivery:
     """Stream of one run's results; a new stream begins with all unacknowledged ones."""
 
     def __init__(self, store: Store, run: str) -> None:
-        self._store, self._run = store, run
-        self._sent = 0
-        self._acknowledged = 0
-        self._received: list[str] = []  # received results that a full disk does not let go yet
+        self._store, self.run = store, run
         self._wake = asyncio.Event()
         self.ended = ""
 
     def wake(self) -> None:
-        """Note new results, or room for more."""
+        """Note new results."""
         self._wake.set()
 
     def end(self, reason: str) -> None:
         self.ended = reason
         self.wake()
 
-    def acknowledge(self, ids: list[str]) -> None:
-        self._acknowledged += len(ids)
-        self._received += ids
-        self.settle()
-        self.wake()
-
-    def settle(self) -> None:
-        """Forget the received results; later, where the disk does not take that now."""
-        if not self._received:
-            return
-        with contextlib.suppress(StoreError):
-            self._store.acknowledge(self._run, self._received)
-            self._received = []
-
     async def push(self, write: Callable[[messages.ResultsReply], Awaitable[None]]) -> None:
         """Send results until :meth:`end`."""
         place = 0
         while not self.ended:
             self._wake.clear()
-            free = WINDOW - (self._sent - self._acknowledged)
-            results = self._store.results(self._run, place, min(free, BATCH)) if free > 0 else []
-            for batch in _batches([result for _, result in results]):
+            results = self._store.results(self.run, place, BATCH)
+            for batch in batches([result for _, result in results]):
                 await write(messages.ResultsReply(results=batch))
-                self._sent += len(batch)
             if results:
                 place = results[-1][0]
             else:
@@ -63,15 +42,10 @@ class Delivery:
                 await asyncio.sleep(GATHER_SECONDS)
 
 
-def _batches(results: list[messages.Result]) -> list[list[messages.Result]]:
-    """Yield groups that each fit into a message."""
-    groups: list[list[messages.Result]] = []
-    size = 0
-    for result in results:
-        length = result.ByteSize()
-        if not groups or size + length > BATCH_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(result)
-        size += length
-    return groups
+class Deliveries(dict[str, Delivery]):
+    """Open streams of results, by their runs."""
+
+    def wake(self, runs: set[str]) -> None:
+        """Note new results of these runs."""
+        for run in runs & self.keys():
+            self[run].wake()

@@ -1,20 +1,27 @@
-"""Help of an idle broker for another one, which treats it as a worker with the capacity of its workers."""
+"""Help of an idle broker for another one. It acts as a worker towards that broker, and as a model towards the queues here.
+
+The other broker's tasks form a run here, which ends with the help.
+"""
 
 import asyncio
 import contextlib
 import logging
 import random
+import secrets
 import time
+from itertools import count
 
 import grpc
 
 from neuro_cli.broker.nameserver.client import Registration
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
-from neuro_cli.broker.server.consumer import Key, Lender, key_of, task_key
+from neuro_cli.broker.server.consumer import key_of, task_key
+from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
+from neuro_cli.broker.server.store import LENT, Store
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import BATCH_BYTES, open_channel, reason
+from neuro_cli.broker.wire import open_channel, reason
 
 log = logging.getLogger(__name__)
 
@@ -26,8 +33,11 @@ STAY_SECONDS = 2.0  # seconds with a broker that has no more tasks
 class Helper:
     """Helper of brokers with waiting tasks, while the workers here have none."""
 
-    def __init__(self, queues: Queues, registration: Registration, security: Security) -> None:
-        self._queues, self._registration, self._security = queues, registration, security
+    def __init__(
+        self, queues: Queues, store: Store, deliveries: Deliveries, registration: Registration, security: Security
+    ) -> None:
+        self._queues, self._store, self._deliveries = queues, store, deliveries
+        self._registration, self._security = registration, security
 
     async def run(self) -> None:
         """Work without end."""
@@ -38,7 +48,8 @@ class Helper:
             peer = await self._registration.peer()
             if peer is None or not peer.waiting:
                 continue
-            session = _Session(self._queues, peer.address)
+            session = _Session(self._queues, self._store)
+            self._deliveries[session.run] = session.delivery
             channel = open_channel(peer.address, self._security)
             try:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
@@ -47,92 +58,99 @@ class Helper:
                 text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
                 log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
             finally:
-                session.forget()
+                del self._deliveries[session.run]
+                self._queues.drop(session.run)
                 await channel.close()
 
 
 class _Session:
     """Session with one broker."""
 
-    def __init__(self, queues: Queues, address: str) -> None:
+    def __init__(self, queues: Queues, store: Store) -> None:
         self._queues = queues
-        self._lender = Lender(address, self._from_worker)
-        self._holding: set[Key] = set()
+        self.run = f"{LENT}{secrets.token_hex(8)}"
+        self.delivery = Delivery(store, self.run)
+        self._names = map(str, count())
+        self._holding: dict[str, messages.Task] = {}  # tasks of the other broker, by their ids here
         self._outbox: list[messages.WorkerMessage] = []
         self._wake = asyncio.Event()
         self._useful = time.monotonic()
-
-    def forget(self) -> None:
-        self._queues.forget_lender(self._lender)
 
     async def help(self, stub: WorkStub, name: str) -> None:
         """Help until the other broker has had no tasks for a while. Raises grpc.RpcError."""
         call = stub.Pull()
         hello = messages.Hello(name=name, kinds=sorted(self._queues.kinds()), peer=True)
         await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
-        reader = asyncio.create_task(self._listen(call))
+        background = [asyncio.create_task(self._listen(call)), asyncio.create_task(self.delivery.push(self._report))]
         try:
-            await self._talk(call, reader)
+            await self._talk(call, background)
         finally:
             call.cancel()
-            reader.cancel()
-            with contextlib.suppress(asyncio.CancelledError, grpc.RpcError, asyncio.InvalidStateError):
-                await reader
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
 
-    async def _talk(self, call: grpc.aio.StreamStreamCall, reader: asyncio.Task[None]) -> None:
+    async def _talk(self, call: grpc.aio.StreamStreamCall, background: list[asyncio.Task[None]]) -> None:
         reported, reported_at = -1, 0.0
-        while not reader.done():
+        while not any(task.done() for task in background):
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), TELL_SECONDS)
             self._wake.clear()
-            self._return_unwanted()
+            if self._queues.waiting.helping:  # no worker here has room, after a drain or behind tasks of this broker
+                self._give_back(self._queues.without_consumer(self.run))
             capacity, now = self._capacity(), time.monotonic()
             outbox, self._outbox = self._outbox, []
             if outbox or capacity != reported or now - reported_at > 1.0:
-                for message in _merged(outbox) or [messages.WorkerMessage()]:
+                for message in outbox or [messages.WorkerMessage()]:
                     message.capacity = capacity
                     await call.write(message)
                 reported, reported_at = capacity, now
             if not self._holding and not outbox and now - self._useful > STAY_SECONDS:
                 return
-        reader.result()
+        for task in background:
+            if task.done():
+                task.result()
 
     async def _listen(self, call: grpc.aio.StreamStreamCall) -> None:
         async for message in call:
             if message.tasks:
                 self._useful = time.monotonic()
-                self._holding.update(map(key_of, message.tasks))
-                self._queues.help(message.tasks, self._lender)
+                self._take(message.tasks)
             if message.dropped:
-                keys = {key_of(named) for named in message.dropped}
-                self._holding -= keys
-                self._queues.forget_lender(self._lender, keys)
+                dropped = set(map(key_of, message.dropped))
+                self._drop([name for name, task in self._holding.items() if key_of(task) in dropped])
 
-    def _return_unwanted(self) -> None:
-        """Give back tasks for which no worker here has room, after a drain or behind tasks of this broker."""
-        keys = self._queues.give_back(self._lender)
-        self._holding.difference_update(keys)
-        if keys:
-            self._outbox.append(messages.WorkerMessage(returned=map(task_key, keys)))
+    def _take(self, tasks: list[messages.Task]) -> None:
+        """Queue tasks here, in the run of this session."""
+        ours = []
+        for task, name in zip(tasks, self._names, strict=False):
+            timeout = task.timeout_seconds
+            ours.append(messages.Task(run=self.run, id=name, kind=task.kind, payload=task.payload, timeout_seconds=timeout))
+            self._holding[name] = messages.Task(run=task.run, id=task.id, delivery=task.delivery)
+        accepted = self._queues.submit(ours)
+        self._give_back([task.id for task in ours[accepted:]])
 
-    def _from_worker(self, message: messages.WorkerMessage) -> None:
-        self._holding.difference_update(key_of(result) for result in message.results)
-        self._outbox.append(message)
+    async def _report(self, reply: messages.ResultsReply) -> None:
+        """Report results under the names that their tasks have at the other broker."""
+        names = [result.id for result in reply.results if result.id in self._holding]
+        results = [result for result in reply.results if result.id in self._holding]
+        for result in results:
+            theirs = self._holding[result.id]
+            result.run, result.id, result.delivery = theirs.run, theirs.id, theirs.delivery
+        self._outbox.append(messages.WorkerMessage(results=results))
+        self._drop(names)
         self._wake.set()
+
+    def _give_back(self, names: list[str]) -> None:
+        if names:
+            self._outbox.append(messages.WorkerMessage(returned=[task_key(key_of(self._holding[name])) for name in names]))
+            self._drop(names)
+
+    def _drop(self, names: list[str]) -> None:
+        """Forget tasks and their results here."""
+        self._queues.drop(self.run, names)
+        for name in names:
+            del self._holding[name]
 
     def _capacity(self) -> int:
         return len(self._holding) + self._queues.lendable()
-
-
-def _merged(outbox: list[messages.WorkerMessage]) -> list[messages.WorkerMessage]:
-    """Merge messages into as few as possible."""
-    groups: list[messages.WorkerMessage] = []
-    size = 0
-    for message in outbox:
-        length = message.ByteSize()
-        if not groups or size + length > BATCH_BYTES:
-            groups.append(messages.WorkerMessage())
-            size = 0
-        groups[-1].MergeFrom(message)
-        size += length
-    return groups

@@ -1,6 +1,7 @@
 """Queues of a broker, without a network: waiting tasks, their consumers, and the handling of failures.
 
-Own tasks are in the store. Tasks of other brokers, which this one helps, are in memory and go back when they fail.
+The store has all tasks. Runs whose names say so (`store.is_lent`) have the tasks of a broker that this one helps; that broker
+handles their failures.
 """
 
 import logging
@@ -9,22 +10,27 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import Assignment, Consumer, Key, Lender, key_of, task_key
-from neuro_cli.broker.server.settling import Settling, assignment_of, failure
-from neuro_cli.broker.server.store import Owned, Store, StoreError
+from neuro_cli.broker.server.consumer import Consumer, key_of, task_key
+from neuro_cli.broker.server.store import Key, Outcomes, Owned, Row, Store, is_lent
 from neuro_cli.broker.server.waiting import Waiting
 from neuro_cli.broker.settings import BrokerSettings
 from neuro_cli.broker.tokens import Deliveries
-from neuro_cli.broker.wire import BATCH_BYTES
+from neuro_cli.broker.wire import batches
+from neuro_cli.broker.worker import attempt
 
 log = logging.getLogger(__name__)
 
 BATCH = 64  # most tasks of a message
 TIMEOUT_GRACE = 5.0  # seconds in which a worker itself ends a task that takes too long
+SAME_AGAIN = tuple(map(messages.Outcome.Value, attempt.SAME_AGAIN))
+Pair = tuple[Owned, messages.Result]
 
 
 class Queues:
-    """Tasks of a broker. ``delivered`` is called with runs that have new results; ``clock`` counts seconds."""
+    """Tasks of a broker. ``delivered`` is called with runs that have new results; ``clock`` counts seconds.
+
+    Methods raise StoreError where the store does not take or give something. The broker ends then.
+    """
 
     def __init__(
         self,
@@ -33,62 +39,47 @@ class Queues:
         delivered: Callable[[set[str]], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._settings, self._clock = store, settings, clock
-        self._settling = Settling(store, settings, self._settled, self._again, delivered)
+        self._store, self._settings, self._delivered, self._clock = store, settings, delivered, clock
         self._deliveries = Deliveries(_secret(store))
-        self.waiting = Waiting()
-        self.waiting.refill(store.unfinished())
+        self.waiting = Waiting(store.unfinished())
         self.consumers: list[Consumer] = []
-        self._holders: dict[Key, Consumer] = {}  # consumers of own tasks
+        self.finished = 0  # tasks that have had a result since this process began
+        self._holders: dict[Key, Consumer] = {}
         self._unknown_since: dict[str, float] = {}
-        self._unread = False  # waiting rows that were taken could not be read
-        self._late_keys: set[Key] = set()  # keys of pending results that others than the holders sent
-
-    @property
-    def finished(self) -> int:
-        """Tasks that have had a result since this process began."""
-        return self._settling.finished
 
     @property
     def running(self) -> int:
         """Tasks that consumers hold."""
-        return sum(len(consumer.assignments) for consumer in self.consumers)
+        return len(self._holders)
 
     @property
     def room(self) -> int:
-        """Number of own tasks for which the queue has room."""
+        """Number of further tasks for which the queue has room."""
         return max(0, self._settings.queue_limit - self.waiting.own - len(self._holders))
 
     def submit(self, tasks: Sequence[messages.Task], token: bytes = b"") -> int:
-        """Take as many of the first tasks as fit, each once. Returns their number. Raises StoreError, NotYoursError."""
+        """Take as many of the first tasks as fit, each once. Returns their number. Raises NotYoursError."""
         taken = tasks[: self.room]
-        for row, kind in self._store.add(taken, token) if taken else ():
-            self.waiting.add(row, kind)
+        for row in self._store.add(taken, token) if taken else ():
+            self.waiting.add(row)
         self.assign()
         return len(taken)
 
-    def help(self, tasks: Iterable[messages.Task], lender: Lender) -> None:
-        """Take tasks of another broker."""
-        for task in tasks:
-            self.waiting.help(task, lender)
-        self.assign()
-
-    def forget_lender(self, lender: Lender, keys: set[Key] | None = None) -> None:
-        """Drop tasks of another broker: those named, or all."""
-        self.waiting.forget(lender, keys)
+    def drop(self, run: str, ids: Iterable[str] | None = None) -> int:
+        """Forget these tasks of a run, with their results; None: the run. Returns the number of its tasks and results."""
+        ids = None if ids is None else set(ids)
+        dropped = self._store.drop(run, ids)
         for consumer in self.consumers:
-            gone = [
-                assignment.key
-                for assignment in consumer.assignments.values()
-                if assignment.lender is lender and (keys is None or assignment.key in keys)
-            ]
-            self._take_away(consumer, gone)
+            self._take_away(consumer, [key for key in consumer.tasks if key[0] == run and (ids is None or key[1] in ids)])
+        self.waiting = Waiting(self._without_consumer())
         self.assign()
+        return dropped
 
-    def give_back(self, lender: Lender) -> list[Key]:
-        """Drop the tasks of another broker for which no worker here has room any more. Returns them."""
+    def without_consumer(self, run: str) -> list[str]:
+        """Return the ids of a run's tasks that no consumer here has room for."""
         self.assign()
-        return self.waiting.take_lent(lender)
+        rows = [row.row for row in self._without_consumer() if row.run == run]
+        return [owned.task.id for owned in self._store.load(rows)]
 
     def connect(self, consumer: Consumer) -> None:
         self.consumers.append(consumer)
@@ -98,17 +89,15 @@ class Queues:
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
+        what = "the broker that helped with it" if consumer.peer else "its worker"
         lost = []
-        for key in reversed(list(consumer.assignments)):
-            assignment = self._release(consumer, key)
-            if assignment is None or self._is_pending(assignment):
-                continue
-            if assignment.started is None:
-                self._back(assignment)
-            else:
-                what = "the broker that helped with it" if consumer.peer else "its worker"
-                lost.append((assignment, failure(key, messages.LOST, f"{what} was lost: {consumer.name}", consumer.name)))
-        self._ended(lost)
+        for key in reversed(list(consumer.tasks)):
+            owned = self._release(consumer, key)
+            if owned is not None and owned.started is None:
+                self.waiting.add(owned.place, first=True)
+            elif owned is not None:
+                lost.append((owned, _failure(key, messages.LOST, f"{what} was lost: {consumer.name}", consumer.name)))
+        self._end(lost)
         self.assign()
 
     def hear(self, consumer: Consumer, message: messages.WorkerMessage) -> None:
@@ -116,202 +105,40 @@ class Queues:
         consumer.heard = self._clock()
         consumer.capacity = message.capacity
         for named in message.started:
-            assignment = consumer.assignments.get(key_of(named))
-            if assignment is not None:
-                assignment.started = consumer.heard
-                if assignment.lender is not None:
-                    assignment.lender.send(messages.WorkerMessage(started=[named]))
+            owned = consumer.tasks.get(key_of(named))
+            if owned is not None:
+                owned.started = consumer.heard
         for named in message.returned:
-            assignment = consumer.assignments.get(key_of(named))
-            if assignment is not None and not self._is_pending(assignment):
-                self._release(consumer, assignment.key)
-                self._back(assignment)
+            owned = self._release(consumer, key_of(named))
+            if owned is not None:
+                self.waiting.add(owned.place, first=True)
         if message.results:
             self._take_results(consumer, message.results)
         self.assign()
 
-    def drop(self, run: str) -> int:
-        """Forget a run's tasks and results. Returns their number. Raises StoreError."""
-        dropped = self._store.drop(run)
-        self._settling.forget(run)
-        self._late_keys = {key for key in self._late_keys if key[0] != run}
-        for consumer in self.consumers:
-            self._take_away(
-                consumer,
-                [
-                    assignment.key
-                    for assignment in consumer.assignments.values()
-                    if not assignment.lender and assignment.key[0] == run
-                ],
-            )
-        self.waiting.refill(self._unassigned())
-        self.assign()
-        return dropped
-
     def assign(self) -> None:
         """Give waiting tasks to consumers: workers first, then brokers that help, a fair share each."""
-        while not self._settling.pending:  # results that cannot be stored must not gather
-            hungry = [consumer for consumer in self.consumers if consumer.spare and self.waiting.count(consumer)]
+        while hungry := [consumer for consumer in self.consumers if consumer.spare and self.waiting.count(consumer)]:
             eager = [consumer for consumer in hungry if not consumer.peer] or hungry
-            before = self.waiting.own + self.waiting.helping
-            if not eager:
-                return
-            eager.sort(key=lambda consumer: len(consumer.assignments))
+            eager.sort(key=lambda consumer: len(consumer.tasks))
             shares = [max(1, self.waiting.count(consumer) // len(eager)) for consumer in eager]
             for consumer, share in zip(eager, shares, strict=True):
                 self._give(consumer, min(consumer.spare, share, BATCH))
-            if self.waiting.own + self.waiting.helping >= before:
-                return  # the consumer has a task of the same name
 
     def sweep(self) -> None:
         """Find silent consumers, tasks that take too long, and kinds without a worker. Called a few times a second."""
         now = self._clock()
-        self._settling.settle(())
-        if self._unread:
-            self.waiting.refill(self._unassigned())
-            self._unread = False
         for consumer in list(self.consumers):
             if now - consumer.heard > self._settings.worker_timeout:
                 log.warning("%s is silent for %g s: its tasks go to others", consumer.name, self._settings.worker_timeout)
                 self.disconnect(consumer)
                 consumer.close("no message for too long")
-            for assignment in [
-                assignment
-                for assignment in consumer.assignments.values()
-                if _overdue(assignment, now) and not self._is_pending(assignment)
-            ]:
-                self._take_away(consumer, [assignment.key])
-                text = f"took longer than {assignment.timeout:g} s, and its worker did not end it"
-                self._ended([(assignment, failure(assignment.key, messages.TIMED_OUT, text, consumer.name))])
+            for owned in [owned for owned in consumer.tasks.values() if _overdue(owned, now)]:
+                self._take_away(consumer, [owned.key])
+                text = f"took longer than {owned.task.timeout_seconds:g} s, and its worker did not end it"
+                self._end([(owned, _failure(owned.key, messages.TIMED_OUT, text, consumer.name))])
         self._give_up_unknown(now)
         self.assign()
-
-    def _take_results(self, consumer: Consumer, results: Iterable[messages.Result]) -> None:
-        ended = []
-        for result in results:
-            key = key_of(result)
-            assignment = consumer.assignments.get(key)
-            if assignment is not None and not self._is_of_delivery(assignment, result):
-                log.warning("%s offers a result of task %s of run %s that is of no delivery of it", consumer.name, key[1], key[0])
-                consumer.close("a result without the token of its task's delivery")
-                break
-            assignment = assignment or self._late(result)
-            if assignment is not None and assignment.lender is not None:
-                self._release(consumer, key)
-            if assignment is not None:
-                ended.append((assignment, result))
-        self._ended(ended)
-
-    def _is_of_delivery(self, assignment: Assignment, result: messages.Result) -> bool:
-        """Return whether the sender of a result was given the task, by this broker or by its owner through this broker."""
-        if assignment.lender is not None and assignment.task is not None:
-            return bool(result.delivery == assignment.task.delivery)
-        return self._deliveries.holds(result.delivery, *assignment.key)
-
-    def _late(self, result: messages.Result) -> Assignment | None:
-        """Find the own task of a late result, of a lost consumer or of an earlier process of this broker."""
-        if result.outcome != messages.DONE or not self._deliveries.holds(result.delivery, *key_of(result)):
-            return None
-        owned = self._store.find(result.run, result.id)
-        if owned is None:
-            return None
-        self._late_keys.add(key_of(result))
-        return assignment_of(owned)  # its row may still wait, and the store will not find it there
-
-    def _ended(self, pairs: Iterable[tuple[Assignment, messages.Result]]) -> None:
-        """End attempts: report to the brokers that lent their tasks, and store the outcomes of own ones."""
-        own = []
-        for assignment, result in pairs:
-            if assignment.lender is not None and assignment.task is not None:
-                result.delivery = assignment.task.delivery
-                assignment.lender.send(messages.WorkerMessage(results=[result]))
-            else:
-                own.append((assignment, result))
-        self._settling.settle(own)
-
-    def _settled(self, key: Key) -> None:
-        """Release an own task from its consumer once its outcome is stored."""
-        holder = self._holders.get(key)
-        if holder is not None and key in self._late_keys:
-            self._take_away(holder, [key])
-        elif holder is not None:
-            self._release(holder, key)
-        self._late_keys.discard(key)
-
-    def _again(self, assignment: Assignment, first: bool) -> None:
-        self.waiting.add(assignment.row, assignment.kind, first=first)
-
-    def _is_pending(self, assignment: Assignment) -> bool:
-        return assignment.lender is None and assignment.key in self._settling.pending
-
-    def _give_up_unknown(self, now: float) -> None:
-        workers = [consumer for consumer in self.consumers if not consumer.peer]
-        unknown = {kind for kind in self.waiting.kinds() if not any(worker.knows(kind) for worker in self.consumers)}
-        unknown = unknown if workers else set()
-        self._unknown_since = {kind: self._unknown_since.get(kind, now) for kind in unknown}
-        for kind, since in list(self._unknown_since.items()):
-            if now - since < self._settings.unknown_kind_after:
-                continue
-            known = ", ".join(sorted(set().union(*(worker.kinds for worker in workers))))
-            text = f"the task's type {kind!r} is unknown to the workers; they know {known}"
-            given_up = [assignment_of(owned) for owned in self._store.load(self.waiting.take_kind(kind))]
-            self._ended((assignment, failure(assignment.key, messages.UNKNOWN_KIND, text, "")) for assignment in given_up)
-
-    def _give(self, consumer: Consumer, most: int) -> None:
-        """Send up to ``most`` tasks."""
-        batch: list[messages.Task] = []
-        size = 0
-        for assignment, task in self._taken(consumer, most):
-            if batch and size + assignment.size > BATCH_BYTES:
-                consumer.send(messages.BrokerMessage(tasks=batch))
-                batch, size = [], 0
-            consumer.take(assignment)
-            if assignment.lender is None:
-                self._holders[assignment.key] = consumer
-            batch.append(task)
-            size += assignment.size
-        if batch:
-            consumer.send(messages.BrokerMessage(tasks=batch))
-
-    def _taken(self, consumer: Consumer, most: int) -> list[tuple[Assignment, messages.Task]]:
-        """Take waiting tasks. One that its model queued at two brokers may be here twice, but not at one consumer."""
-        taken: dict[Key, tuple[Assignment, messages.Task]] = {}
-        for task, lender in self.waiting.take_helping(consumer, most):
-            key = key_of(task)
-            if key in consumer.assignments or key in taken:
-                self.waiting.help(task, lender)
-            else:
-                assignment = Assignment(key, task.kind, task.ByteSize(), task.timeout_seconds, lender=lender, task=task)
-                taken[key] = assignment, task
-        for owned in self._loaded(self.waiting.take_own(consumer, most - len(taken))):
-            key = key_of(owned.task)
-            if key in consumer.assignments or key in taken:
-                self.waiting.add(owned.row, owned.task.kind)
-            elif key not in self._holders:
-                owned.task.delivery = self._deliveries.token(*key)
-                taken[key] = assignment_of(owned), owned.task
-        return list(taken.values())
-
-    def _loaded(self, rows: list[int]) -> list[Owned]:
-        """Load rows of the store; where it cannot be read now none, and all rows wait again at the next sweep."""
-        try:
-            return self._store.load(rows)
-        except StoreError:
-            self._unread = True
-            return []
-
-    def _take_away(self, consumer: Consumer, keys: Sequence[Key]) -> None:
-        """Tell a consumer to drop tasks whose results nobody wants any more."""
-        for key in keys:
-            self._release(consumer, key)
-        if keys:
-            consumer.send(messages.BrokerMessage(dropped=map(task_key, keys)))
-
-    def _release(self, consumer: Consumer, key: Key) -> Assignment | None:
-        assignment = consumer.release(key)
-        if assignment is not None and assignment.lender is None:
-            self._holders.pop(key, None)
-        return assignment
 
     def lendable(self) -> int:
         """Return the number of tasks of another broker that the workers here could begin now."""
@@ -324,18 +151,117 @@ class Queues:
         kinds = [consumer.kinds for consumer in self.consumers if not consumer.peer]
         return set().union(*kinds) if all(kinds) else set()
 
-    def _back(self, assignment: Assignment) -> None:
-        """Queue a task that has not begun, before all others."""
-        if assignment.lender is not None and assignment.task is not None:
-            self.waiting.help(assignment.task, assignment.lender, first=True)
-        else:
-            self.waiting.add(assignment.row, assignment.kind, first=True)
+    def _take_results(self, consumer: Consumer, results: Iterable[messages.Result]) -> None:
+        ended: dict[Key, Pair] = {}
+        for result in results:
+            key = key_of(result)
+            ours = self._deliveries.holds(result.delivery, *key)
+            owned = consumer.tasks.get(key)
+            if owned is not None and not ours:
+                log.warning("%s offers a result of task %s of run %s that is of no delivery of it", consumer.name, key[1], key[0])
+                consumer.close("a result without the token of its task's delivery")
+                break
+            if owned is None and ours and result.outcome == messages.DONE:
+                owned = self._store.find(
+                    *key
+                )  # a consumer that was lost, or had it from an earlier process of this broker, has done it
+            if owned is not None:
+                ended.setdefault(key, (owned, result))
+        self._end(list(ended.values()), consumer)
 
-    def _unassigned(self) -> list[tuple[int, str]]:
-        """Return (row, kind) of the own tasks that no consumer has and whose outcome is not pending."""
-        tasks = [task for consumer in self.consumers for task in consumer.assignments.values()]
-        taken = {task.row for task in tasks if task.lender is None} | self._settling.rows
-        return [(row, kind) for row, kind in self._store.unfinished() if row not in taken]
+    def _end(self, pairs: Sequence[Pair], sender: Consumer | None = None) -> None:
+        """End attempts: store each result, count a failure, or give the task up. ``sender``: whose results they are."""
+        if not pairs:
+            return
+        outcomes = Outcomes()
+        again: list[tuple[Row, bool]] = []
+        for owned, result in pairs:
+            result.ClearField("delivery")
+            if result.outcome == messages.DONE:
+                outcomes.results.append(result)
+            elif self._fail(outcomes, owned, result):
+                again.append((owned.place, result.outcome == messages.LOST))
+        kept = self._store.settle(outcomes)
+        for owned, _ in pairs:
+            holder = self._holders.get(owned.key)
+            if holder is sender and holder is not None:
+                self._release(holder, owned.key)
+            elif holder is not None:
+                self._take_away(holder, [owned.key])
+        for row, first in again:
+            self.waiting.add(row, first=first)
+        self.finished += len(kept)
+        if kept:
+            self._delivered({result.run for result in kept})
+
+    def _fail(self, outcomes: Outcomes, owned: Owned, result: messages.Result) -> bool:
+        """Count a failed attempt. Returns False where it was the last: then the failure is the result, and the task is dead."""
+        unknown, lost = result.outcome == messages.UNKNOWN_KIND and not result.worker, result.outcome == messages.LOST
+        owned.attempts, owned.losses = owned.attempts + (not lost and not unknown), owned.losses + lost
+        limit = self._settings.raised_attempts if result.outcome in SAME_AGAIN else self._settings.attempts
+        if is_lent(owned.task.run):
+            outcomes.results.append(result)  # the broker that owns it counts
+            return False
+        if not unknown and owned.attempts < limit and owned.losses < self._settings.losses:
+            outcomes.failed.append(owned)
+            return True
+        count = owned.attempts + owned.losses
+        owned.task.ClearField("payload")  # every client may read dead letters, and only the submitter this
+        outcomes.results.append(result)
+        outcomes.letters.append(
+            messages.DeadLetter(task=owned.task, outcome=result.outcome, error=result.error, attempts=count, when=time.time())
+        )
+        lines = result.error.strip().splitlines() or [""]
+        log.warning(
+            "task %s of run %s is given up after %d attempts: %s: %s", owned.task.id, owned.task.run, count,
+            messages.Outcome.Name(result.outcome), lines[-1 if result.outcome == messages.RAISED else 0],
+        )  # fmt: skip
+        return False
+
+    def _give_up_unknown(self, now: float) -> None:
+        workers = [consumer for consumer in self.consumers if not consumer.peer]
+        unknown = {kind for kind in self.waiting.kinds() if not any(worker.knows(kind) for worker in self.consumers)}
+        unknown = unknown if workers else set()
+        self._unknown_since = {kind: self._unknown_since.get(kind, now) for kind in unknown}
+        for kind, since in list(self._unknown_since.items()):
+            if now - since < self._settings.unknown_kind_after:
+                continue
+            known = ", ".join(sorted(set().union(*(worker.kinds for worker in workers))))
+            text = f"the task's type {kind!r} is unknown to the workers; they know {known}"
+            given_up = self._store.load(self.waiting.take_kind(kind))
+            self._end([(owned, _failure(owned.key, messages.UNKNOWN_KIND, text, "")) for owned in given_up])
+
+    def _give(self, consumer: Consumer, most: int) -> None:
+        """Send up to ``most`` tasks. A helper's count as begun: it has room for them, and does not say when it begins."""
+        loaded = self._store.load(self.waiting.take(consumer, most))
+        given = [owned for owned in loaded if owned.key not in self._holders]
+        for owned in given:
+            owned.task.delivery = self._deliveries.token(*owned.key)
+            owned.started = self._clock() if consumer.peer else None
+            consumer.take(owned)
+            self._holders[owned.key] = consumer
+        for batch in batches([owned.task for owned in given]):
+            consumer.send(messages.BrokerMessage(tasks=batch))
+        for owned in given:
+            owned.task.ClearField("payload")  # the store has it
+
+    def _take_away(self, consumer: Consumer, keys: Sequence[Key]) -> None:
+        """Tell a consumer to drop tasks whose results nobody wants any more."""
+        for key in keys:
+            self._release(consumer, key)
+        if keys:
+            consumer.send(messages.BrokerMessage(dropped=map(task_key, keys)))
+
+    def _release(self, consumer: Consumer, key: Key) -> Owned | None:
+        owned = consumer.release(key)
+        if owned is not None:
+            self._holders.pop(key, None)
+        return owned
+
+    def _without_consumer(self) -> list[Row]:
+        """Return the tasks without a result that no consumer has."""
+        taken = {owned.row for consumer in self.consumers for owned in consumer.tasks.values()}
+        return [row for row in self._store.unfinished() if row.row not in taken]
 
 
 def _secret(store: Store) -> bytes:
@@ -347,7 +273,10 @@ def _secret(store: Store) -> bytes:
     return bytes.fromhex(kept)
 
 
-def _overdue(assignment: Assignment, now: float) -> bool:
-    return bool(
-        assignment.timeout and assignment.started is not None and now > assignment.started + assignment.timeout + TIMEOUT_GRACE
-    )
+def _failure(key: Key, outcome: messages.Outcome, text: str, worker: str) -> messages.Result:
+    return messages.Result(run=key[0], id=key[1], outcome=outcome, error=text, worker=worker)
+
+
+def _overdue(owned: Owned, now: float) -> bool:
+    limit = owned.task.timeout_seconds
+    return bool(limit and owned.started is not None and now > owned.started + limit + TIMEOUT_GRACE)

@@ -1,85 +1,118 @@
-"""Store of a broker's own tasks and their results, in a database that outlives the process.
+"""Store of a broker's tasks and their results, in a database that outlives the process.
 
 A task is one row until its result was acknowledged. Every committed change survives a kill of the process;
 `durable=machine` also forces it to the disk before the submitter gets an answer.
 """
 
 import hashlib
-import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.database import Database, Row, StoreError
+from neuro_cli.broker.server.database import Database, StoreError
 
 __all__ = ["NotYoursError", "Outcomes", "Owned", "Store", "StoreError"]
 
 DEAD_KEPT = 10_000  # most dead letters; the oldest make room
 VARIABLES = 500  # most variables of one SQL statement
+LENT = "lent:"  # beginning of the names of runs whose tasks are another broker's
+
+Key = tuple[str, str]  # run and id of a task
+
+
+def is_lent(run: str) -> bool:
+    """Return whether the tasks of ``run`` are another broker's, which this one helps."""
+    return run.startswith(LENT)
 
 
 class NotYoursError(Exception):
     """Raised for a run of a submitter with another token."""
 
 
-@dataclass(frozen=True)
+class Row(NamedTuple):
+    """Task without a result: its row, run and kind."""
+
+    row: int
+    run: str
+    kind: str
+
+
+@dataclass
 class Owned:
-    """Task of the store."""
+    """Task without a result, in memory while a consumer has it. ``size``: bytes; ``started``: seconds of the broker's clock."""
 
     row: int
     task: messages.Task
     attempts: int
     losses: int
+    size: int
+    started: float | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.task.run, self.task.id
+
+    @property
+    def place(self) -> Row:
+        return Row(self.row, self.task.run, self.task.kind)
 
 
 @dataclass
 class Outcomes:
-    """Outcomes of tasks, to be stored together: results, dead letters, and the costs (row, attempts, losses) of failures."""
+    """Outcomes of tasks, to be stored together: results, dead letters, and tasks whose failed attempt was counted."""
 
     results: list[messages.Result] = field(default_factory=list)
     letters: list[messages.DeadLetter] = field(default_factory=list)
-    costs: list[tuple[int, int, int]] = field(default_factory=list)
+    failed: list[Owned] = field(default_factory=list)
 
 
 class Store:
-    """Tasks of a broker, in ``folder``. Methods that change them raise StoreError where the disk does not take it."""
+    """Tasks of a broker, in ``folder``. Methods raise StoreError where the disk takes no change, or gives nonsense."""
 
     def __init__(self, folder: Path, durable: str = "process") -> None:
         self._db = Database(folder, durable)
-        self._finished = self._one("SELECT COALESCE(MAX(finished), 0) FROM tasks")
-        self._row = self._one("SELECT COALESCE(MAX(row), 0) FROM tasks")
-        self._letter = self._one("SELECT COALESCE(MAX(number), 0) FROM dead")
-        self.close, self.make_room = self._db.close, self._db.make_room
+        self.close = self._db.close
+        try:
+            with self._db.change() as db:  # shows at the start whether the disk is full
+                db.execute("REPLACE INTO facts VALUES ('opened', ?)", (str(time.time()),))
+                for table in ("tasks", "runs"):  # helping ends with the process
+                    db.execute(f"DELETE FROM {table} WHERE run GLOB ?", (f"{LENT}*",))
+            self._finished = self._one("SELECT COALESCE(MAX(finished), 0) FROM tasks")
+            self._row = self._one("SELECT COALESCE(MAX(row), 0) FROM tasks")
+        except StoreError:
+            self.close()
+            raise
 
     @property
-    def broken(self) -> str:
-        """Reason why the database cannot be used any more; empty as a rule."""
-        return self._db.broken
+    def trouble(self) -> StoreError | None:
+        """Error after which this store must be opened again; None as a rule."""
+        return self._db.trouble
 
     def fact(self, name: str) -> str | None:
         rows = self._db.read("SELECT value FROM facts WHERE name = ?", (name,))
         return str(rows[0][0]) if rows else None
 
     def note(self, name: str, value: str) -> None:
-        with self._db.change():
-            self._db.put("facts", name, value, replace=True)
+        with self._db.change() as db:
+            db.execute("REPLACE INTO facts VALUES (?, ?)", (name, value))
 
-    def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[tuple[int, str]]:
-        """Take tasks. Returns (row, kind) of the new ones. Raises NotYoursError."""
-        new: list[tuple[int, str]] = []
+    def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[Row]:
+        """Take tasks. Returns the new ones. Raises NotYoursError."""
+        new: list[Row] = []
         runs = {task.run for task in tasks}
         for run in runs:
             self.check(run, token)
-        with self._db.change():
+        with self._db.change() as db:
             for run in runs:
-                self._db.put("runs", run, time.time(), _digest(token), replace=True)
+                db.execute("REPLACE INTO runs VALUES (?, ?, ?)", (run, time.time(), _digest(token)))
             for task in tasks:
-                row = self._row + len(new) + 1
-                if self._db.put("tasks", row, task.run, task.id, task.kind, task.SerializeToString(), 0, 0, None, None):
-                    new.append((row, task.kind))
+                row = Row(self._row + len(new) + 1, task.run, task.kind)
+                values = row.row, task.run, task.id, task.kind, task.SerializeToString()
+                if db.execute("INSERT OR IGNORE INTO tasks VALUES (?, ?, ?, ?, ?, 0, 0, NULL, NULL)", values).rowcount:
+                    new.append(row)
         self._row += len(new)
         return new
 
@@ -89,51 +122,44 @@ class Store:
         if rows and rows[0][0] != _digest(token):
             raise NotYoursError(f"run {run}: it belongs to a submitter with another token")
 
-    def unfinished(self) -> list[tuple[int, str]]:
-        """Return (row, kind) of all tasks without a result, in the order of their arrival."""
-        return [(row, kind) for row, kind in self._db.read("SELECT row, kind FROM tasks WHERE finished IS NULL ORDER BY row")]
+    def unfinished(self) -> list[Row]:
+        """Return all tasks without a result, in the order of their arrival."""
+        return [Row(*values) for values in self._db.read("SELECT row, run, kind FROM tasks WHERE finished IS NULL ORDER BY row")]
 
     def load(self, rows: Sequence[int]) -> list[Owned]:
         """Load the tasks of ``rows`` that still have no result."""
-        owned: list[Owned] = []
-        for part in _parts(rows):
-            owned += self._owned(f"row IN ({','.join('?' * len(part))})", part)
-        return owned
+        parts = (rows[begin : begin + VARIABLES] for begin in range(0, len(rows), VARIABLES))
+        return [owned for part in parts for owned in self._owned(f"row IN ({','.join('?' * len(part))})", part)]
 
     def find(self, run: str, task_id: str) -> Owned | None:
         """Load the task if it has no result yet."""
-        owned = self._owned("run = ? AND id = ?", (run, task_id))
-        return owned[0] if owned else None
+        return next(iter(self._owned("run = ? AND id = ?", (run, task_id))), None)
 
-    def _owned(self, condition: str, values: Row) -> list[Owned]:
+    def _owned(self, condition: str, values: Sequence[Any]) -> list[Owned]:
         query = f"SELECT row, task, attempts, losses FROM tasks WHERE {condition} AND finished IS NULL ORDER BY row"
         with self._db.parsing():
             return [
-                Owned(row, messages.Task.FromString(task), attempts, losses)
+                Owned(row, messages.Task.FromString(task), attempts, losses, len(task))
                 for row, task, attempts, losses in self._db.read(query, values)
             ]
 
     def settle(self, outcomes: Outcomes) -> list[messages.Result]:
         """Store outcomes, all or none. Returns the results of tasks that had none."""
-        costs = {owned.row: owned for owned in self.load([row for row, _, _ in outcomes.costs])}
-        unfinished = {(result.run, result.id): self.find(result.run, result.id) for result in outcomes.results}
         kept: list[messages.Result] = []
-        letter = self._letter
         with self._db.change() as db:
-            for row, attempts, losses in outcomes.costs:
-                if (owned := costs.pop(row, None)) is not None:
-                    self._put(db, owned, owned.attempts + attempts, owned.losses + losses)
-            for dead in outcomes.letters:
-                letter += 1
-                self._db.put("dead", letter, dead.SerializeToString())
+            for owned in outcomes.failed:
+                counts = owned.attempts, owned.losses, owned.row
+                db.execute("UPDATE tasks SET attempts = ?, losses = ? WHERE row = ?", counts)
+            for letter in outcomes.letters:
+                db.execute("INSERT INTO dead (letter) VALUES (?)", (letter.SerializeToString(),))
             if outcomes.letters:
-                db.execute("DELETE FROM dead WHERE number <= ?", (letter - DEAD_KEPT,))
+                db.execute("DELETE FROM dead WHERE number <= (SELECT MAX(number) FROM dead) - ?", (DEAD_KEPT,))
             for result in outcomes.results:
-                if (owned := unfinished.pop((result.run, result.id), None)) is not None:
+                values = self._finished + len(kept) + 1, result.SerializeToString(), result.run, result.id
+                change = "UPDATE tasks SET task = NULL, finished = ?, result = ? WHERE run = ? AND id = ? AND finished IS NULL"
+                if db.execute(change, values).rowcount:
                     kept.append(result)
-                    self._put(db, owned, owned.attempts, owned.losses, self._finished + len(kept), result)
         self._finished += len(kept)
-        self._letter = letter
         return kept
 
     def results(self, run: str, after: int, most: int) -> list[tuple[int, messages.Result]]:
@@ -148,21 +174,24 @@ class Store:
             for task_id in ids:
                 db.execute("DELETE FROM tasks WHERE run = ? AND id = ? AND finished IS NOT NULL", (run, task_id))
 
-    def drop(self, run: str) -> int:
-        """Forget a run. Returns the number of its tasks and results."""
+    def drop(self, run: str, ids: Iterable[str] | None = None) -> int:
+        """Forget these tasks of a run, with their results; None: the run. Returns the number of its tasks and results."""
         with self._db.change() as db:
-            db.execute("DELETE FROM runs WHERE run = ?", (run,))
-            return db.execute("DELETE FROM tasks WHERE run = ?", (run,)).rowcount
+            if ids is None:
+                db.execute("DELETE FROM runs WHERE run = ?", (run,))
+                return db.execute("DELETE FROM tasks WHERE run = ?", (run,)).rowcount
+            return sum(db.execute("DELETE FROM tasks WHERE run = ? AND id = ?", (run, task_id)).rowcount for task_id in ids)
 
     def seen(self, run: str, token: bytes) -> None:
         """Note that the model of a run is connected. Raises NotYoursError."""
         self.check(run, token)
-        with self._db.change():
-            self._db.put("runs", run, time.time(), _digest(token), replace=True)
+        with self._db.change() as db:
+            db.execute("REPLACE INTO runs VALUES (?, ?, ?)", (run, time.time(), _digest(token)))
 
     def silent(self, seconds: float) -> list[str]:
-        """Return the runs whose models have not been connected for that long."""
-        return [row[0] for row in self._db.read("SELECT run FROM runs WHERE seen < ?", (time.time() - seconds,))]
+        """Return the runs of models that have not been connected for that long."""
+        query = "SELECT run FROM runs WHERE seen < ? AND NOT run GLOB ?"
+        return [row[0] for row in self._db.read(query, (time.time() - seconds, f"{LENT}*"))]
 
     def letters(self, most: int) -> list[messages.DeadLetter]:
         """Return the dead letters, newest first."""
@@ -174,16 +203,6 @@ class Store:
         """Return the numbers of results that wait for their models, and of dead letters."""
         return self._one("SELECT COUNT(*) FROM tasks WHERE finished IS NOT NULL"), self._one("SELECT COUNT(*) FROM dead")
 
-    def _put(self, db: sqlite3.Connection, owned: Owned, attempts: int, losses: int, *done: Any) -> None:
-        """Write the changes of a task; ``done``: its place in the order of results, and its result."""
-        place, result = done or (None, None)
-        task = None if done else owned.task.SerializeToString()
-        text = result.SerializeToString() if done else None
-        db.execute(
-            "UPDATE tasks SET task = ?, attempts = ?, losses = ?, finished = ?, result = ? WHERE row = ?",
-            (task, attempts, losses, place, text, owned.row),
-        )
-
     def _one(self, query: str) -> int:
         return int(self._db.read(query)[0][0])
 
@@ -191,7 +210,3 @@ class Store:
 def _digest(token: bytes) -> bytes:
     """Return the digest of a token, which a reader of the database cannot use."""
     return hashlib.sha256(token).digest()
-
-
-def _parts(rows: Sequence[int]) -> Iterable[Sequence[int]]:
-    return (rows[begin : begin + VARIABLES] for begin in range(0, len(rows), VARIABLES))

@@ -8,27 +8,22 @@ import grpc
 
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import broker_pb2_grpc
-from neuro_cli.broker.server.delivery import Delivery
+from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
-from neuro_cli.broker.server.store import NotYoursError, Store, StoreError
+from neuro_cli.broker.server.store import NotYoursError, Store, StoreError, is_lent
+from neuro_cli.broker.wire import batches
 
 LONGEST_NAME = 256  # most characters of a run, an id, a kind
-SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bounds of its bytes
+SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bytes
 MOST_LETTERS = 1000
 
 
 class SubmissionService(broker_pb2_grpc.SubmissionServicer):
     """Service of tasks and results. ``payload_limit``: bytes of the largest payload that fits into a message."""
 
-    def __init__(self, queues: Queues, store: Store, payload_limit: int) -> None:
-        self._queues, self._store, self._payload_limit = queues, store, payload_limit
-        self._deliveries: dict[str, Delivery] = {}
+    def __init__(self, queues: Queues, store: Store, deliveries: Deliveries, payload_limit: int) -> None:
+        self._queues, self._store, self._deliveries, self._payload_limit = queues, store, deliveries, payload_limit
         self.broker_id = 0
-
-    def delivered(self, runs: set[str]) -> None:
-        """Note new results of these runs."""
-        for run in runs & self._deliveries.keys():
-            self._deliveries[run].wake()
 
     def end(self, reason: str) -> None:
         """Disconnect all models; those that return submit again what they still wait for."""
@@ -47,7 +42,7 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
 
     async def Results(self, requests, context):  # noqa: N802
         first = await anext(aiter(requests), messages.ResultsRequest())
-        if not 0 < len(first.run) <= LONGEST_NAME:
+        if not 0 < len(first.run) <= LONGEST_NAME or is_lent(first.run):
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the first message must name the run")
         run, token = first.run, first.token
         async with _refusals(context, token):
@@ -61,13 +56,12 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
             await context.write(messages.ResultsReply())  # shows the model that a broker answers
             try:
                 await delivery.push(context.write)
-            except StoreError as error:  # the model has returned
+            except StoreError as error:
                 delivery.end(str(error))
         finally:
             if self._deliveries.get(run) is delivery:
                 del self._deliveries[run]
                 self._note(run, token)
-            delivery.settle()
             reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reader
@@ -93,21 +87,14 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
             dead=dead,
             finished=self._queues.finished,
             workers=[
-                messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.assignments), peer=one.peer)
+                messages.WorkerInfo(name=one.name, capacity=one.capacity, holding=len(one.tasks), peer=one.peer)
                 for one in self._queues.consumers
             ],
         )
 
     async def DeadLetters(self, request, context):  # noqa: N802
-        letters = self._store.letters(min(request.limit or 100, MOST_LETTERS))
-        for letter in letters:
-            letter.task.ClearField("payload")  # the payload is for its submitter alone
-        return messages.DeadLettersReply(letters=_fitting(letters, self._payload_limit))
-
-    def settle(self) -> None:
-        """Retry the changes that the disk did not take."""
-        for delivery in self._deliveries.values():
-            delivery.settle()
+        groups = batches(self._store.letters(min(request.limit or 100, MOST_LETTERS)))
+        return messages.DeadLettersReply(letters=groups[0] if groups else [])
 
     def _note(self, run: str, token: bytes) -> None:
         """Note that the model of a run is connected, without an error where the disk does not take it."""
@@ -124,7 +111,7 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
     async def _acknowledgements(self, delivery: Delivery, requests: AsyncIterator[messages.ResultsRequest]) -> None:
         try:
             async for request in requests:
-                delivery.acknowledge(list(request.received))
+                self._store.acknowledge(delivery.run, request.received)
             delivery.end("done")
         except asyncio.CancelledError:
             raise
@@ -136,6 +123,8 @@ class SubmissionService(broker_pb2_grpc.SubmissionServicer):
         for name, text in (("run", task.run), ("id", task.id), ("kind", task.kind)):
             if not 0 < len(text) <= LONGEST_NAME:
                 return f"a task's {name} must have 1 to {LONGEST_NAME} characters"
+        if is_lent(task.run):
+            return "a task's run must not have the name of a broker's own"
         if not 0.0 <= task.timeout_seconds < float("inf"):
             return "timeout_seconds must be a number >= 0"
         if len(task.payload) > self._payload_limit:
@@ -155,14 +144,3 @@ async def _refusals(context: grpc.aio.ServicerContext, token: bytes) -> AsyncIte
         await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
     except StoreError as error:
         await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-
-
-def _fitting(letters: list[messages.DeadLetter], limit: int) -> list[messages.DeadLetter]:
-    """Take the first tasks or results that fit into a message."""
-    size, fit = 0, []
-    for letter in letters:
-        size += letter.ByteSize() + 16
-        if size > limit:
-            break
-        fit.append(letter)
-    return fit

@@ -1,86 +1,59 @@
-"""Waiting tasks of a broker, by kind: its own by their rows in the store, and those of brokers that it helps."""
+"""Tasks that wait at a broker, by their rows in the store: those of its models, and those of a broker that it helps."""
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
 
-from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import Consumer, Key, Lender
+from neuro_cli.broker.server.consumer import Consumer
+from neuro_cli.broker.server.store import Row, is_lent
 
 
 class Waiting:
-    """Queues, first come, first served within a kind. A row may be stale (finished or dropped since); the store knows."""
+    """Queues by kind, first come, first served. A row may be stale (finished or dropped since); the store knows."""
 
-    def __init__(self) -> None:
-        self._own: dict[str, deque[int]] = {}
-        self._helping: dict[str, deque[tuple[messages.Task, Lender]]] = {}
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._queues: dict[tuple[str, bool], deque[int]] = {}  # key: kind, and whether another broker owns the tasks
+        for row in rows:
+            self.add(row)
 
     @property
     def own(self) -> int:
-        """Number of own tasks that wait."""
-        return sum(map(len, self._own.values()))
+        """Number of waiting tasks of this broker's models."""
+        return sum(len(queue) for (_, lent), queue in self._queues.items() if not lent)
 
     @property
     def helping(self) -> int:
-        """Number of tasks of other brokers that wait."""
-        return sum(map(len, self._helping.values()))
+        """Number of waiting tasks of other brokers."""
+        return sum(len(queue) for (_, lent), queue in self._queues.items() if lent)
 
     def kinds(self) -> set[str]:
-        """Return the kinds of own tasks that wait."""
-        return {kind for kind, rows in self._own.items() if rows}
+        """Return the kinds of the tasks that `own` counts."""
+        return {kind for (kind, lent), queue in self._queues.items() if queue and not lent}
 
-    def refill(self, rows: Iterable[tuple[int, str]]) -> None:
-        """Replace the own rows by these."""
-        self._own = {}
-        for row, kind in rows:
-            self.add(row, kind)
-
-    def add(self, row: int, kind: str, *, first: bool = False) -> None:
-        rows = self._own.setdefault(kind, deque())
-        rows.appendleft(row) if first else rows.append(row)
-
-    def help(self, task: messages.Task, lender: Lender, *, first: bool = False) -> None:
-        tasks = self._helping.setdefault(task.kind, deque())
-        tasks.appendleft((task, lender)) if first else tasks.append((task, lender))
+    def add(self, row: Row, *, first: bool = False) -> None:
+        queue = self._queues.setdefault((row.kind, is_lent(row.run)), deque())
+        queue.appendleft(row.row) if first else queue.append(row.row)
 
     def count(self, consumer: Consumer) -> int:
-        """Count the waiting tasks that could go to ``consumer``. Tasks of other brokers never go to a third one."""
-        own = sum(len(rows) for kind, rows in self._own.items() if consumer.knows(kind))
-        if consumer.peer:
-            return own
-        return own + sum(len(tasks) for kind, tasks in self._helping.items() if consumer.knows(kind))
+        """Count the waiting tasks that could go to ``consumer``."""
+        return sum(map(len, self._for(consumer)))
 
-    def take_helping(self, consumer: Consumer, most: int) -> list[tuple[messages.Task, Lender]]:
-        return [] if consumer.peer else _take(self._helping, consumer, most)
-
-    def take_own(self, consumer: Consumer, most: int) -> list[int]:
-        return _take(self._own, consumer, most)
+    def take(self, consumer: Consumer, most: int) -> list[int]:
+        """Remove and return up to ``most`` rows for ``consumer``, a share of each kind, so that none waits for another."""
+        queues = self._for(consumer)
+        share = -(-most // max(1, len(queues)))
+        taken: list[int] = []
+        for queue in queues:
+            taken += [queue.popleft() for _ in range(min(share, len(queue), most - len(taken)))]
+        return taken
 
     def take_kind(self, kind: str) -> list[int]:
-        """Remove and return all own rows of a kind."""
-        return list(self._own.pop(kind, ()))
+        """Remove and return the rows of a kind, without those of other brokers."""
+        return list(self._queues.pop((kind, False), ()))
 
-    def take_lent(self, lender: Lender) -> list[Key]:
-        """Remove and return all waiting tasks of other brokers."""
-        keys = [(task.run, task.id) for tasks in self._helping.values() for task, whose in tasks if whose is lender]
-        self.forget(lender)
-        return keys
-
-    def forget(self, lender: Lender, keys: set[Key] | None = None) -> None:
-        """Forget tasks of another broker: those named, or all."""
-        for kind, tasks in self._helping.items():
-            self._helping[kind] = deque(
-                (task, whose)
-                for task, whose in tasks
-                if whose is not lender or (keys is not None and (task.run, task.id) not in keys)
-            )
-
-
-def _take(group: dict[str, deque[Any]], consumer: Consumer, most: int) -> list[Any]:
-    """Take up to ``most`` tasks of the kinds that ``consumer`` knows, a share of each, so that none waits for another."""
-    queues = [queue for kind, queue in group.items() if queue and consumer.knows(kind)]
-    share = -(-most // max(1, len(queues)))
-    taken: list[Any] = []
-    for queue in queues:
-        taken += [queue.popleft() for _ in range(min(share, len(queue), most - len(taken)))]
-    return taken
+    def _for(self, consumer: Consumer) -> list[deque[int]]:
+        """Return the queues for ``consumer``. Tasks of other brokers never go to a third one."""
+        return [
+            queue
+            for (kind, lent), queue in self._queues.items()
+            if queue and consumer.knows(kind) and not (lent and consumer.peer)
+        ]

@@ -11,6 +11,7 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import broker_pb2_grpc
 from neuro_cli.broker.server.consumer import Consumer
 from neuro_cli.broker.server.queues import Queues
+from neuro_cli.broker.server.store import StoreError
 
 LONGEST_NAME = 256
 MOST_KINDS = 1000
@@ -35,13 +36,13 @@ class WorkService(broker_pb2_grpc.WorkServicer):
         consumer = Consumer(hello.name, kinds, hello.peer, outbox.put_nowait, outbox.put_nowait, time.monotonic())
         outbox.put_nowait(messages.BrokerMessage(welcome=self._welcome()))
         self._queues.connect(consumer)
-        self._queues.hear(consumer, first)
-        reader = asyncio.create_task(self._listen(consumer, requests, outbox))
+        reader = asyncio.create_task(self._listen(consumer, first, requests, outbox))
         try:
             while not isinstance(message := await outbox.get(), str):
                 await context.write(message)
         finally:
-            self._queues.disconnect(consumer)
+            with contextlib.suppress(StoreError):  # the broker ends, and its tasks wait in the store
+                self._queues.disconnect(consumer)
             reader.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await reader
@@ -53,10 +54,17 @@ class WorkService(broker_pb2_grpc.WorkServicer):
         for consumer in list(self._queues.consumers):
             consumer.close("the broker ends")
 
-    async def _listen(self, consumer: Consumer, requests: AsyncIterator[messages.WorkerMessage], outbox: asyncio.Queue) -> None:
+    async def _listen(
+        self,
+        consumer: Consumer,
+        first: messages.WorkerMessage,
+        requests: AsyncIterator[messages.WorkerMessage],
+        outbox: asyncio.Queue[messages.BrokerMessage | str],
+    ) -> None:
         """Take the consumer's messages; at their end put the reason into ``outbox``."""
         reason = ""
         try:
+            self._queues.hear(consumer, first)
             async for message in requests:
                 if reason := _wrong(message):
                     break

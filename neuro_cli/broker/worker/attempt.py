@@ -1,4 +1,4 @@
-"""Attempt at a task in a process of its own: how it ended, and with what."""
+"""Attempt at a task in a separate process: how it ended, and with what."""
 
 import math
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Attempt:
 
 
 def failed(ending: Ending, error: str, seconds: float) -> Attempt:
-    """Make an attempt without a payload; of a long ``error`` the end is kept, in characters that UTF-8 has."""
+    """Return an attempt without a payload. A long ``error`` loses its beginning, and characters that UTF-8 lacks."""
     text = error.encode(errors="replace")[-ERROR_BYTES:].decode(errors="ignore")
     return Attempt(ending, error=text, seconds=seconds)
 

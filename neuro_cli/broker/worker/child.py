@@ -35,7 +35,7 @@ def main() -> None:
         _be_killed_first()
     faulthandler.enable()
     settings = json.loads(sys.argv[1])
-    let_import()  # the worker's own types may lie there
+    let_import()  # types of the worker's owner may lie in the current folder
     tasks, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     # input and output of a task must not count as messages
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

@@ -23,7 +23,7 @@ KINDS = {
 def process_task(kind: str, payload: bytes, kinds: Mapping[str, str] = KINDS) -> bytes:
     """Do one task of a kind in ``kinds``, and return the bytes of its result.
 
-    A class derived from `BaseTask` is made of ``payload`` and run; a function takes a JSON object and returns JSON.
+    A class derived from `BaseTask` is built from ``payload`` and run; a function takes a JSON object and returns JSON.
     Raises UserError for a kind that is not registered or does not exist here, and for bytes that do not fit.
     """
     work = _located(kind, kinds)

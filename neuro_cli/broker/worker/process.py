@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
 
+from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
 from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
@@ -22,23 +22,6 @@ MEMORY_SECONDS = 0.1  # seconds between two measurements of a task's memory
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-class ProcessTask(Protocol):
-    """Task for a process of its own.
-
-    ``payload``: JSON; ``timeout_seconds``: limit that includes the start of the process, 0 for none.
-    """
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def payload(self) -> bytes: ...
-    @property
-    def timeout_seconds(self) -> float: ...
-
-
-T = TypeVar("T", bound=ProcessTask)
-
-
 @dataclass(frozen=True)
 class MemoryLimit:
     """Resident ``bytes`` of a task's processes together. ``setting``: key and value for the error of a larger task."""
@@ -47,7 +30,7 @@ class MemoryLimit:
     setting: str
 
 
-class TaskProcess(Generic[T]):
+class TaskProcess:
     """Process that runs one task at a time, and ends with its owner.
 
     ``memory``: limit for a task and the processes that it starts, None without one. ``threads``: those of its numerical
@@ -70,10 +53,10 @@ class TaskProcess(Generic[T]):
         self._tail = Tail()
         self._watch: asyncio.Task[None] | None = None
         self._verdict: tuple[Ending | None, str] | None = None
-        self.task: T | None = None
+        self.task: Task | None = None
         self._began = 0.0
 
-    async def run(self, task: T) -> Attempt | None:
+    async def run(self, task: Task) -> Attempt | None:
         """Run a task. Returns the attempt even where the process ended; None where :meth:`abandon` ended it."""
         self._began, self._verdict = time.perf_counter(), None
         self.task = task
@@ -82,7 +65,7 @@ class TaskProcess(Generic[T]):
         finally:
             self.task = None
 
-    async def _attempt(self, task: T) -> Attempt | None:
+    async def _attempt(self, task: Task) -> Attempt | None:
         answer = await self._answer(task)
         if self._verdict is None:
             return answer or failed(Ending.CRASHED, await self._obituary(), self.elapsed)
@@ -119,7 +102,7 @@ class TaskProcess(Generic[T]):
         if self._watch is not None:
             self._watch.cancel()
 
-    async def _answer(self, task: T) -> Attempt | None:
+    async def _answer(self, task: Task) -> Attempt | None:
         """Send the task to the process. Returns its answer, None where it ended or was ended."""
         try:
             process = await self._alive()

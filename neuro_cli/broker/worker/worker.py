@@ -1,4 +1,4 @@
-"""Worker of a cluster, which takes tasks from one broker after the other and runs each in a process of its own."""
+"""Worker of a cluster, which takes tasks from one broker after the other and runs each in a separate process."""
 
 import asyncio
 import logging
@@ -16,9 +16,10 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
-from neuro_cli.broker.server.consumer import Key, key_of, task_key
+from neuro_cli.broker.server.consumer import key_of, task_key
+from neuro_cli.broker.server.store import Key
 from neuro_cli.broker.settings import Security, WorkerSettings
-from neuro_cli.broker.wire import BATCH_BYTES, open_channel, payload_limit, reason
+from neuro_cli.broker.wire import batches, open_channel, payload_limit, reason
 from neuro_cli.broker.worker.attempt import Attempt
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 from neuro_cli.core.errors import UserError
@@ -44,8 +45,7 @@ class TaskWorker:
         limit = payload_limit(security)
         memory = settings.memory and MemoryLimit(settings.memory * 2**20, f"worker.memory={settings.memory} MiB")
         self._processes = [
-            TaskProcess[messages.Task](settings.kinds, limit, memory or None, settings.threads, settings.ranks)
-            for _ in range(settings.children)
+            TaskProcess(settings.kinds, limit, memory or None, settings.threads, settings.ranks) for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()
         self._arrived = asyncio.Condition()
@@ -78,9 +78,7 @@ class TaskWorker:
     def drain(self) -> None:
         """Take no more tasks, give back those that have not begun, finish the others."""
         self.draining = True
-        self._returned += [task_key(key_of(task)) for task in self._pending]
-        self._session_keys -= {key_of(task) for task in self._pending}
-        self._pending.clear()
+        self._give_back_pending()
         self._wake.set()
 
     async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
@@ -150,6 +148,9 @@ class TaskWorker:
         if not self._pending or min(lengths) < LONG_SECONDS:
             return
         self._seconds = min(lengths)
+        self._give_back_pending()
+
+    def _give_back_pending(self) -> None:
         keys = [key_of(task) for task in self._pending]
         self._returned += map(task_key, keys)
         self._session_keys.difference_update(keys)
@@ -182,14 +183,13 @@ class TaskWorker:
             self._wake.set()
             return
         self._session_keys.update(map(key_of, tasks))
-        running = {key_of(process.task) for process in self._processes if process.task is not None}
-        # a broker that returns may send a task that runs here already: its one result will do
-        self._started += [task_key(key_of(task)) for task in tasks if key_of(task) in running]
-        again = {key_of(task): task.delivery for task in tasks if key_of(task) in running}
-        for process in self._processes:
-            if process.task is not None and key_of(process.task) in again:
-                process.task.delivery = again[key_of(process.task)]
-        self._pending.extend(task for task in tasks if key_of(task) not in running)
+        running = {key_of(process.task): process.task for process in self._processes if process.task is not None}
+        for task in tasks:
+            if (same := running.get(key_of(task))) is None:
+                self._pending.append(task)
+            else:  # a broker that returns may send a task that runs here already: its one result will do
+                self._started.append(task_key(key_of(task)))
+                same.delivery = task.delivery
         async with self._arrived:
             self._arrived.notify(len(tasks))
 
@@ -207,7 +207,7 @@ class TaskWorker:
         self._started.clear()
         self._returned.clear()
 
-    async def _run_tasks(self, process: TaskProcess[messages.Task]) -> None:
+    async def _run_tasks(self, process: TaskProcess) -> None:
         """Run tasks in one process without end."""
         while True:
             async with self._arrived:
@@ -233,17 +233,11 @@ class TaskWorker:
 
     def _news(self) -> list[messages.WorkerMessage]:
         """Pack the reports into as few messages as possible."""
-        first = messages.WorkerMessage(capacity=self._capacity(), started=self._started, returned=self._returned)
-        self._started, self._returned = [], []
-        results, self._results = self._results, []
-        news, size = [first], 0
-        for result in results:
-            length = result.ByteSize()
-            if size and size + length > BATCH_BYTES:
-                news.append(messages.WorkerMessage(capacity=first.capacity))
-                size = 0
-            news[-1].results.append(result)
-            size += length
+        groups = batches(self._results) or [[]]
+        news = [messages.WorkerMessage(capacity=self._capacity(), results=group) for group in groups]
+        news[0].started.extend(self._started)
+        news[0].returned.extend(self._returned)
+        self._started, self._returned, self._results = [], [], []
         return news
 
     def _capacity(self) -> int:

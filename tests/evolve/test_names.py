@@ -112,13 +112,12 @@ class TestOtherVersions:
         first, _ = two
         old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
         with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 3', the newcomer 'neuro evolve 1'"):
-            # its certificate is that of the cluster itself
-            asyncio.run(dial(first.address, AUTHORITY.own.client, ChannelTraffic(), old, ("cluster",), 10.0))
+            asyncio.run(dial(first.address, AUTHORITY.fresh().client, ChannelTraffic(), old, ("cluster",), 10.0))
 
     def test_an_earlier_cluster_tells_us(self):
         async def ask():
             async def earlier(reader, writer):
-                await writer.start_tls(AUTHORITY.own.server)
+                await writer.start_tls(AUTHORITY.fresh().server)
                 channel = Channel(reader, writer, ChannelTraffic())
                 found = (await channel.receive())["format"]
                 channel.send({"refused": f"this cluster speaks 'neuro evolve 1', the newcomer {found!r}"})

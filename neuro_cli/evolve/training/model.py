@@ -71,8 +71,8 @@ def first_member(peer: str, iteration: int, parts: Parts) -> int:
 
 
 def local_iterations(parts: Parts) -> int:
-    """Return the rounds of tries of a worker between two reports; earlier versions had 1."""
-    return int(parts.config.plain["cluster"].get("local_iterations", 1))
+    """Return the rounds of tries of a worker between two reports."""
+    return int(parts.config.plain["cluster"]["local_iterations"])
 
 
 def stride(parts: Parts) -> int:

@@ -4,6 +4,7 @@
 """
 
 import asyncio
+import logging
 import queue
 import secrets
 import socket
@@ -13,28 +14,27 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.election.base import Election
+from neuro_cli.election.base import Election, Host
 from neuro_cli.evolve.config import ClusterConfig
-from neuro_cli.evolve.dispatch import Dispatch
 from neuro_cli.evolve.events import Committed, Failed, Reset
-from neuro_cli.evolve.host import ElectionHost
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.members.membership import Membership
 from neuro_cli.evolve.members.removal import RemovalDetector
-from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort
 from neuro_cli.evolve.network.listener import Listener
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
-from neuro_cli.evolve.peer_ledger import PeerLedger
+from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.reporter import Reporter
-from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
+from neuro_cli.evolve.state_transfer import StateTransfer
 from neuro_cli.selection.base import Selection
+
+log = logging.getLogger(__name__)
 
 TICK = 0.05  # seconds between two rounds of the loop; each wakes this thread on the core that scores
 WATCH = 1.0  # seconds between two looks at who is silent
@@ -84,15 +84,17 @@ class Node:
         self.removal = RemovalDetector(state, self.heartbeat)
         self.leader = Leader(state, self.connections, self.peer_ledger, self.heartbeat, selection, sigma)
         self.reporter = Reporter(state, self.connections, self.peer_ledger, self.leader)
-        self.dispatch = Dispatch(state, self.connections, self.heartbeat, self.leader, self.removal, limits)
-        self.listener = Listener(state, self.peer_ledger, self.heartbeat, self.dispatch, snapshot)
+        self.listener = Listener(state, self.connections, self.peer_ledger, self.heartbeat, self.leader, snapshot)
         self.leader_port = LeaderPort(state, self.listener.accept)
         self.membership = Membership(
             state, self.connections, self.peer_ledger, self.heartbeat, self.removal, self.state_transfer, self.finished,
             self._enter, self._withdraw,
         )  # fmt: skip
-        self._host = ElectionHost(
-            state, self.connections, self.peer_ledger, self.removal, self.leader_port, self.state_transfer
+        self._host = Host(
+            now=time.monotonic, send=self.connections.send_election, wanted=self._wanted, removed=self.removal.reported,
+            commit=self.peer_ledger.commit, position=self.peer_ledger.position, has=self.peer_ledger.has,
+            fall_back=self.peer_ledger.fall_back, stop_fetching=self.state_transfer.stop,
+            open_port=self.leader_port.open, close_port=self.leader_port.close, knock=self.leader_port.knock,
         )  # fmt: skip
 
     @property
@@ -108,8 +110,8 @@ class Node:
         return self.peer_ledger.ledger
 
     def status(self) -> dict[str, Any]:
-        """Return :func:`~neuro_cli.evolve.members.status.status_of` this peer; callable on any thread."""
-        return status_of(self.state, self.heartbeat, self.peer_ledger)
+        """Return :meth:`~neuro_cli.evolve.members.heartbeat.Heartbeat.status`; callable on any thread."""
+        return self.heartbeat.status()
 
     # the loop
 
@@ -201,10 +203,22 @@ class Node:
 
     # reports of the parts
 
+    def _wanted(self, peers: list[str]) -> None:
+        self.state.known |= set(peers)
+        self.connections.want(set(peers) - {self.me})
+
     def _connection_changed(self, peer: str, connected: bool) -> None:
-        self.dispatch.connection_changed(peer, connected)
+        """Note that messages to ``peer`` can be sent now, or no longer."""
+        log.info("%s %s", peer, "is connected" if connected else "is gone")
         if connected:
+            self.removal.clear()
+            self.heartbeat.send_to(peer)
             self.reporter.hurry()  # an earlier report may be lost
+        else:
+            self.leader.collector.forget(peer)
+            self.heartbeat.progress.pop(peer, None)
+        if self.entered.is_set():
+            self.state.election.connected(peer, connected)
 
     def work_on(self, iteration: int) -> None:
         """Note that the worker has applied everything before ``iteration``."""

@@ -17,7 +17,8 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
+from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.state_transfer import shapes_of
 from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
 from neuro_cli.evolve.training.replay import newest_snapshot, restore_run

@@ -2,16 +2,27 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+
+from torch import Tensor
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.ledger.file import LedgerFile
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.state_transfer import Snapshot
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Model after ``iteration`` iterations with the hash ``head``: parameters and the task's state, by name."""
+
+    iteration: int
+    head: bytes
+    tensors: dict[str, Tensor]
 
 
 class PeerLedger:
@@ -43,6 +54,10 @@ class PeerLedger:
     @property
     def head(self) -> bytes:
         return self.ledger.head
+
+    def position(self) -> tuple[int, bytes]:
+        """Return the number of iterations, and the hash of all of them."""
+        return self.ledger.next, self.ledger.head
 
     def open(self) -> None:
         """Write the file. Raises UserError where that fails."""

@@ -66,7 +66,7 @@ class Cluster:
                 try:
                     message = unpacked(content)
                     if isinstance(message, dict):
-                        peer.node.dispatch.received(self.name, message)
+                        peer.node.listener.received(self.name, message)
                 except ENDS:
                     ended += 1
             return ended

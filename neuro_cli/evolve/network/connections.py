@@ -58,6 +58,9 @@ class Connections:
         if channel is not None and channel.waiting < MOST_WAITING:
             channel.send(message)
 
+    def send_election(self, peer: str, message: dict[str, Any]) -> None:
+        self.send(peer, {"k": "election", "m": message})
+
     def drop(self, peer: str) -> None:
         """Close a silent connection; it is dialled again."""
         channel = self._open.get(peer)

@@ -10,7 +10,7 @@ from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.runner.build import Parts
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.selection.base import Selection, Step

@@ -10,7 +10,7 @@ import numpy as np
 from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
 from neuro_cli.evolve.training.tries import tries
 from neuro_cli.logger.columns import CLUSTER_COLUMNS, Cost, row_of, training_row

@@ -15,11 +15,11 @@ from neuro_cli.evolve.network.rate_limit import PERIOD, RateLimitedLog
 STATUS = {"for": "status", "peer": "nobody", "cluster": ""}
 
 
-@pytest.fixture
-def peer(tmp_path):
-    found = InProcess(tmp_path / "a", "raft")
-    yield found
-    found.end()
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory):
+    made = InProcess(tmp_path_factory.mktemp("peer") / "a", "raft")
+    yield made
+    made.end()
 
 
 def test_strangers_are_few_at_once_and_said_in_one_line(peer, caplog):
@@ -55,11 +55,11 @@ def test_a_first_message_is_small(peer):
         asyncio.run(first(FIRST))
 
 
-def test_one_key_has_few_connections(peer):
+def test_one_key_has_few_connections(peer, monkeypatch):
     async def visits() -> int:
         mine = AUTHORITY.fresh()
         hello = {"for": "link", "peer": f"{mine.identifier}@127.0.0.1:1", "cluster": peer.node.state.cluster}
-        peer.call(setattr, peer.node.state.election, "name", "takeover")  # which refuses no stranger to its members
+        monkeypatch.setattr(peer.node.state.election, "name", "takeover")  # which refuses no stranger to its members
         channels = [(await visit(peer.address, hello, ("ok",), mine))[0] for _ in range(20)]
         open_ones = 0
         for channel in channels:

@@ -13,7 +13,8 @@ from typing import Any
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.election.base import Election, Host
-from neuro_cli.election.raft_replica import Replica, Timing
+from neuro_cli.election.raft_replica import Replica
+from neuro_cli.election.raft_voter import Timing
 
 log = logging.getLogger(__name__)
 

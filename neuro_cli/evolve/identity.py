@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from neuro_cli.core.noise import LAW
-from neuro_cli.evolve.network.messages import printable
+from neuro_cli.election.fields import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 3"  # format of messages between peers

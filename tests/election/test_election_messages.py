@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from neuro_cli.election import raft_messages, takeover_messages
 from neuro_cli.election.messages import END, TERMS_AHEAD, InvalidMessageError, checked
-from neuro_cli.election.raft_replica import Replica, Timing
+from neuro_cli.election.raft_replica import Replica
+from neuro_cli.election.raft_voter import Timing
 
 VALID = {
     "ask": {"term": 4, "last": 3, "last_term": 2, "pre": False},
@@ -69,9 +70,9 @@ def test_every_field_is_bounded(kind, field):
     for value in WRONG[field]:
         with pytest.raises(InvalidMessageError):
             checked({"type": kind, **VALID[kind], field: value}, ALL, 3)
-    with pytest.raises(InvalidMessageError, match="other fields"):
+    with pytest.raises(InvalidMessageError, match="are not those of its kind"):
         checked({"type": kind, **{name: value for name, value in VALID[kind].items() if name != field}}, ALL, 3)
-    with pytest.raises(InvalidMessageError, match="other fields"):
+    with pytest.raises(InvalidMessageError, match="are not those of its kind"):
         checked({"type": kind, **VALID[kind], "more": 1}, ALL, 3)
 
 

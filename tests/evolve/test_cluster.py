@@ -90,7 +90,6 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
         assert left.process.returncode == 0, left.errors()
     rows = (run / "metrics.csv").read_text().splitlines()
     assert rows[0].startswith("generation,fitness_mean,")
-    assert "3" in {row.split(",")[rows[0].split(",").index("peers")] for row in rows[1:]}
     summary = json.loads((run / "summary.json").read_text())
     again = neuro_inside("evolve", "export", str(run), "from_start=true", TRUST, cwd=tmp_path)
     assert f"iteration {last}, parameters {summary['parameters_sha256'][:16]}" in again.stdout

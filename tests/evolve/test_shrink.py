@@ -1,91 +1,50 @@
-"""A cluster that only loses peers: one after the other down to the last, without anybody's help."""
+"""A cluster that loses peers until a person has to decide, and one whose newcomer gets a snapshot: real nodes by raft."""
 
 import time
 
-import pytest
-from cluster_lab import Lab, Peer, consistent
-from node_lab import free_port
+import torch
+from node_lab import InProcess, progress, wait
 
-pytestmark = pytest.mark.slow
-
-
-def members(lab: Lab, peer: Peer) -> int:
-    status = lab.status(peer)
-    return len(status["members"]) if status else 0
+from neuro_cli.evolve.peer_ledger import Snapshot
 
 
-def commits(lab: Lab, peer: Peer) -> None:
-    now = peer.iteration()
-    lab.wait(lambda: peer.iteration() > now + 5, 60, "further iterations")
+def members(peer: InProcess) -> int:
+    return len(peer.node.state.election.members)
 
 
-def founded(lab: Lab, size: int) -> None:
-    first = lab.start()
-    for _ in range(size - 1):
-        lab.start(join=first.address)
-    lab.wait(lambda: lab.whole(lab.alive) and members(lab, first) == size, 120, "the first cluster")
+def test_raft_buries_the_dead_one_by_one_and_the_follower_of_two_waits_and_says_what_to_do(tmp_path, caplog):
+    peers = [InProcess(tmp_path / "0", "raft", grace=2.0)]
+    peers += [InProcess(tmp_path / name, "raft", join=peers[0].address, grace=2.0) for name in "123"]
+    progress(peers)
+    for left in (3, 2):  # the leader is the first to go, then another
+        victim = next(peer for peer in peers if peer.leads == (left == 3))
+        victim.die()
+        peers.remove(victim)
+        wait(lambda left=left: {members(peer) for peer in peers} == {left}, 60, f"{left} members")
+        progress(peers)
+    leader = next(peer for peer in peers if peer.leads)
+    (other,) = (peer for peer in peers if peer is not leader)
+    leader.die()
+    time.sleep(1.0)  # what the leader had sent arrives
+    before = other.iteration
+    wait(lambda: "cluster.force_new=true" in caplog.text, 60, "the advice")
+    assert other.iteration == before
+    other.end()
 
 
-@pytest.mark.timeout(600)
-def test_raft_buries_the_dead_one_by_one_and_its_last_leader_goes_on_alone(tmp_path):
-    lab = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
-    try:
-        founded(lab, 4)
-        for left in (3, 2):  # the leader is the first to go, then another
-            leader = lab.leader()
-            victim = leader if left == 3 else next(peer for peer in lab.alive if peer is not leader)
-            assert victim is not None
-            victim.kill()
-            lab.wait(lambda left=left: lab.whole(lab.alive) and members(lab, lab.alive[0]) == left, 60, f"{left} members")
-            commits(lab, lab.alive[0])
-        leader = lab.leader()
-        assert leader is not None
-        (other,) = (peer for peer in lab.alive if peer is not leader)
-        other.kill()
-        lab.wait(lambda: members(lab, leader) == 1, 60, "the last member")
-        commits(lab, leader)
-    finally:
-        lab.end()
-    assert leader.process.returncode == 0
-    assert consistent(lab.ledgers()) == leader.iteration()
-
-
-@pytest.mark.timeout(600)
-def test_the_follower_of_two_waits_and_says_what_to_do(tmp_path):
-    lab = Lab(tmp_path, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
-    try:
-        founded(lab, 2)
-        leader = lab.leader()
-        assert leader is not None
-        (other,) = (peer for peer in lab.alive if peer is not leader)
-        commits(lab, other)
-        leader.kill()
-        time.sleep(2.0)  # what the leader had sent arrives
-        before = other.iteration()
-        lab.wait(lambda: "cluster.force_new=true" in (other.run / "log.txt").read_text(), 60, "the advice")
-        assert other.iteration() == before
-    finally:
-        lab.end()
-    assert other.process.returncode == 0
-
-
-@pytest.mark.timeout(600)
-def test_the_rest_goes_on_down_to_one_survivor(tmp_path):
-    takeover = ("election=takeover", f"election.port={free_port()}")
-    lab = Lab(tmp_path, *takeover, "generations=10000000", "cluster.grace=2.0", "cluster.deadline=2.0")
-    try:
-        founded(lab, 5)
-        for _ in range(4):
-            leader = lab.leader()
-            assert leader is not None
-            leader.kill()
-            lab.wait(lambda: lab.leader() is not None, 60, "a new leader")
-            commits(lab, lab.alive[0])
-        (survivor,) = lab.alive
-        lab.wait(lambda: members(lab, survivor) == 1, 60, "the dead are removed")
-        commits(lab, survivor)
-    finally:
-        lab.end()
-    assert survivor.process.returncode == 0
-    # a peer that was killed as the leader may have an iteration that it told nobody: the others are prefixes
-    assert survivor.iteration() > max(peer.iteration() for peer in lab.peers if peer is not survivor)
+def test_a_newcomer_gets_a_snapshot_and_the_records_after_it(tmp_path, caplog):
+    caplog.set_level("INFO")
+    founder = InProcess(tmp_path / "founder", "raft")
+    progress([founder], by=5)
+    ledger = founder.node.ledger
+    head = ledger.head_at(4)
+    assert head is not None
+    founder.snapshot = Snapshot(4, head, {"centre": torch.zeros(5)})
+    founder.call(founder.node.peer_ledger.compact, 4)
+    newcomer = InProcess(tmp_path / "newcomer", "raft", join=founder.address)
+    progress([founder, newcomer])
+    assert newcomer.node.ledger.base == 4
+    assert newcomer.node.ledger.head_at(5) == founder.node.ledger.head_at(5)
+    assert "the iterations before 4 come as a snapshot" in caplog.text
+    for peer in (newcomer, founder):
+        peer.end(leave=True)

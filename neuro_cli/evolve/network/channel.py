@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.tls import UNKNOWN_AUTHORITY, alert_of
+from neuro_cli.election.fields import printable
 from neuro_cli.election.plain import packed, unpacked
-from neuro_cli.evolve.network.messages import MalformedError, checked, printable
+from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of, identifier_in
 
 _LENGTH = struct.Struct(">I")

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
+from neuro_cli.election.fields import printable, shown
 from neuro_cli.evolve.collector import report_of
 from neuro_cli.evolve.identity import FORMAT, difference
 from neuro_cli.evolve.leader import Leader
@@ -13,7 +14,7 @@ from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.network.admission import Admission
 from neuro_cli.evolve.network.channel import Channel
 from neuro_cli.evolve.network.connections import Connections
-from neuro_cli.evolve.network.messages import ON_A_LINK, PURPOSES, MalformedError, checked, printable, shown
+from neuro_cli.evolve.network.messages import ON_A_LINK, PURPOSES, MalformedError, checked
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState

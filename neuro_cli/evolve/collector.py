@@ -132,7 +132,7 @@ def message_of(report: ScoreReport) -> dict[str, Any]:
 
 
 def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport:
-    """Decode a checked :func:`message_of`, if ``peer`` can have made it. Raises MalformedError."""
+    """Decode a checked :func:`message_of`. Raises MalformedError for one that ``peer`` cannot send in this run."""
     try:
         fitness, means = finite(message["f"], "<f8"), finite(message["a"])
     except InvalidRecordError as error:
@@ -146,10 +146,10 @@ def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport
 
 
 def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
-    """Return why ``peer`` cannot have made ``report`` in this run; "" when it can."""
-    scores, own = report.scores, limits.population * limits.local_iterations
-    if report.members != own:
-        return f"on {report.members} members, a peer scores {own}"
+    """Return why ``peer`` cannot report this in this run; "" when it can."""
+    scores, expected = report.scores, limits.population * limits.local_iterations
+    if report.members != expected:
+        return f"on {report.members} members, a peer scores {expected}"
     if len(scores.path) != limits.local_iterations - 1:
         return f"of {len(scores.path) + 1} local iterations, a peer makes {limits.local_iterations}"
     for local, member in enumerate(scores.path):

@@ -8,7 +8,7 @@ from neuro_cli.election.fields import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 3"  # format of messages between peers
-BASE_KEY = "path"  # key of a model that begins with a file or a folder, which each machine has in its own place
+BASE_KEY = "path"  # key of a model that begins with a file or a folder, whose place differs from machine to machine
 PATH, SCHEDULE = f"model.{BASE_KEY}", "selection.lr_schedule"
 BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # keys of entries that are hashes of contents
 ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}

@@ -1,6 +1,6 @@
 """Node of a peer on the network: wires its parts together and runs the loop that drives them.
 
-:mod:`neuro_cli.evolve.node_thread` runs it on a thread of its own.
+:mod:`neuro_cli.evolve.node_thread` runs it on a thread for the network.
 """
 
 import asyncio
@@ -163,7 +163,7 @@ class Node:
 
     def _watch(self, now: float) -> None:
         self.listener.log_refusals()
-        if not self._is_complete():  # after the last iteration peers may go: nothing is left to commit
+        if not self._is_complete():  # peers may go after the last iteration: nothing is left to commit
             self.heartbeat.watch(now)
 
     def _is_complete(self) -> bool:
@@ -185,7 +185,7 @@ class Node:
 
     def _enter(self, members: list[str], term: int, newcomer: bool) -> None:
         """Take part in the election along with ``members``."""
-        self.state.known |= set(members)
+        self.state.met |= set(members)
         self.removal.clear()
         self.heartbeat.begin(members)
         self.leader.collector.begin(self.ledger.next)
@@ -204,7 +204,7 @@ class Node:
     # reports of the parts
 
     def _wanted(self, peers: list[str]) -> None:
-        self.state.known |= set(peers)
+        self.state.met |= set(peers)
         self.connections.want(set(peers) - {self.me})
 
     def _connection_changed(self, peer: str, connected: bool) -> None:

@@ -33,7 +33,7 @@ from neuro_cli.selection.base import Selection
 
 
 class Peer:
-    """Peer with all parts made and checked before :meth:`enter` opens a connection. Raises UserError."""
+    """Peer of a cluster. All parts are built and checked before :meth:`enter` opens a connection. Raises UserError."""
 
     def __init__(
         self, options: Options, cluster: ClusterConfig, run: Path, listener: socket, address: str, secret: str, quiet: bool
@@ -42,7 +42,7 @@ class Peer:
         self._config, self._cluster, self._run, self._quiet = config, cluster, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        self._logger = options.logger  # the logger is made now, so that its errors come before a connection is opened
+        self._logger = options.logger  # a logger reports its errors before a connection is opened
         self.parts = build(options, SingleProcess())
         try:
             self._network = NodeThread(self._node(election, listener, address, secret))

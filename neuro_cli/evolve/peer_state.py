@@ -14,7 +14,7 @@ from neuro_cli.evolve.network.tls import Authority
 class PeerState:
     """State of this peer, changed on the network thread alone.
 
-    ``entered``: set while this peer takes part in the election. ``known``: names of all peers met so far. ``working``: iteration
+    ``entered``: set while this peer takes part in the election. ``met``: names of all peers met so far. ``working``: iteration
     of the worker, -1 before the first. ``traffic``: bytes of all its connections.
     """
 
@@ -37,7 +37,7 @@ class PeerState:
         self._authority = authority
         self.entered = threading.Event()
         self.cluster = ""
-        self.known: set[str] = set()
+        self.met: set[str] = set()
         self.working = -1
         self.traffic = ChannelTraffic()
         self.rename()

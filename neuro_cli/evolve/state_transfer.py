@@ -22,7 +22,7 @@ from neuro_cli.evolve.peer_state import PeerState
 log = logging.getLogger(__name__)
 
 CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and their approximate bytes
-NEXT = 20.0  # seconds in which the next message must come
+NEXT = 20.0  # seconds to wait for the next message
 ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 

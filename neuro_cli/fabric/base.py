@@ -55,8 +55,8 @@ class World(ABC):
     local_size = 1
     local_rank = 0
     library = "none"
-    interface: str | None = None  # network interface of the messages, if known
-    cost: CostModel | None = None  # cost of collectives, if the config has it
+    interface: str | None = None  # network interface of the messages; None: not given
+    cost: CostModel | None = None  # cost of collectives; None: not in the config
     emulated = False  # every message must cross the interface of an emulated host
 
     def __init__(self) -> None:

@@ -25,11 +25,11 @@ SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.
 
 
 class Peer:
-    """One process of ``neuro evolve``; ``prefix``: a command that runs it somewhere else (a namespace)."""
+    """One process of ``neuro evolve``."""
 
-    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET, prefix: tuple[str, ...] = ()):
+    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET):
         self.run = run
-        command = [*prefix, sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
+        command = [sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
         command += [*SMALL, *([f"cluster.join={join}"] if join else []), *arguments]
         self.process = subprocess.Popen(
             command, cwd=run.parent, env=clean_environment() | {VARIABLE: secret}, stdout=subprocess.PIPE,

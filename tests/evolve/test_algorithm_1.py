@@ -121,6 +121,7 @@ def test_a_cluster_does_what_algorithm_1_says(tmp_path, workers, local_iteration
         torch.testing.assert_close(steps_of(parts).centre, model, rtol=0, atol=1e-6)
     for peer in peers:
         assert torch.equal(steps_of(peer.parts).centre, steps_of(parts).centre)
+        assert peer._network.node.state.traffic.sent < 4 * steps_of(parts).centre.numel()  # seeds, not parameters
     again = build(Options(composed(*SMALL, more, verb="evolve")), SingleProcess())
     start = ledger.head_at(0)
     assert restore_run(again, tmp_path / "0", start, from_start=True).head == ledger.head  # a run goes on from its folder

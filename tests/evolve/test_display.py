@@ -26,22 +26,12 @@ def test_peers_leader_term_iteration_best_fitness_and_last_words_are_shown():
     assert "generation 17/20" in lines[-1]
 
 
-def test_the_last_iteration_is_drawn_however_soon_it_comes():
-    text = io.StringIO()
-    with ClusterDisplay(20, Console(file=text, force_terminal=True, width=120)) as view:
-        for generation in (19, 20):
-            view.update({"generation": generation, "fitness_mean": -1.0, "candidates_per_second": 10.0})
-            view.show(STATUS | {"iteration": generation})
-    assert "iteration 20" in text.getvalue()
-    assert "generation 20/20" in text.getvalue()
-
-
-def test_a_terminal_gets_the_table_and_a_file_gets_lines():
-    row = {"generation": 5, "fitness_mean": -1.0, "candidates_per_second": 10.0}
-    for terminal, wanted in ((True, "last seen"), (False, "generation 5/20")):
+def test_a_terminal_gets_the_table_up_to_the_last_iteration_and_a_file_gets_lines():
+    for terminal in (True, False):
         text = io.StringIO()
         with ClusterDisplay(20, Console(file=text, force_terminal=terminal, width=120)) as view:
-            view.show(STATUS)
-            view.update(row)
-        assert wanted in text.getvalue()
-        assert ("last seen" in text.getvalue()) == terminal
+            for generation in (19, 20):
+                view.update({"generation": generation, "fitness_mean": -1.0, "candidates_per_second": 10.0})
+                view.show(STATUS | {"iteration": generation})
+        assert "generation 20/20" in text.getvalue()
+        assert ("last seen" in text.getvalue()) == ("iteration 20" in text.getvalue()) == terminal

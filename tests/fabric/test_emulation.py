@@ -133,18 +133,11 @@ class TestTraining:
         assert one["parameters_sha256"] == other["parameters_sha256"]
         assert one["ranks"] == 2
 
-    @pytest.mark.slow  # the exit code passes the network as that of a run that ends well or without its switch does
-    def test_bad_input_behind_the_network_is_one_line_and_exit_code_2(self, tmp_path, nothing_left):
-        done = neuro("train", *EMULATED, *SMALL, "algo.sigma=-1", cwd=tmp_path)
-        assert done.returncode == 2
-        assert done.stderr.splitlines() == ["neuro: error: algo.sigma=-1: must be a number > 0"]
-
     @pytest.mark.slow  # default tests: runner/test_resume.py without the network, and the next test behind it
-    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_ends_the_run_cleanly(self, sent, tmp_path, nothing_left):
+    def test_a_signal_ends_the_run_cleanly(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
         wait_for_rows(tmp_path / "run", 4, process)
-        process.send_signal(sent)
+        process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
         assert "continue with: neuro resume run" in errors

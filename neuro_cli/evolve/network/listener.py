@@ -58,7 +58,7 @@ class Listener:
                     await channel.secure(self._state.credentials.server)
                     identifier = channel.identifier
                     hello = await channel.receive()
-            with self.admission.known(channel, identifier):
+            with self.admission.authenticated(channel, identifier):
                 await self._serve(channel, hello)
         except asyncio.CancelledError:
             pass  # this peer ends

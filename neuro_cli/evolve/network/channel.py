@@ -36,7 +36,10 @@ class ChannelTraffic:
 
 
 class Channel:
-    """Connection with one peer. ``peer``: its name, "" before the first message; ``most``: bytes of the longest message that is accepted."""
+    """Connection with one peer.
+
+    ``peer``: its name, "" before the first message. ``most``: bytes of the longest message that is accepted.
+    """
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: ChannelTraffic, most: int = FIRST

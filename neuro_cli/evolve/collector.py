@@ -27,30 +27,28 @@ class ScoreReport:
 
 
 class Collector:
-    """``deadline``: seconds after the first report of an iteration. ``late``: drop | count (in the next iteration)."""
+    """Collector of a leader. ``deadline``: seconds after the first report of an iteration."""
 
-    def __init__(self, deadline: float, late: str) -> None:
-        self.deadline, self.late = deadline, late
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
         self.iteration = -1
         self.reports: dict[str, ScoreReport] = {}
-        self.carried: dict[str, ScoreReport] = {}  # late reports that count now
         self.too_late = 0
         self._progress: dict[str, int] = {}
         self._behind: set[str] = set()
         self._dropped: set[str] = set()  # peers with unusable reports on this iteration
         self._counted: set[str] = set()  # peers with reports in the last iteration
-        self._followed = False  # whether we collected the last iteration too
         self._firsts: dict[int, float] = {}  # time of the first report of each of the last iterations
 
     def begin(self, iteration: int) -> None:
         """Begin ``iteration``, since all before it are committed."""
         if iteration == self.iteration:
             return
-        self._followed = iteration == self.iteration + 1
-        self._counted = set(self.reports) if self._followed else set()
-        missing = set(self._progress) - self._counted if self._followed else set()
+        followed = iteration == self.iteration + 1  # we collected the last iteration too
+        self._counted = set(self.reports) if followed else set()
+        missing = set(self._progress) - self._counted if followed else set()
         self._behind |= {peer for peer in missing if self._progress[peer] >= self.iteration - 1}
-        self.iteration, self.reports, self.carried, self.too_late = iteration, {}, {}, 0
+        self.iteration, self.reports, self.too_late = iteration, {}, 0
         self._dropped = set()
         self._firsts = {past: when for past, when in self._firsts.items() if past >= iteration - REMEMBERED}
 
@@ -81,14 +79,11 @@ class Collector:
             self._behind.discard(peer)  # too late for the decision alone; the peer is awaited the next time
         else:
             self._behind.add(peer)
-        if self.late == "count" and self._followed and iteration == self.iteration - 1:
-            self.carried[peer] = report
         return False
 
     def drop(self, peer: str) -> None:
         """Drop the unusable report of ``peer``; the iteration is decided without it."""
         self.reports.pop(peer, None)
-        self.carried.pop(peer, None)
         self._dropped.add(peer)
 
     def _overlaps(self, peer: str, scores: Scores) -> bool:
@@ -114,8 +109,7 @@ class Collector:
 
     def all_reports(self) -> list[ScoreReport]:
         """Return the reports that count, in the order of the addresses."""
-        reports = [*self.reports.values(), *self.carried.values()]
-        return sorted(reports, key=lambda report: (report.scores.iteration, report.scores.first))
+        return sorted(self.reports.values(), key=lambda report: report.scores.first)
 
 
 def message_of(report: ScoreReport) -> dict[str, Any]:

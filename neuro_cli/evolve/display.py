@@ -36,10 +36,8 @@ class ClusterDisplay(Progress):
 
     def __exit__(self, *details: object) -> None:
         if self._live is not None:
-            if self._status:
-                self._live.update(
-                    picture(self._status, self._below()), refresh=True
-                )  # the last row is drawn, however soon it comes
+            if self._status:  # the last row is drawn, however soon it comes
+                self._live.update(picture(self._status, self._below()), refresh=True)
             self._live.stop()
         super().__exit__(*details)
 

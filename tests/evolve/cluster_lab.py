@@ -1,6 +1,5 @@
-"""A cluster of real processes for the tests: start, join, kill, ask, and compare what they leave behind."""
+"""A cluster of real processes for the tests: start, join, kill, and compare what they leave behind."""
 
-import asyncio
 import json
 import os
 import signal
@@ -13,12 +12,9 @@ from typing import Any
 
 from support.worlds import clean_environment
 
-from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger
-from neuro_cli.evolve.network.channel import ChannelTraffic, RefusedError, dial
 from neuro_cli.evolve.network.secret import VARIABLE
-from neuro_cli.evolve.network.tls import Authority
 
 SECRET = "a secret for the tests"
 SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.every=1000000", "algo.sigma=0.02", "threads=1")
@@ -69,12 +65,11 @@ class Peer:
 
 
 class Lab:
-    """Peers, all with one secret, and a client that asks them how they see their cluster."""
+    """Peers, all with one secret."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder, self.arguments = folder, arguments
         self.peers: list[Peer] = []
-        self._tls = Authority(SECRET).fresh().client
 
     def start(self, *arguments: str, join: str | None = None, **more: Any) -> Peer:
         peer = Peer(self.folder / f"peer{len(self.peers)}", *self.arguments, *arguments, join=join, **more)
@@ -85,35 +80,19 @@ class Lab:
     def alive(self) -> list[Peer]:
         return [peer for peer in self.peers if peer.alive]
 
-    def status(self, peer: Peer) -> dict[str, Any] | None:
-        """State of the cluster by ``peer``, None when it does not answer or has not entered yet."""
-
-        async def ask() -> dict[str, Any]:
-            hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test", "cluster": ""}
-            channel, answer = await dial(peer.address, self._tls, ChannelTraffic(), hello, ("status",), 3.0)
-            channel.close()
-            return answer
-
-        try:
-            return asyncio.run(ask())
-        except (ConnectionError, RefusedError):
-            return None
+    def row(self, peer: Peer) -> dict[str, str]:
+        """Return the columns of the last iteration that ``peer`` has applied."""
+        path = peer.run / "metrics.csv"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return dict(zip(lines[0].split(","), lines[-1].split(","), strict=False)) if len(lines) > 1 else {}
 
     def leader(self) -> Peer | None:
-        """The living peer that a living peer takes for the leader, if it takes itself for it too."""
-        for peer in self.alive:
-            status = self.status(peer)
-            if status and status["leader"] == status["me"]:
-                return peer
-        return None
+        """Return the living peer that led in its last iteration."""
+        return next((peer for peer in self.alive if self.row(peer).get("leads") == "1"), None)
 
     def whole(self, peers: list[Peer]) -> bool:
-        """Whether all ``peers`` see one cluster of exactly them, and one leader."""
-        found = [self.status(peer) for peer in peers]
-        views = {(tuple(status["members"]), status["leader"]) for status in found if status}
-        return (
-            None not in found and len(views) == 1 and len(next(iter(views))[0]) == len(peers) and next(iter(views))[1] is not None
-        )
+        """Return whether the last iteration of each of ``peers`` has reports of exactly so many."""
+        return {self.row(peer).get("peers") for peer in peers} == {str(len(peers))}
 
     def wait(self, condition: Any, timeout: float = 90.0, what: str = "") -> float:
         """Seconds until ``condition()``."""
@@ -123,7 +102,7 @@ class Lab:
                 return time.monotonic() - begun
             time.sleep(0.2)
         raise AssertionError(
-            f"{what or condition} did not come in {timeout} s: {[(p.run.name, self.status(p)) for p in self.alive]}"
+            f"{what or condition} did not come in {timeout} s: {[(p.run.name, self.row(p)) for p in self.alive]}"
         )
 
     def ledgers(self) -> list[Ledger]:

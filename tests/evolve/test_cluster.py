@@ -67,8 +67,8 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     assert "seed is 1 in the cluster, 2 at the newcomer" in log()
 
     # the leader is killed; somebody else leads, and a new peer gets the whole history
+    lab.wait(lambda: lab.leader() is not None, 30, "a leader")
     leader = lab.leader()
-    assert leader is not None
     before = max(peer.iteration() for peer in lab.alive)
     leader.kill()
     survivors = lab.alive

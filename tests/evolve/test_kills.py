@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_lab import Lab, consistent, leader_lines
+from cluster_lab import Lab, Peer, consistent, leader_lines
 from node_lab import free_port
 
 from neuro_cli.evolve.identity import canonical, cluster_identity
@@ -41,6 +41,11 @@ def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
     return found
 
 
+def buried(victim: Peer, survivors: list[Peer]) -> bool:
+    """Return whether a leader among ``survivors`` has removed ``victim``."""
+    return any(f"@{victim.address} has said nothing" in (peer.run / "log.txt").read_text() for peer in survivors)
+
+
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("election", ["raft", "takeover"])
 def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
@@ -68,6 +73,7 @@ def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
             lab.start(*newcomer, join=draw.choice(survivors).address)
             lab.wait(lambda now=survivors, past=before: min(peer.iteration() for peer in now) > past + 3, 60, "training again")
             resumed.append(time.time() - moment)
+            lab.wait(lambda now=survivors, dead=victim: buried(dead, now), 60, "the removal of the dead")
             if was_leader:
                 lines = [line for peer in survivors for line in leader_lines(peer.run, moment)]
                 elected.append(min(when for when, _ in lines) - moment)

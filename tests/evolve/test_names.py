@@ -26,7 +26,7 @@ def two(tmp_path_factory):
 
 
 def hello_of(purpose, peer, node):
-    more = {} if purpose in ("link", "status") else {"identity": IDENTITY}
+    more = {} if purpose == "link" else {"identity": IDENTITY}
     if purpose == "fetch":
         more |= {"next": 0, "head": node.peer_ledger.limits.origin}
     return {"for": purpose, "peer": peer, "cluster": node.state.cluster, **more}
@@ -45,13 +45,6 @@ def test_a_member_that_speaks_under_anothers_name_is_refused(two):
     hello = hello_of("fetch", f"{mine.identifier}@127.0.0.1:1", first.node)
     _, answer = asyncio.run(visit(first.address, hello, ("cluster",), mine))
     assert answer["cluster"] == first.node.state.cluster
-
-
-def test_anybody_who_knows_the_secret_may_ask_for_the_status(two):
-    first, _ = two
-    _, answer = asyncio.run(visit(first.address, hello_of("status", "nobody", first.node), ("status",)))
-    assert answer["me"] == first.node.me
-    assert set(answer["members"]) == {peer.node.me for peer in two}
 
 
 def test_an_earlier_peer_is_told_what_this_cluster_speaks(two):
@@ -106,7 +99,7 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two):
             with pytest.raises(StrangerError, match="another peer than"):
                 await visit(name, hello_of("link", f"{'0' * 32}@127.0.0.1:1", first.node), ("ok",))
             # who asks for an address only learns the name that is really there
-            channel, _ = await visit(address, hello_of("status", "nobody", first.node), ("ok",))
+            channel, _ = await visit(address, hello_of("fetch", f"{'0' * 32}@127.0.0.1:1", first.node), ("ok",))
             found = channel.peer
             channel.close()
             for _ in range(100):

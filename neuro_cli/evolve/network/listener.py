@@ -103,8 +103,6 @@ class Listener:
         elif purpose == "leader":
             word = state.election.word() if state.entered.is_set() else None
             channel.send({"k": "leader", "leader": None} if word is None else {"k": "word", "peer": state.me, "m": word})
-        elif purpose == "status":
-            channel.send({"k": "status", **self._heartbeat.status(), "head": self._ledger.head, "cluster": state.cluster})
         else:
             await self._change(channel, purpose)
         await channel.drain()
@@ -118,8 +116,6 @@ class Listener:
         if hello.get("k") == "hello" and hello.get("format") != FORMAT:
             return f"this cluster speaks {FORMAT!r}, the newcomer {shown(hello.get('format'))!r}"
         purpose, peer = checked(hello, *PURPOSES)["for"], hello["peer"]
-        if purpose == "status":
-            return None
         if peer.partition("@")[0] != channel.identifier:
             return "it speaks under the name of another: its key is not that of the name"
         if purpose in ("link", "leader"):

@@ -22,18 +22,6 @@ class MalformedError(ConnectionError):
     """Message that no peer of this version sends."""
 
 
-def _number(low: float) -> Field:
-    return Field(lambda value: type(value) in (int, float) and low <= value < float("inf"), f"a number >= {low:g}")
-
-
-def _by_name(of: Field) -> Field:
-    def holds(value: Any) -> bool:
-        fits = type(value) is dict and len(value) <= MOST_MEMBERS
-        return fits and all(is_name(name) and of.holds(one) for name, one in value.items())
-
-    return Field(holds, f"names, and for each {of.allowed}")
-
-
 def _is_plain(value: Any, depth: int = 4) -> bool:
     """Return whether ``value`` can be part of a config, without bytes and not nested deeper than ``depth``."""
     if isinstance(value, dict):
@@ -75,7 +63,6 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "hello for leave": _HELLO | {"peer": _NAME, "identity": _CONFIG},
     "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": octets(HEAD, HEAD)},
     "hello for leader": _HELLO | {"peer": _NAME},
-    "hello for status": _HELLO | {"peer": text(400)},
     # answers to these
     "refused": {"refused": text(2000)},
     "ok": {},
@@ -83,11 +70,6 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "leader": {"leader": or_none(_NAME)},
     "word": {"peer": _NAME, "m": _ELECTION},
     "members": {"members": several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
-    "status": {
-        "me": _NAME, "members": several(_NAME, 1, MOST_MEMBERS), "leader": or_none(_NAME), "term": _TERM,
-        "iteration": _ITERATION, "best": or_none(Field(lambda value: type(value) is float, "a number")),
-        "ages": _by_name(_number(0.0)), "progress": _by_name(_ITERATION), "head": octets(HEAD, HEAD), "cluster": _CLUSTER,
-    },
     # messages after the answer
     "entered": {"entered": FLAG},
     "left": {"left": FLAG},

@@ -109,10 +109,6 @@ class Node:
     def ledger(self) -> Ledger:
         return self.peer_ledger.ledger
 
-    def status(self) -> dict[str, Any]:
-        """Return :meth:`~neuro_cli.evolve.members.heartbeat.Heartbeat.status`; callable on any thread."""
-        return self.heartbeat.status()
-
     # the loop
 
     async def serve(self) -> None:

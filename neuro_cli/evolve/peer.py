@@ -9,7 +9,7 @@ from rich.console import Console
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
-from neuro_cli.evolve.display import ClusterDisplay
+from neuro_cli.evolve.display import ClusterProgress
 from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
@@ -82,15 +82,15 @@ class Peer:
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
         config = self._config
-        display = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
+        progress = ClusterProgress(config["generations"], console=Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
         count = self._cluster.local_peers - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
-            folder = RunRecord(self._run, config, work, self._logger, None, display)
+            folder = RunRecord(self._run, config, work, self._logger, None, progress)
             try:
-                summary = PeerWorker(work, self._network, self._selection, folder, display, self._initial).run(stop)
+                summary = PeerWorker(work, self._network, self._selection, folder, self._initial).run(stop)
                 finished = summary["generations"] >= config["generations"]
             finally:
                 folder.close()

@@ -30,7 +30,6 @@ class PeerLedger:
 
     ``committed`` is called with each record and the hash up to it, ``replaced`` when another history takes the place of ours,
     ``fail`` when the file cannot be written, ``fetch`` to begin a :class:`~neuro_cli.evolve.state_transfer.StateTransfer`.
-    ``best``: highest fitness of all records so far, None before the first.
     """
 
     def __init__(
@@ -44,8 +43,7 @@ class PeerLedger:
         fetch: Callable[[int, str | None], None],
     ) -> None:
         self._run, self.ledger, self.limits = run, ledger, limits
-        self._report, self._replaced, self._fail, self._fetch = committed, replaced, fail, fetch
-        self.best: float | None = None
+        self._committed, self._replaced, self._fail, self._fetch = committed, replaced, fail, fetch
 
     @property
     def next(self) -> int:
@@ -89,10 +87,6 @@ class PeerLedger:
             self._append(content)
             self._committed(record, self.ledger.head)
         return outcome
-
-    def _committed(self, record: LedgerRecord, head: bytes) -> None:
-        self.best = record.best if self.best is None else max(self.best, record.best)
-        self._report(record, head)
 
     def _append(self, content: bytes) -> None:
         """Write a record to the file. This peer ends where that fails: its file would have a gap."""

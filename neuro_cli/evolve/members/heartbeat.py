@@ -3,7 +3,6 @@
 import logging
 import time
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.peer_ledger import PeerLedger
@@ -57,23 +56,6 @@ class Heartbeat:
     def send_to(self, peer: str) -> None:
         """Ping a peer, with the iterations that we have and the one that we work on."""
         self._connections.send(peer, {"k": "ping", "next": self._ledger.next, "at": self._state.working})
-
-    def status(self) -> dict[str, Any]:
-        """Return members, leader, term, iteration and the seconds of each peer's silence; callable on any thread."""
-        state, ledger = self._state, self._ledger
-        if not state.entered.is_set():
-            return {"me": state.me, "members": [state.me], "leader": None, "term": 0, "iteration": ledger.next, "ages": {}}
-        now, members, last_heard = time.monotonic(), state.election.members, self.last_heard
-        return {
-            "me": state.me,
-            "members": members,
-            "leader": state.election.leader,
-            "term": state.election.term,
-            "iteration": ledger.next,
-            "best": ledger.best,
-            "ages": {peer: now - last_heard[peer] for peer in members if peer in last_heard},
-            "progress": dict(self.progress),
-        }
 
     def watch(self, now: float) -> None:
         """Drop silent connections; as the leader, remove members that are silent for longer than the grace period."""

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,12 +117,15 @@ def _work(
 ) -> None:  # fmt: skip
     """Build all parts, enter the cluster, and only then write and print anything; work until the end."""
     from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
-    from neuro_cli.evolve.peer import peer_of
+    from neuro_cli.evolve.peer import Peer
     from neuro_cli.runner.stop import StopRequest
 
     address, is_new = advertised(cluster, listener), secret is None
     secret = secret or new_secret()
-    with StopRequest(options.config.time_limit) as stop, peer_of(options, cluster, run, listener, address, secret, quiet) as peer:
+    with (
+        StopRequest(options.config.time_limit) as stop,
+        closing(Peer(options, cluster, run, listener, address, secret, quiet)) as peer,
+    ):
         peer.enter(stop)
         if is_new:
             keep_secret(run, secret)

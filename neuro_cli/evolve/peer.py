@@ -1,7 +1,5 @@
 """Peer of a cluster: its model, its network, its run folder, and the further peers that it starts."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
 
@@ -47,7 +45,7 @@ class Peer:
         try:
             self._network = NodeThread(self._node(election, listener, address, secret))
         except BaseException:
-            self.parts.threads.close()
+            self.close()
             raise
 
     def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
@@ -78,6 +76,10 @@ class Peer:
         except BaseException:
             self._network.stop(leave=False)
             raise
+
+    def close(self) -> None:
+        """End the threads that compute."""
+        self.parts.threads.close()
 
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
@@ -113,15 +115,3 @@ def limits_of(parts: Parts, initial: Snapshot, selection: Selection) -> Limits:
         stride=stride(parts),
         pairs=selection.needs_pairs,
     )
-
-
-@contextmanager
-def peer_of(
-    options: Options, cluster: ClusterConfig, run: Path, listener: socket, address: str, secret: str, quiet: bool
-) -> Iterator[Peer]:  # fmt: skip
-    """Make a :class:`Peer`; its threads end with the context."""
-    peer = Peer(options, cluster, run, listener, address, secret, quiet)
-    try:
-        yield peer
-    finally:
-        peer.parts.threads.close()

@@ -12,10 +12,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from neuro_cli.election.base import Election, Host
-from neuro_cli.evolve.config import ClusterConfig
+from neuro_cli.election.base import Host
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
@@ -27,7 +25,6 @@ from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort
 from neuro_cli.evolve.network.listener import Listener
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.reporter import Reporter
@@ -43,22 +40,16 @@ WATCH = 1.0  # seconds between two looks at who is silent
 class Node:
     """Runs by :meth:`serve`, on one thread; :attr:`events` is the queue of its reports to the worker.
 
-    ``address``: under which others reach this peer; ``server``: socket that they connect to. ``snapshot``: returns the newest
-    snapshot of this peer's model, None without one.
+    ``server``: socket that others connect to. ``snapshot``: returns the newest snapshot of this peer's model, None without one.
     """
 
     def __init__(
         self,
-        settings: ClusterConfig,
-        address: str,
-        generations: int,
+        state: PeerState,
         run: Path,
-        identity: dict[str, Any],
         ledger: Ledger,
-        election: Election,
         selection: Selection,
         sigma: float,
-        authority: Authority,
         server: socket.socket,
         snapshot: Callable[[], Snapshot | None],
         limits: Limits,
@@ -68,7 +59,7 @@ class Node:
         self.finished = asyncio.Event()
         self.running = False
         self._server = server
-        self.state = state = PeerState(settings, address, generations, identity, election, authority)
+        self.state = state
         # callbacks come from the loop alone, when all parts exist
         self.connections = Connections(
             state.tls, state.traffic, lambda: state.greeting("link"),

@@ -16,6 +16,7 @@ from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.state_transfer import shapes_of
 from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
@@ -63,10 +64,8 @@ class Peer:
         def snapshot() -> Snapshot | None:
             return newest_snapshot(run)
 
-        return Node(
-            self._cluster, address, parts.config.generations, run, identity, ledger, election, self._selection, steps.sigma,
-            Authority(secret), listener, snapshot, limits,
-        )  # fmt: skip
+        state = PeerState(self._cluster, address, parts.config.generations, identity, election, Authority(secret))
+        return Node(state, run, ledger, self._selection, steps.sigma, listener, snapshot, limits)
 
     def enter(self, stop: StopRequest) -> None:
         """Found a cluster, or join one. Raises UserError."""

@@ -107,6 +107,10 @@ class World(ABC):
     def abort(self, code: int) -> None:
         """End every rank of the world now."""
 
+    def _count(self, sent: int, received: int) -> None:
+        self.traffic.sent += sent
+        self.traffic.received += received
+
     def interface_traffic(self) -> Traffic | None:
         """Return the bytes that the kernel counted at this rank's interface since the start; None for an unknown interface."""
         return Traffic(*interface_bytes(self.interface)) if self.interface else None

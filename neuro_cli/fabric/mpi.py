@@ -299,10 +299,6 @@ class MpiWorld(World):
         time.sleep(LAST_WORDS)
         self._comm.Abort(code)
 
-    def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received
-
 
 class Meeting:
     """Barrier of all ranks, apart from all other messages. All ranks make it together."""

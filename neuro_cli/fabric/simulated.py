@@ -97,7 +97,3 @@ class SimulatedWorld(SingleProcess):
     def _note(self, kind: str, size: int) -> None:
         now = time.perf_counter()
         self.noted.append(Noted((kind, size), now, now))
-
-    def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received

@@ -230,10 +230,6 @@ class TorchWorld(World):
         except RuntimeError as error:
             self._lost(rank, error)
 
-    def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received
-
 
 def in_order(rows: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """Return the sum of ``rows``, from the first to the last."""

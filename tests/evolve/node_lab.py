@@ -26,6 +26,7 @@ from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
@@ -104,10 +105,9 @@ class InProcess:
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
         times = {"join": join, "grace": grace, "deadline": deadline, "join_timeout": 20.0, "local_peers": 1}
         settings = section(ClusterConfig, composed(verb="evolve")["cluster"] | times, "cluster.")
-        self.node = Node(
-            settings, self.address, 2**32 - 1, run, IDENTITY, Ledger(LIMITS.origin), election_of(election),
-            LinearCombination(0.02, "centred_rank"), 0.05, AUTHORITY, listener, lambda: self.snapshot, LIMITS,
-        )  # fmt: skip
+        state = PeerState(settings, self.address, 2**32 - 1, IDENTITY, election_of(election), AUTHORITY)
+        selection = LinearCombination(0.02, "centred_rank")
+        self.node = Node(state, run, Ledger(LIMITS.origin), selection, 0.05, listener, lambda: self.snapshot, LIMITS)
         self.listener = listener
         self.network = NodeThread(self.node)
         self.scorer = Scorer(self.network)

@@ -95,10 +95,11 @@ class PeerWorker:
         return self._node.entered.is_set() and self._node.events.empty() and self._node.ledger.next == self._at.generation
 
     def _apply_events(self, block: bool) -> None:
-        """Apply all records committed meanwhile; ``block``: wait for the first one."""
+        """Apply all records committed meanwhile, up to our last iteration; ``block``: wait for the first one."""
+        total = self._parts.config.generations
         try:
             event = self._node.events.get(timeout=WAIT) if block else self._node.events.get_nowait()
-            while not self._reached:
+            while not self._reached and self._at.generation < total:
                 self._apply_event(event)
                 event = self._node.events.get_nowait()
         except queue.Empty:

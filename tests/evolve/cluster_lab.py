@@ -80,19 +80,14 @@ class Lab:
     def alive(self) -> list[Peer]:
         return [peer for peer in self.peers if peer.alive]
 
-    def row(self, peer: Peer) -> dict[str, str]:
-        """Return the columns of the last iteration that ``peer`` has applied."""
-        path = peer.run / "metrics.csv"
-        lines = path.read_text().splitlines() if path.exists() else []
-        return dict(zip(lines[0].split(","), lines[-1].split(","), strict=False)) if len(lines) > 1 else {}
-
     def leader(self) -> Peer | None:
-        """Return the living peer that led in its last iteration."""
-        return next((peer for peer in self.alive if self.row(peer).get("leads") == "1"), None)
+        """Return the leader that the newest log line of a living peer names, None where it has ended."""
+        lines = [line for peer in self.alive for line in leader_lines(peer.run, 0.0)]
+        return next((peer for peer in self.alive if lines and max(lines)[1].endswith(f"@{peer.address}")), None)
 
-    def whole(self, peers: list[Peer]) -> bool:
-        """Return whether the last iteration of each of ``peers`` has reports of exactly so many."""
-        return {self.row(peer).get("peers") for peer in peers} == {str(len(peers))}
+    def entered(self, peers: list[Peer]) -> bool:
+        """Return whether all ``peers`` are members: their run folders begin then."""
+        return all((peer.run / "metrics.csv").exists() for peer in peers)
 
     def wait(self, condition: Any, timeout: float = 90.0, what: str = "") -> float:
         """Seconds until ``condition()``."""
@@ -102,7 +97,7 @@ class Lab:
                 return time.monotonic() - begun
             time.sleep(0.2)
         raise AssertionError(
-            f"{what or condition} did not come in {timeout} s: {[(p.run.name, self.row(p)) for p in self.alive]}"
+            f"{what or condition} did not come in {timeout} s: {[(p.run.name, p.iteration()) for p in self.alive]}"
         )
 
     def ledgers(self) -> list[Ledger]:
@@ -131,8 +126,8 @@ def consistent(ledgers: list[Ledger]) -> int:
 
 def leader_lines(run: Path, since: float) -> list[tuple[float, str]]:
     """(time, peer) of every leader that a peer's log tells of after ``since``."""
-    found = []
-    for line in (run / "log.txt").read_text().splitlines():
+    found, log = [], run / "log.txt"
+    for line in log.read_text().splitlines() if log.exists() else []:
         if " leader is " in line and " leader is none " not in line:
             stamp, milliseconds = line[:19], line[20:23]
             when = time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")) + int(milliseconds) / 1000

@@ -41,7 +41,7 @@ def lab(tmp_path):
 def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_any_other(lab, tmp_path, monkeypatch):
     founder = lab.start()
     second, third = (lab.start(join=founder.address) for _ in range(2))
-    lab.wait(lambda: lab.whole([founder, second, third]), 120, "a cluster of three")
+    lab.wait(lambda: lab.entered([founder, second, third]), 120, "a cluster of three")
     lab.wait(lambda: third.iteration() > 5, 60, "training")
 
     def peer(*arguments: str, secret: str = SECRET) -> Done:

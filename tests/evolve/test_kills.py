@@ -58,9 +58,9 @@ def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
         lab.start(join=first.address)
     elected, resumed, leaders = [], [], 0
     try:
-        lab.wait(lambda: lab.whole(lab.alive), 120, "the first cluster")
+        lab.wait(lambda: lab.entered(lab.alive), 120, "the first cluster")
         for number in range(kills):
-            lab.wait(lambda: len(lab.alive) >= SIZE - 1 and lab.whole(lab.alive), 600, f"a whole cluster before kill {number}")
+            lab.wait(lambda: len(lab.alive) >= SIZE - 1 and lab.entered(lab.alive), 600, f"a whole cluster before kill {number}")
             leader = lab.leader()
             assert leader is not None
             victim = leader if number % 2 == 0 else draw.choice(lab.alive)
@@ -79,7 +79,7 @@ def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
                 elected.append(min(when for when, _ in lines) - moment)
             if number % 10 == 9:
                 print(f"{number + 1} kills, {before} iterations", flush=True)
-        lab.wait(lambda: len(lab.alive) == SIZE and lab.whole(lab.alive), 600, "a whole cluster at the end")
+        lab.wait(lambda: len(lab.alive) == SIZE and lab.entered(lab.alive), 600, "a whole cluster at the end")
     finally:
         lab.end()
     survivors = [peer for peer in lab.peers if (peer.run / "summary.json").exists()]

@@ -24,6 +24,7 @@ from neuro_cli.runner.config import section
 from neuro_cli.runner.options import Options
 
 ITERATIONS, TRIES = 4, 6
+ONE_ROUND = [pytest.param(count, 1, marks=pytest.mark.slow) for count in (1, 3)]
 SECRET, NEVER = "a secret for the tests", SimpleNamespace(wanted=lambda: False, reason="")  # never stopped
 SMALL = ("experiment=distributed_evolution", f"generations={ITERATIONS}", f"population={TRIES}", "batch_size=16", "threads=1")
 
@@ -102,7 +103,7 @@ def algorithm_1(parts, workers: list[str], local_iterations: int) -> list[torch.
 
 
 @pytest.mark.parametrize(
-    ("workers", "local_iterations"), [*(pytest.param(count, 1, marks=pytest.mark.slow) for count in (1, 3)), (2, 3)]
+    ("workers", "local_iterations"), [*ONE_ROUND, (2, 3)]
 )
 def test_a_cluster_does_what_algorithm_1_says(tmp_path, workers, local_iterations):
     pytest.importorskip("msgpack")

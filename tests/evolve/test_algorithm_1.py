@@ -102,9 +102,7 @@ def algorithm_1(parts, workers: list[str], local_iterations: int) -> list[torch.
     return found
 
 
-@pytest.mark.parametrize(
-    ("workers", "local_iterations"), [*ONE_ROUND, (2, 3)]
-)
+@pytest.mark.parametrize(("workers", "local_iterations"), [*ONE_ROUND, (2, 3)])
 def test_a_cluster_does_what_algorithm_1_says(tmp_path, workers, local_iterations):
     pytest.importorskip("msgpack")
     more = f"cluster.local_iterations={local_iterations}"

@@ -19,12 +19,12 @@ from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load
 
-# peers that train while others start: naps leave the cores to those
 # examples of a direction's own; the schedule ends at one iteration, at whichever a peer ends
 PAIRS = (
     "layout=per_example", "selection.shaping=pair_z_score", "selection.lr_schedule.kind=cosine",
     "selection.lr_schedule.generations=10000000",
 )  # fmt: skip
+# peers that train while others start: naps leave the cores to those
 NAPPING, TRUST = "model._target_=napping_digits.NappingDigits", "trust=napping_digits"
 
 

@@ -8,7 +8,7 @@ from neuro_cli.core.errors import ConfigError
 # option: advice, the end of "GROUP=NAME: was removed; "
 OPTIONS = {
     "hydra/launcher=broker": "hydra/launcher=joblib, ray or slurm runs the jobs of a sweep elsewhere",
-    "election=succession": "election=takeover works down to one survivor too; neuro evolve export still reads such a run",
+    "election=succession": "election=takeover works down to one survivor too",
     "pool=local": "pool=embedded trains candidates on this machine",
 }
 # class of a saved config: the option that named it

@@ -7,51 +7,40 @@ whenever a process starts or joins again, so no peer ever returns under its name
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 
-class Host(Protocol):
-    """Peer that an election works for."""
+@dataclass(frozen=True)
+class Host:
+    """Services of the peer that an election works for, one function each. Iterations are counted by ``position``.
 
-    def now(self) -> float:
-        """Return the seconds of a monotonic clock."""
+    ``now()``: seconds of a monotonic clock. ``send(peer, message)``: send plain data, which may be lost.
+    ``wanted(peers)``: connect with exactly these; called after every change of the members.
+    ``removed(leader)``: a member reports that ``leader`` leads the cluster and this peer is no longer a member.
 
-    def send(self, peer: str, message: dict[str, Any]) -> None:
-        """Send a message of plain data; it may be lost."""
+    ``commit(content)``: take the next committed content. ``position()``: number of this peer's iterations, and their hash.
+    ``has(position, head)``: whether the first ``position`` iterations exist here with the hash ``head``, as far as is known.
+    ``fall_back(position, head, source)``: fetch the committed history up to ``position``, since this peer has less or another.
+    ``stop_fetching()``: end that fetch; nothing that it asked for is taken any more.
 
-    def commit(self, content: bytes) -> None:
-        """Take the next committed content."""
+    ``open_port(port)``: listen at the leader port too; returns why that is not possible, "" on success. ``close_port()``: close
+    it, if it is open. ``knock(port, peers, answered)``: try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes
+    name and message of each leader there.
+    """
 
-    def position(self) -> tuple[int, bytes]:
-        """Return the number of iterations of this peer, and the hash of all of them."""
-
-    def has(self, position: int, head: bytes) -> bool:
-        """Return whether this peer has the first ``position`` iterations and, as far as it can tell, their hash is ``head``."""
-
-    def fall_back(self, position: int, head: bytes, source: str | None) -> None:
-        """Fetch the committed history up to ``position``, with hash ``head``, since this peer has less or another."""
-
-    def removed(self, leader: str) -> None:
-        """Take another member's report that ``leader`` leads the cluster and this peer is no longer a member."""
-
-    def wanted(self, peers: list[str]) -> None:
-        """Connect with exactly ``peers``; called after every change of the members."""
-
-
-class PortHost(Host, Protocol):
-    """Peer with a leader port."""
-
-    def open_port(self, port: int) -> str:
-        """Listen at ``port`` of this machine too. Returns why that is not possible, "" when it is done."""
-
-    def close_port(self) -> None:
-        """Close the port, if it is open."""
-
-    def stop_fetching(self) -> None:
-        """End the fetch that :meth:`fall_back` began: nothing that it asked for is taken any more."""
-
-    def knock(self, port: int, peers: list[str], answered: Callable[[list[tuple[str, dict[str, Any]]]], None]) -> None:
-        """Try ``port`` on the hosts of ``peers`` and our own; ``answered`` takes name and word of each leader there."""
+    now: Callable[[], float]
+    send: Callable[[str, dict[str, Any]], None]
+    wanted: Callable[[list[str]], None]
+    removed: Callable[[str], None]
+    commit: Callable[[bytes], None]
+    position: Callable[[], tuple[int, bytes]]
+    has: Callable[[int, bytes], bool]
+    fall_back: Callable[[int, bytes, str | None], None]
+    stop_fetching: Callable[[], None]
+    open_port: Callable[[int], str]
+    close_port: Callable[[], None]
+    knock: Callable[[int, list[str], Callable[[list[tuple[str, dict[str, Any]]]], None]], None]
 
 
 class Election(ABC):
@@ -123,7 +112,7 @@ class Election(ABC):
 
     @abstractmethod
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """Take a message of another peer's :meth:`Host.send`. Raises ValueError for one that no peer of this version sends."""
+        """Take a message of another peer's :attr:`Host.send`. Raises ValueError for one that no peer of this version sends."""
 
     @abstractmethod
     def connected(self, peer: str, is_open: bool) -> None:

@@ -1,8 +1,8 @@
 """Raft (Ongaro and Ousterhout 2014): a majority commits, and what it committed no later leader loses.
 
 The algorithm is :mod:`neuro_cli.election.raft_replica`, which knows neither clock nor network; this module gives it both.
-No library offers what a cluster needs here: members that come and go without a disk, a snapshot that points to a ledger kept
-elsewhere, an authenticated transport of its own, and a replica that a simulation can drive through any schedule.
+No library offers what a cluster needs here: members that come and go without a disk, a snapshot that points to a ledger stored
+elsewhere, a transport that authenticates peers, and a replica that a simulation can drive through any schedule.
 """
 
 import logging
@@ -13,7 +13,8 @@ from typing import Any
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.election.base import Election, Host
-from neuro_cli.election.raft_replica import Replica, Timing
+from neuro_cli.election.raft_replica import Replica
+from neuro_cli.election.raft_voter import Timing
 
 log = logging.getLogger(__name__)
 

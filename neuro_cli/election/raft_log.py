@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from neuro_cli.election.messages import InvalidMessageError
+
 Content = bytes | tuple[str, ...] | None
 
 
@@ -75,6 +77,29 @@ class Log:
         self._entries.append(entry)
         if isinstance(entry.content, tuple):
             self._memberships.append((self.last, entry.content))
+
+    def merge(self, previous: int, entries: list[Entry], committed: int, peer: str) -> None:
+        """Take the leader ``peer``'s entries after ``previous``, in place of ours from the first one that contradicts them.
+
+        Raises InvalidMessageError where that one is at most ``committed``.
+        """
+        for index, entry in enumerate(entries, previous + 1):
+            if self.term_at(index) == entry.term:
+                continue  # we have the entry: cutting would drop acknowledged ones that follow
+            if index <= committed:
+                raise InvalidMessageError(f"raft message: entry {index} of {peer} contradicts a committed one")
+            if index <= self.last:
+                self.truncate(index)
+            self.append(entry)
+
+    def conflict(self, previous: int, committed: int) -> int:
+        """Return the index that a leader may try next, before all entries of the term that does not fit at ``previous``."""
+        if previous > self.last:
+            return self.last + 1
+        wrong = self.term_at(previous)
+        while previous - 1 > committed and self.term_at(previous - 1) == wrong:
+            previous -= 1
+        return previous
 
     def truncate(self, index: int) -> None:
         """Drop entry ``index`` > ``base`` and all after it."""

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from neuro_cli.election.messages import Check, InvalidMessageError, content, flag, head, members, name, number
+from neuro_cli.election.fields import FLAG, Field
+from neuro_cli.election.messages import CONTENT, HEAD, MEMBERS, NAME, NUMBER
 from neuro_cli.election.raft_log import Entry
 
 
@@ -11,30 +12,28 @@ def plain(entry: Entry) -> list[Any]:
     return [entry.term, list(entry.content) if isinstance(entry.content, tuple) else entry.content]
 
 
-def entries(value: Any) -> list[Entry]:
-    """Return the entries of :func:`plain` lists. Raises InvalidMessageError."""
-    if not isinstance(value, list):
-        raise InvalidMessageError("entries are not a list")
-    return [_entry(item) for item in value]
+def entry_of(value: list[Any]) -> Entry:
+    """Return the entry of a checked :func:`plain` list."""
+    term, content = value
+    return Entry(term, tuple(content) if isinstance(content, list) else content)
 
 
-def _entry(value: Any) -> Entry:
-    if not isinstance(value, list) or len(value) != 2:
-        raise InvalidMessageError("an entry is not a term and a content")
-    term, what = value
-    if isinstance(what, bytes):
-        return Entry(number(term), content(what))
-    return Entry(number(term), None if what is None else members(what))
+def _is_entry(value: Any) -> bool:
+    if type(value) is not list or len(value) != 2 or not NUMBER.holds(value[0]):
+        return False
+    return value[1] is None or CONTENT.holds(value[1]) or MEMBERS.holds(value[1])
 
 
-FIELDS: dict[str, dict[str, Check]] = {
-    "ask": {"term": number, "last": number, "last_term": number, "pre": flag},
-    "vote": {"term": number, "pre": flag, "granted": flag},
-    "append": {"term": number, "previous": number, "previous_term": number, "commit": number, "entries": entries},
+ENTRIES = Field(lambda value: type(value) is list and all(map(_is_entry, value)), "a list of entries, a term and a content each")
+
+FIELDS: dict[str, dict[str, Field]] = {
+    "ask": {"term": NUMBER, "last": NUMBER, "last_term": NUMBER, "pre": FLAG},
+    "vote": {"term": NUMBER, "pre": FLAG, "granted": FLAG},
+    "append": {"term": NUMBER, "previous": NUMBER, "previous_term": NUMBER, "commit": NUMBER, "entries": ENTRIES},
     "snapshot": {
-        "term": number, "index": number, "index_term": number, "members": members, "position": number, "head": head,
+        "term": NUMBER, "index": NUMBER, "index_term": NUMBER, "members": MEMBERS, "position": NUMBER, "head": HEAD,
     },
-    "appended": {"term": number, "matches": flag, "index": number},
-    "stand": {"term": number},
-    "removed": {"term": number, "leader": name},
+    "appended": {"term": NUMBER, "matches": FLAG, "index": NUMBER},
+    "stand": {"term": NUMBER},
+    "removed": {"term": NUMBER, "leader": NAME},
 }  # fmt: skip

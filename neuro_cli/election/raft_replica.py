@@ -20,21 +20,12 @@ from typing import Any
 
 from neuro_cli.election.messages import InvalidMessageError, checked
 from neuro_cli.election.raft_log import Entry, Log
-from neuro_cli.election.raft_messages import FIELDS, plain
+from neuro_cli.election.raft_messages import FIELDS, entry_of, plain
+from neuro_cli.election.raft_voter import Timing, Voter
 
 logger = logging.getLogger(__name__)
 
-FOLLOWER, STANDS_BEFORE, CANDIDATE, LEADER = "follower", "stands before", "candidate", "leader"
 SIZE = 2**20  # bytes of entries in a message
-
-
-@dataclass
-class Timing:
-    """Times in seconds: between two messages of a leader, and bounds of the silence after which a follower stands."""
-
-    heartbeat: float
-    shortest: float
-    longest: float
 
 
 @dataclass
@@ -49,7 +40,7 @@ class Progress:
     answered: float
 
 
-class Replica:
+class Replica(Voter):
     """``committed`` grows; the owner takes entries up to it in order. ``outbox``: (peer, message) to be sent, may be lost.
 
     ``base``: 1 for founders of a cluster, 0 for a peer that is being admitted (its log begins with a snapshot).
@@ -68,39 +59,13 @@ class Replica:
         position: tuple[int, bytes],
         now: float,
     ) -> None:
-        self.me, self.term, self.has = me, term, has
-        self._timing, self._draw = timing, draw
-        self.log = Log(base, 0, members)
-        self.committed = base
+        super().__init__(me, members, term, base, timing, draw, now)
+        self.has = has
         self.position = position  # position of the ledger when the log was last compacted: a snapshot points there
-        self.role = FOLLOWER
-        self.leader: str | None = None
-        self.vote: str | None = None
         self.progress: dict[str, Progress] = {}
-        self.outbox: list[tuple[str, dict[str, Any]]] = []
         self.lacks: tuple[int, bytes, str] | None = None  # position, head, leader of a snapshot that was not taken
-        self.removed_by: str | None = None  # leader of a cluster that has removed us
-        self.successor: str | None = None
         self._before_snapshot: tuple[Log, int, tuple[int, bytes]] | None = None  # log, committed, position before a snapshot
-        self._votes: set[str] = set()
-        self._heard = float("-inf")  # time of the last message of a leader
         self._beat = self._transfer_ends = 0.0
-        self._deadline = now if members == (me,) else self._later(now)
-
-    # questions of the owner
-
-    @property
-    def members(self) -> tuple[str, ...]:
-        return self.log.members
-
-    @property
-    def memberships(self) -> list[tuple[str, ...]]:
-        """Last committed members, then those of every later entry that changes them."""
-        return self.log.memberships_since(self.committed)
-
-    @property
-    def leads(self) -> bool:
-        return self.role == LEADER
 
     def tick(self, now: float) -> None:
         """Do what is due at ``now``, in seconds of any clock that never goes back."""
@@ -133,6 +98,10 @@ class Replica:
             return False
         return self._lead_entry(Entry(self.term, members), now)
 
+    def _lead(self, now: float) -> None:
+        self.progress = {peer: Progress(self.log.last + 1, 0, now) for peer in self._others()}
+        self._lead_entry(Entry(self.term, None), now)
+
     def _lead_entry(self, entry: Entry, now: float) -> bool:
         if not self.leads or self.successor is not None:
             return False
@@ -157,61 +126,7 @@ class Replica:
         self.log.compact(index)
         self.position = position
 
-    # elections
-
-    def _later(self, now: float) -> float:
-        return now + self._draw.uniform(self._timing.shortest, self._timing.longest)
-
-    def _others(self) -> list[str]:
-        return [peer for peer in self.members if peer != self.me]
-
-    def _majority(self, peers: set[str]) -> bool:
-        return 2 * len(peers & set(self.members)) > len(self.members)
-
-    def _stand(self, now: float) -> None:
-        """Ask whether others would vote for us, before a term is used up (pre-vote)."""
-        self._deadline = self._later(now)
-        if self.me not in self.members:
-            return  # a newcomer has seen no log yet that admits it
-        self.leader = None
-        self._ask(STANDS_BEFORE, now)
-
-    def _ask(self, role: str, now: float) -> None:
-        self.role, self._votes = role, {self.me}
-        before = role == STANDS_BEFORE
-        for peer in self._others():
-            term = self.term + before
-            self._send(peer, type="ask", term=term, last=self.log.last, last_term=self.log.last_term, pre=before)
-        self._count(now)
-
-    def _count(self, now: float) -> None:
-        if not self._majority(self._votes):
-            return
-        if self.role == STANDS_BEFORE:
-            self._become_candidate(now)
-        elif self.role == CANDIDATE:
-            self.role, self.leader, self.successor = LEADER, self.me, None
-            self.progress = {peer: Progress(self.log.last + 1, 0, now) for peer in self._others()}
-            self._lead_entry(Entry(self.term, None), now)
-
-    def _become_candidate(self, now: float) -> None:
-        self.term, self.vote, self.leader = self.term + 1, self.me, None
-        self._deadline = self._later(now)
-        self._ask(CANDIDATE, now)
-
-    def _follow(self, term: int, leader: str | None, now: float) -> None:
-        if term > self.term:
-            self.term, self.vote = term, None
-        if self.leads:
-            self._deadline = self._later(now)
-        self.role, self.leader, self.successor = FOLLOWER, leader, None
-        if leader is not None:
-            self._heard, self._deadline = now, self._later(now)
-
     # messages
-
-    def _send(self, peer: str, **message: Any) -> None:
-        self.outbox.append((peer, message))
 
     def receive(self, peer: str, message: dict[str, Any], now: float) -> None:
         """Take a message of ``peer``. Raises InvalidMessageError, and leaves log and commits as they were then."""
@@ -227,47 +142,6 @@ class Replica:
         elif term > self.term:
             self._follow(term, None, now)
         handler(peer, term, now, **message)
-
-    def _current(self, last: int, last_term: int) -> bool:
-        """Return whether a log with this end has every entry that may be committed here (section 5.4.1)."""
-        return (last_term, last) >= (self.log.last_term, self.log.last)
-
-    def _asked_before(self, peer: str, term: int, now: float, last: int, last_term: int, pre: bool) -> None:
-        led = self.leads or (self.leader is not None and now - self._heard < self._timing.shortest)
-        if led and not any(peer in members for members in self.memberships):
-            self._send(peer, type="removed", term=self.term, leader=self.leader)
-            return
-        granted = term > self.term and self._current(last, last_term) and not led
-        self._send(peer, type="vote", term=term if granted else self.term, pre=True, granted=granted)
-
-    def _answered_before(self, peer: str, term: int, now: float, granted: bool, pre: bool) -> None:
-        if granted:
-            if self.role == STANDS_BEFORE and term == self.term + 1:
-                self._votes.add(peer)
-                self._count(now)
-        elif term > self.term:
-            self._follow(term, None, now)
-
-    def _asked(self, peer: str, term: int, now: float, last: int, last_term: int, pre: bool) -> None:
-        granted = term == self.term and self.vote in (None, peer) and self._current(last, last_term)
-        if granted:
-            self.vote, self._deadline = peer, self._later(now)
-        self._send(peer, type="vote", term=self.term, pre=False, granted=granted)
-
-    def _voted(self, peer: str, term: int, now: float, granted: bool, pre: bool) -> None:
-        if granted and self.role == CANDIDATE and term == self.term:
-            self._votes.add(peer)
-            self._count(now)
-
-    def _removed(self, peer: str, term: int, now: float, leader: str) -> None:
-        """Note that a member with a leader does not know us: we were removed while nobody could hear us."""
-        if self.leader is None and term >= self.term:
-            self.removed_by = leader
-
-    def _urged(self, peer: str, term: int, now: float) -> None:
-        """Stand at once, without asking before: the leader wants us in its place."""
-        if term == self.term and peer == self.leader and self.me in self.members:
-            self._become_candidate(now)
 
     # log replication: the follower
 
@@ -287,8 +161,9 @@ class Replica:
         return True
 
     def _appends(
-        self, peer: str, term: int, now: float, previous: int, previous_term: int, commit: int, entries: list[Entry]
+        self, peer: str, term: int, now: float, previous: int, previous_term: int, commit: int, entries: list[Any]
     ) -> None:
+        entries = list(map(entry_of, entries))
         if not self._hears(peer, term, now, max(previous_term, *(entry.term for entry in entries), 0)):
             return
         terms = {previous: previous_term} | {index: entry.term for index, entry in enumerate(entries, previous + 1)}
@@ -301,16 +176,9 @@ class Replica:
         if log.term_at(previous) != previous_term:
             if previous <= self.committed:
                 raise InvalidMessageError(f"raft message: entry {previous} of {peer} contradicts a committed one")
-            self._send(peer, type="appended", term=term, matches=False, index=self._hint(previous))
+            self._send(peer, type="appended", term=term, matches=False, index=log.conflict(previous, self.committed))
             return
-        for index, entry in enumerate(entries, previous + 1):
-            if log.term_at(index) == entry.term:
-                continue  # we have the entry: cutting would drop acknowledged ones that follow
-            if index <= self.committed:
-                raise InvalidMessageError(f"raft message: entry {index} of {peer} contradicts a committed one")
-            if index <= log.last:
-                log.truncate(index)
-            log.append(entry)
+        log.merge(previous, entries, self.committed, peer)
         match = previous + len(entries)
         self.committed = max(self.committed, min(commit, match))
         if self.committed > log.base:
@@ -328,17 +196,8 @@ class Replica:
         logger.warning("the snapshot that this election began with contradicts the log of %s: it is dropped", peer)
         (self.log, self.committed, self.position), self._before_snapshot = self._before_snapshot, None
 
-    def _hint(self, previous: int) -> int:
-        """Return the index that the leader may try next, before all entries of the term that does not fit."""
-        if previous > self.log.last:
-            return self.log.last + 1
-        wrong = self.log.term_at(previous)
-        while previous - 1 > self.committed and self.log.term_at(previous - 1) == wrong:
-            previous -= 1
-        return previous
-
     def _takes_snapshot(
-        self, peer: str, term: int, now: float, index: int, index_term: int, members: tuple[str, ...], position: int, head: bytes
+        self, peer: str, term: int, now: float, index: int, index_term: int, members: list[str], position: int, head: bytes
     ) -> None:
         if not self._hears(peer, term, now, index_term):
             return
@@ -349,7 +208,7 @@ class Replica:
                 self.committed = index  # later entries of our log stay: they may be acknowledged
             else:
                 self._before_snapshot = self.log, self.committed, self.position
-                self.log = Log(index, index_term, members)
+                self.log = Log(index, index_term, tuple(members))
                 self.committed, self.position = index, (position, head)
         self._send(peer, type="appended", term=term, matches=True, index=self.committed)
 

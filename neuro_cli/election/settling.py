@@ -1,6 +1,6 @@
 """Wait of a new leader: it commits once it has the iterations that its peers have."""
 
-SECONDS = 10.0  # time in which peers must answer a new leader
+SECONDS = 10.0  # longest wait of a new leader for its peers
 
 
 class Settling:

@@ -15,7 +15,7 @@ from typing import Any
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.election.base import Election, Host, PortHost
+from neuro_cli.election.base import Election, Host
 from neuro_cli.election.messages import InvalidMessageError, checked
 from neuro_cli.election.settling import SECONDS, Settling
 from neuro_cli.election.takeover_messages import FIELDS
@@ -30,7 +30,6 @@ class FirstToFinish(Election):
     """``port``: the leader's, the same on every machine."""
 
     name = "takeover"
-    host: PortHost
 
     def __init__(self, port: int) -> None:
         super().__init__()

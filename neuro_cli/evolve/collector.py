@@ -27,30 +27,28 @@ class ScoreReport:
 
 
 class Collector:
-    """``deadline``: seconds after the first report of an iteration. ``late``: drop | count (in the next iteration)."""
+    """Collector of a leader. ``deadline``: seconds after the first report of an iteration."""
 
-    def __init__(self, deadline: float, late: str) -> None:
-        self.deadline, self.late = deadline, late
+    def __init__(self, deadline: float) -> None:
+        self.deadline = deadline
         self.iteration = -1
         self.reports: dict[str, ScoreReport] = {}
-        self.carried: dict[str, ScoreReport] = {}  # late reports that count now
         self.too_late = 0
         self._progress: dict[str, int] = {}
         self._behind: set[str] = set()
         self._dropped: set[str] = set()  # peers with unusable reports on this iteration
         self._counted: set[str] = set()  # peers with reports in the last iteration
-        self._followed = False  # whether we collected the last iteration too
         self._firsts: dict[int, float] = {}  # time of the first report of each of the last iterations
 
     def begin(self, iteration: int) -> None:
         """Begin ``iteration``, since all before it are committed."""
         if iteration == self.iteration:
             return
-        self._followed = iteration == self.iteration + 1
-        self._counted = set(self.reports) if self._followed else set()
-        missing = set(self._progress) - self._counted if self._followed else set()
+        followed = iteration == self.iteration + 1  # we collected the last iteration too
+        self._counted = set(self.reports) if followed else set()
+        missing = set(self._progress) - self._counted if followed else set()
         self._behind |= {peer for peer in missing if self._progress[peer] >= self.iteration - 1}
-        self.iteration, self.reports, self.carried, self.too_late = iteration, {}, {}, 0
+        self.iteration, self.reports, self.too_late = iteration, {}, 0
         self._dropped = set()
         self._firsts = {past: when for past, when in self._firsts.items() if past >= iteration - REMEMBERED}
 
@@ -81,14 +79,11 @@ class Collector:
             self._behind.discard(peer)  # too late for the decision alone; the peer is awaited the next time
         else:
             self._behind.add(peer)
-        if self.late == "count" and self._followed and iteration == self.iteration - 1:
-            self.carried[peer] = report
         return False
 
     def drop(self, peer: str) -> None:
         """Drop the unusable report of ``peer``; the iteration is decided without it."""
         self.reports.pop(peer, None)
-        self.carried.pop(peer, None)
         self._dropped.add(peer)
 
     def _overlaps(self, peer: str, scores: Scores) -> bool:
@@ -114,8 +109,7 @@ class Collector:
 
     def all_reports(self) -> list[ScoreReport]:
         """Return the reports that count, in the order of the addresses."""
-        reports = [*self.reports.values(), *self.carried.values()]
-        return sorted(reports, key=lambda report: (report.scores.iteration, report.scores.first))
+        return sorted(self.reports.values(), key=lambda report: report.scores.first)
 
 
 def message_of(report: ScoreReport) -> dict[str, Any]:
@@ -132,7 +126,7 @@ def message_of(report: ScoreReport) -> dict[str, Any]:
 
 
 def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport:
-    """Decode a checked :func:`message_of`, if ``peer`` can have made it. Raises MalformedError."""
+    """Decode a checked :func:`message_of`. Raises MalformedError for one that ``peer`` cannot send in this run."""
     try:
         fitness, means = finite(message["f"], "<f8"), finite(message["a"])
     except InvalidRecordError as error:
@@ -146,10 +140,10 @@ def report_of(peer: str, message: dict[str, Any], limits: Limits) -> ScoreReport
 
 
 def misfit(peer: str, report: ScoreReport, limits: Limits) -> str:
-    """Return why ``peer`` cannot have made ``report`` in this run; "" when it can."""
-    scores, own = report.scores, limits.population * limits.local_iterations
-    if report.members != own:
-        return f"on {report.members} members, a peer scores {own}"
+    """Return why ``peer`` cannot report this in this run; "" when it can."""
+    scores, expected = report.scores, limits.population * limits.local_iterations
+    if report.members != expected:
+        return f"on {report.members} members, a peer scores {expected}"
     if len(scores.path) != limits.local_iterations - 1:
         return f"of {len(scores.path) + 1} local iterations, a peer makes {limits.local_iterations}"
     for local, member in enumerate(scores.path):

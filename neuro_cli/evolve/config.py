@@ -8,7 +8,7 @@ from typing import Any
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.run_folder.config import is_run
-from neuro_cli.runner.config import bounded, choice, key, or_none, positive
+from neuro_cli.runner.config import bounded, key, or_none, positive
 
 HOSTS = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}|[0-9A-Fa-f:.]{2,45}"
 MOST_PEERS, MOST_LOCAL = 256, 256  # peers on this machine; local iterations of a report
@@ -40,7 +40,6 @@ class ClusterConfig:
     grace: float = key(positive)
     deadline: float = key(positive)
     local_iterations: int = key(bounded(1, MOST_LOCAL))
-    late: str = key(choice("drop", "count"))
     join_timeout: float = key(positive)
     compact_every: int = key(bounded(1))
     from_run: Path | None = key(or_none(lambda key, value: Path(str(value))))

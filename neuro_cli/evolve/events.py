@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 
 
 @dataclass(frozen=True)

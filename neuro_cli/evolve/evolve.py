@@ -7,6 +7,7 @@ import os
 import re
 import socket
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,15 +101,15 @@ def _take_back(run: Path) -> None:
         (run / NAME).unlink(missing_ok=True)
 
 
-def _announce(cluster: ClusterConfig, address: str, kept: Path | None) -> None:
-    """Print the command with which others join; ``kept``: file of a new secret, None without one. Never show the secret."""
+def _announce(cluster: ClusterConfig, address: str, new_file: Path | None) -> None:
+    """Print the command with which others join; ``new_file``: of a new secret, None without one. Never show the secret."""
     from neuro_cli.evolve.network.secret import VARIABLE
 
-    file = kept or cluster.secret_file
+    file = new_file or cluster.secret_file
     secret = f"cluster.secret_file={file}" if file is not None else f"(with the same {VARIABLE})"
     print(f"neuro: peer at {address}; others join by: neuro evolve cluster.join={address} {secret}", flush=True)
-    if kept is not None and not str(cluster.bind).startswith(LOOPBACK):
-        print(f"neuro: machines that do not see {kept} need a copy of it", flush=True)
+    if new_file is not None and not str(cluster.bind).startswith(LOOPBACK):
+        print(f"neuro: machines that do not see {new_file} need a copy of it", flush=True)
 
 
 def _work(
@@ -116,12 +117,15 @@ def _work(
 ) -> None:  # fmt: skip
     """Build all parts, enter the cluster, and only then write and print anything; work until the end."""
     from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
-    from neuro_cli.evolve.peer import peer_of
+    from neuro_cli.evolve.peer import Peer
     from neuro_cli.runner.stop import StopRequest
 
     address, is_new = advertised(cluster, listener), secret is None
     secret = secret or new_secret()
-    with StopRequest(options.config.time_limit) as stop, peer_of(options, cluster, run, listener, address, secret, quiet) as peer:
+    with (
+        StopRequest(options.config.time_limit) as stop,
+        closing(Peer(options, cluster, run, listener, address, secret, quiet)) as peer,
+    ):
         peer.enter(stop)
         if is_new:
             keep_secret(run, secret)

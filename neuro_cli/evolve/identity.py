@@ -4,13 +4,11 @@ import json
 from typing import Any
 
 from neuro_cli.core.noise import LAW
-from neuro_cli.evolve.network.messages import printable
+from neuro_cli.election.fields import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 3"  # format of messages between peers
-# name in the identities of earlier versions of an election that was removed: their ledgers can still be read
-FORMER = {"neuro_cli.election.succession.Succession": "neuro_cli.election.takeover.Takeover"}
-BASE_KEY = "path"  # key of a model that begins with a file or a folder, which each machine has in its own place
+BASE_KEY = "path"  # key of a model that begins with a file or a folder, whose place differs from machine to machine
 PATH, SCHEDULE = f"model.{BASE_KEY}", "selection.lr_schedule"
 BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # keys of entries that are hashes of contents
 ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}
@@ -30,7 +28,7 @@ def cluster_identity(config: dict[str, Any], initial: str, base: str | None = No
         "noise": LAW,
         **{key: value for key, value in identity_of(config).items() if key != PATH and value != path},
         **_selection(config["selection"]),
-        "election": FORMER.get(config["election"]["_target_"], config["election"]["_target_"]),
+        "election": config["election"]["_target_"],
         **({} if base is None else {BASE: base}),
         INITIAL: initial,
     }

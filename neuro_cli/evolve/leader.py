@@ -34,7 +34,7 @@ class Leader:
     ) -> None:
         self._state, self._connections, self._ledger, self._heartbeat = state, connections, ledger, heartbeat
         self._selection, self._sigma = selection, sigma
-        self.collector = Collector(state.settings.deadline, state.settings.late)
+        self.collector = Collector(state.settings.deadline)
         self._proposed = (-1, 0.0)
         self._waits_until: float | None = None
         self._late, self._dropped = RateLimitedLog(log, 10, logging.INFO), RateLimitedLog(log, 10)
@@ -91,8 +91,7 @@ class Leader:
                 decoded(content, self._ledger.limits.columns)
                 return content
             except InvalidRecordError as error:
-                everyone = self.collector.reports | self.collector.carried
-                peer = max(everyone, key=lambda name: largest(everyone[name]))
+                peer = max(self.collector.reports, key=lambda name: largest(self.collector.reports[name]))
                 self.collector.drop(peer)
                 line = f"the report of {peer} on iteration {self._ledger.next} makes no record: it is dropped ({error})"
                 self._dropped.say(line)
@@ -102,10 +101,8 @@ class Leader:
         reports = self.collector.all_reports()
         with np.errstate(over="ignore", invalid="ignore"):  # a fitness near the largest float32: see _content
             steps = self._selection.choose([report.scores for report in reports], self._sigma)
-        # a late report scored an earlier model and an earlier state of the task, so it counts in the steps, not in the means
-        present = [report for report in reports if report.scores.iteration == self._ledger.next]
-        members = sum(report.members for report in present)
-        means = sum(report.means.astype(np.float64) * report.members for report in present) / members
+        members = sum(report.members for report in reports)
+        means = sum(report.means.astype(np.float64) * report.members for report in reports) / members
         return LedgerRecord(
             iteration=self._ledger.next,
             term=min(self._state.election.term, 2**63 - 1),

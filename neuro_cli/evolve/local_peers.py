@@ -19,7 +19,7 @@ PATIENCE = 15.0  # seconds to end after being asked
 
 
 class LocalPeers:
-    """Peers 1 to ``count``, in folders of their own under ``run``/peers, which join at ``address``."""
+    """Peers 1 to ``count``, each in a folder of ``run``/peers. They join at ``address``."""
 
     def __init__(self, count: int, run: Path, config: dict[str, Any], address: str, secret: str) -> None:
         self._processes: list[subprocess.Popen[bytes]] = []

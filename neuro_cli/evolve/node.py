@@ -1,9 +1,10 @@
 """Node of a peer on the network: wires its parts together and runs the loop that drives them.
 
-:mod:`neuro_cli.evolve.node_thread` runs it on a thread of its own.
+:mod:`neuro_cli.evolve.node_thread` runs it on a thread for the network.
 """
 
 import asyncio
+import logging
 import queue
 import secrets
 import socket
@@ -11,30 +12,26 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from neuro_cli.election.base import Election
-from neuro_cli.evolve.config import ClusterConfig
-from neuro_cli.evolve.dispatch import Dispatch
+from neuro_cli.election.base import Host
 from neuro_cli.evolve.events import Committed, Failed, Reset
-from neuro_cli.evolve.host import ElectionHost
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.members.membership import Membership
 from neuro_cli.evolve.members.removal import RemovalDetector
-from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort
 from neuro_cli.evolve.network.listener import Listener
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.network.tls import Authority
-from neuro_cli.evolve.peer_ledger import PeerLedger
+from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.reporter import Reporter
-from neuro_cli.evolve.state_transfer import Snapshot, StateTransfer
+from neuro_cli.evolve.state_transfer import StateTransfer
 from neuro_cli.selection.base import Selection
+
+log = logging.getLogger(__name__)
 
 TICK = 0.05  # seconds between two rounds of the loop; each wakes this thread on the core that scores
 WATCH = 1.0  # seconds between two looks at who is silent
@@ -43,22 +40,16 @@ WATCH = 1.0  # seconds between two looks at who is silent
 class Node:
     """Runs by :meth:`serve`, on one thread; :attr:`events` is the queue of its reports to the worker.
 
-    ``address``: under which others reach this peer; ``server``: socket that they connect to. ``snapshot``: returns the newest
-    snapshot of this peer's model, None without one.
+    ``server``: socket that others connect to. ``snapshot``: returns the newest snapshot of this peer's model, None without one.
     """
 
     def __init__(
         self,
-        settings: ClusterConfig,
-        address: str,
-        generations: int,
+        state: PeerState,
         run: Path,
-        identity: dict[str, Any],
         ledger: Ledger,
-        election: Election,
         selection: Selection,
         sigma: float,
-        authority: Authority,
         server: socket.socket,
         snapshot: Callable[[], Snapshot | None],
         limits: Limits,
@@ -68,7 +59,7 @@ class Node:
         self.finished = asyncio.Event()
         self.running = False
         self._server = server
-        self.state = state = PeerState(settings, address, generations, identity, election, authority)
+        self.state = state
         # callbacks come from the loop alone, when all parts exist
         self.connections = Connections(
             state.tls, state.traffic, lambda: state.greeting("link"),
@@ -84,15 +75,17 @@ class Node:
         self.removal = RemovalDetector(state, self.heartbeat)
         self.leader = Leader(state, self.connections, self.peer_ledger, self.heartbeat, selection, sigma)
         self.reporter = Reporter(state, self.connections, self.peer_ledger, self.leader)
-        self.dispatch = Dispatch(state, self.connections, self.heartbeat, self.leader, self.removal, limits)
-        self.listener = Listener(state, self.peer_ledger, self.heartbeat, self.dispatch, snapshot)
+        self.listener = Listener(state, self.connections, self.peer_ledger, self.heartbeat, self.leader, snapshot)
         self.leader_port = LeaderPort(state, self.listener.accept)
         self.membership = Membership(
             state, self.connections, self.peer_ledger, self.heartbeat, self.removal, self.state_transfer, self.finished,
             self._enter, self._withdraw,
         )  # fmt: skip
-        self._host = ElectionHost(
-            state, self.connections, self.peer_ledger, self.removal, self.leader_port, self.state_transfer
+        self._host = Host(
+            now=time.monotonic, send=self.connections.send_election, wanted=self._wanted, removed=self.removal.reported,
+            commit=self.peer_ledger.commit, position=self.peer_ledger.position, has=self.peer_ledger.has,
+            fall_back=self.peer_ledger.fall_back, stop_fetching=self.state_transfer.stop,
+            open_port=self.leader_port.open, close_port=self.leader_port.close, knock=self.leader_port.knock,
         )  # fmt: skip
 
     @property
@@ -106,10 +99,6 @@ class Node:
     @property
     def ledger(self) -> Ledger:
         return self.peer_ledger.ledger
-
-    def status(self) -> dict[str, Any]:
-        """Return :func:`~neuro_cli.evolve.members.status.status_of` this peer; callable on any thread."""
-        return status_of(self.state, self.heartbeat, self.peer_ledger)
 
     # the loop
 
@@ -161,7 +150,7 @@ class Node:
 
     def _watch(self, now: float) -> None:
         self.listener.log_refusals()
-        if not self._is_complete():  # after the last iteration peers may go: nothing is left to commit
+        if not self._is_complete():  # peers may go after the last iteration: nothing is left to commit
             self.heartbeat.watch(now)
 
     def _is_complete(self) -> bool:
@@ -183,7 +172,7 @@ class Node:
 
     def _enter(self, members: list[str], term: int, newcomer: bool) -> None:
         """Take part in the election along with ``members``."""
-        self.state.known |= set(members)
+        self.state.met |= set(members)
         self.removal.clear()
         self.heartbeat.begin(members)
         self.leader.collector.begin(self.ledger.next)
@@ -201,10 +190,22 @@ class Node:
 
     # reports of the parts
 
+    def _wanted(self, peers: list[str]) -> None:
+        self.state.met |= set(peers)
+        self.connections.want(set(peers) - {self.me})
+
     def _connection_changed(self, peer: str, connected: bool) -> None:
-        self.dispatch.connection_changed(peer, connected)
+        """Note that messages to ``peer`` can be sent now, or no longer."""
+        log.info("%s %s", peer, "is connected" if connected else "is gone")
         if connected:
+            self.removal.clear()
+            self.heartbeat.send_to(peer)
             self.reporter.hurry()  # an earlier report may be lost
+        else:
+            self.leader.collector.forget(peer)
+            self.heartbeat.progress.pop(peer, None)
+        if self.entered.is_set():
+            self.state.election.connected(peer, connected)
 
     def work_on(self, iteration: int) -> None:
         """Note that the worker has applied everything before ``iteration``."""

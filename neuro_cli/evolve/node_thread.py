@@ -52,10 +52,6 @@ class NodeThread:
         """Drop the records before ``iteration``, which a snapshot replaces."""
         self._call(self.node.peer_ledger.compact, iteration)
 
-    def status(self) -> dict[str, Any]:
-        """Return the status of the node."""
-        return self.node.status()
-
     def stop(self, leave: bool) -> None:
         """End the thread; ``leave``: leave the cluster first, so that it does not wait for this peer."""
         self._call(self._begin_to_stop, leave)

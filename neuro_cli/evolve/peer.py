@@ -1,7 +1,5 @@
 """Peer of a cluster: its model, its network, its run folder, and the further peers that it starts."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
 
@@ -9,7 +7,7 @@ from rich.console import Console
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
-from neuro_cli.evolve.display import ClusterDisplay
+from neuro_cli.evolve.display import ClusterProgress
 from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
@@ -17,7 +15,9 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.state_transfer import Snapshot, shapes_of
+from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.peer_state import PeerState
+from neuro_cli.evolve.state_transfer import shapes_of
 from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
 from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
@@ -32,7 +32,7 @@ from neuro_cli.selection.base import Selection
 
 
 class Peer:
-    """Peer with all parts made and checked before :meth:`enter` opens a connection. Raises UserError."""
+    """Peer of a cluster. All parts are built and checked before :meth:`enter` opens a connection. Raises UserError."""
 
     def __init__(
         self, options: Options, cluster: ClusterConfig, run: Path, listener: socket, address: str, secret: str, quiet: bool
@@ -41,12 +41,12 @@ class Peer:
         self._config, self._cluster, self._run, self._quiet = config, cluster, run, quiet
         self._selection = make(config, "selection", Selection)
         election = make(config, "election", Election)
-        self._logger = options.logger  # the logger is made now, so that its errors come before a connection is opened
+        self._logger = options.logger  # a logger reports its errors before a connection is opened
         self.parts = build(options, SingleProcess())
         try:
             self._network = NodeThread(self._node(election, listener, address, secret))
         except BaseException:
-            self.parts.threads.close()
+            self.close()
             raise
 
     def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
@@ -64,10 +64,8 @@ class Peer:
         def snapshot() -> Snapshot | None:
             return newest_snapshot(run)
 
-        return Node(
-            self._cluster, address, parts.config.generations, run, identity, ledger, election, self._selection, steps.sigma,
-            Authority(secret), listener, snapshot, limits,
-        )  # fmt: skip
+        state = PeerState(self._cluster, address, parts.config.generations, identity, election, Authority(secret))
+        return Node(state, run, ledger, self._selection, steps.sigma, listener, snapshot, limits)
 
     def enter(self, stop: StopRequest) -> None:
         """Found a cluster, or join one. Raises UserError."""
@@ -78,18 +76,22 @@ class Peer:
             self._network.stop(leave=False)
             raise
 
+    def close(self) -> None:
+        """End the threads that compute."""
+        self.parts.threads.close()
+
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
         config = self._config
-        display = ClusterDisplay(config["generations"], Console(quiet=True) if self._quiet else None)
+        progress = ClusterProgress(config["generations"], console=Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
         count = self._cluster.local_peers - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None
         finished = False
         try:
-            folder = RunRecord(self._run, config, work, self._logger, None, display)
+            folder = RunRecord(self._run, config, work, self._logger, None, progress)
             try:
-                summary = PeerWorker(work, self._network, self._selection, folder, display, self._initial).run(stop)
+                summary = PeerWorker(work, self._network, self._selection, folder, self._initial).run(stop)
                 finished = summary["generations"] >= config["generations"]
             finally:
                 folder.close()
@@ -112,15 +114,3 @@ def limits_of(parts: Parts, initial: Snapshot, selection: Selection) -> Limits:
         stride=stride(parts),
         pairs=selection.needs_pairs,
     )
-
-
-@contextmanager
-def peer_of(
-    options: Options, cluster: ClusterConfig, run: Path, listener: socket, address: str, secret: str, quiet: bool
-) -> Iterator[Peer]:  # fmt: skip
-    """Make a :class:`Peer`; its threads end with the context."""
-    peer = Peer(options, cluster, run, listener, address, secret, quiet)
-    try:
-        yield peer
-    finally:
-        peer.parts.threads.close()

@@ -2,16 +2,27 @@
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+
+from torch import Tensor
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.ledger.file import LedgerFile
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.state_transfer import Snapshot
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Model after ``iteration`` iterations with the hash ``head``: parameters and the task's state, by name."""
+
+    iteration: int
+    head: bytes
+    tensors: dict[str, Tensor]
 
 
 class PeerLedger:
@@ -19,7 +30,6 @@ class PeerLedger:
 
     ``committed`` is called with each record and the hash up to it, ``replaced`` when another history takes the place of ours,
     ``fail`` when the file cannot be written, ``fetch`` to begin a :class:`~neuro_cli.evolve.state_transfer.StateTransfer`.
-    ``best``: highest fitness of all records so far, None before the first.
     """
 
     def __init__(
@@ -33,8 +43,7 @@ class PeerLedger:
         fetch: Callable[[int, str | None], None],
     ) -> None:
         self._run, self.ledger, self.limits = run, ledger, limits
-        self._report, self._replaced, self._fail, self._fetch = committed, replaced, fail, fetch
-        self.best: float | None = None
+        self._committed, self._replaced, self._fail, self._fetch = committed, replaced, fail, fetch
 
     @property
     def next(self) -> int:
@@ -43,6 +52,10 @@ class PeerLedger:
     @property
     def head(self) -> bytes:
         return self.ledger.head
+
+    def position(self) -> tuple[int, bytes]:
+        """Return the number of iterations, and the hash of all of them."""
+        return self.ledger.next, self.ledger.head
 
     def open(self) -> None:
         """Write the file. Raises UserError where that fails."""
@@ -74,10 +87,6 @@ class PeerLedger:
             self._append(content)
             self._committed(record, self.ledger.head)
         return outcome
-
-    def _committed(self, record: LedgerRecord, head: bytes) -> None:
-        self.best = record.best if self.best is None else max(self.best, record.best)
-        self._report(record, head)
 
     def _append(self, content: bytes) -> None:
         """Write a record to the file. This peer ends where that fails: its file would have a gap."""

@@ -2,6 +2,7 @@
 
 import ssl
 import threading
+from dataclasses import dataclass, field
 from typing import Any
 
 from neuro_cli.election.base import Election
@@ -11,40 +12,32 @@ from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
 from neuro_cli.evolve.network.tls import Authority
 
 
+@dataclass
 class PeerState:
     """State of this peer, changed on the network thread alone.
 
-    ``entered``: set while this peer takes part in the election. ``known``: names of all peers met so far. ``working``: iteration
-    of the worker, -1 before the first. ``traffic``: bytes of all its connections.
+    ``address``: under which others reach this peer. ``entered``: set while this peer takes part in the election. ``met``: names
+    of all peers met so far. ``working``: iteration of the worker, -1 before the first. ``traffic``: bytes of all its connections.
     """
 
-    def __init__(
-        self,
-        settings: ClusterConfig,
-        address: str,
-        generations: int,
-        identity: dict[str, Any],
-        election: Election,
-        authority: Authority,
-    ) -> None:
-        self.settings, self.address, self.generations, self.identity, self.election = (
-            settings,
-            address,
-            generations,
-            identity,
-            election,
-        )
-        self._authority = authority
-        self.entered = threading.Event()
-        self.cluster = ""
-        self.known: set[str] = set()
-        self.working = -1
-        self.traffic = ChannelTraffic()
+    settings: ClusterConfig
+    address: str
+    generations: int
+    identity: dict[str, Any]
+    election: Election
+    authority: Authority
+    entered: threading.Event = field(default_factory=threading.Event)
+    cluster: str = ""
+    met: set[str] = field(default_factory=set)
+    working: int = -1
+    traffic: ChannelTraffic = field(default_factory=ChannelTraffic)
+
+    def __post_init__(self) -> None:
         self.rename()
 
     def rename(self) -> None:
         """Take a new name with a key of its own, so that no other peer can speak under it."""
-        self.credentials = self._authority.fresh()
+        self.credentials = self.authority.fresh()
         self.me = f"{self.credentials.identifier}@{self.address}"
 
     @property

@@ -4,8 +4,7 @@ import asyncio
 import hashlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load as tensors_of
@@ -17,30 +16,14 @@ from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.network.channel import Channel, RefusedError
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import PART, Limits, MalformedError, checked
+from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 
+log = logging.getLogger(__name__)
+
 CHUNK, CHUNK_BYTES = 500, 2**20  # records in a message, and their approximate bytes
-NEXT = 20.0  # seconds in which the next message must come
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """Model after ``iteration`` iterations with the hash ``head``: parameters and the task's state, by name."""
-
-    iteration: int
-    head: bytes
-    tensors: dict[str, Tensor]
-
-
-class Keeper(Protocol):
-    """Owner of a ledger, which takes records and can replace it by another (``records``: those of ``ledger``, decoded)."""
-
-    ledger: Ledger
-    limits: Limits
-
-    def take(self, content: bytes) -> Offered: ...
-
-    def replace(self, ledger: Ledger, records: list[LedgerRecord], snapshot: Snapshot | None) -> None: ...
+NEXT = 20.0  # seconds to wait for the next message
+ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
 
 
 async def serve(
@@ -84,12 +67,12 @@ def _chunk(records: list[bytes]) -> list[bytes]:
     return records[:count]
 
 
-async def fetch(channel: Channel, keeper: Keeper) -> None:
+async def fetch(channel: Channel, ours: PeerLedger) -> None:
     """Receive the messages of :func:`serve`. Raises ConnectionError for records that do not fit.
 
     Our history gives way to another only when that is complete, and at least as long as ours.
     """
-    channel.most = keeper.limits.message
+    channel.most = ours.limits.message
     other: Draft | None = None
     snapshot = None
     while True:
@@ -98,21 +81,21 @@ async def fetch(channel: Channel, keeper: Keeper) -> None:
         if kind == "records" and not message["records"]:
             break
         if kind == "records":
-            _take(message["records"], other or keeper)
+            _take(message["records"], other or ours)
         elif kind == "none" or other is not None:
             raise ConnectionError("the peer has less than we have, or no snapshot yet for what it has dropped")
         elif kind == "start":
-            if message["head"] != keeper.limits.origin:
+            if message["head"] != ours.limits.origin:
                 raise MalformedError("a history of another run")
-            other = Draft(Ledger(message["head"]), keeper.limits.columns)
+            other = Draft(Ledger(message["head"]), ours.limits.columns)
         else:
-            snapshot = await _snapshot(channel, message, keeper.limits)
-            other = Draft(Ledger(snapshot.head, snapshot.iteration), keeper.limits.columns)
+            snapshot = await _snapshot(channel, message, ours.limits)
+            other = Draft(Ledger(snapshot.head, snapshot.iteration), ours.limits.columns)
     if other is not None:
-        mine, theirs = keeper.ledger.next, other.ledger.next
+        mine, theirs = ours.ledger.next, other.ledger.next
         if theirs < mine:
             raise ConnectionError(f"the peer has less than we have: {theirs} of {mine} iterations, and others")
-        keeper.replace(other.ledger, other.records, snapshot)
+        ours.replace(other.ledger, other.records, snapshot)
 
 
 class Draft:
@@ -137,13 +120,13 @@ async def _next(channel: Channel, *kinds: str) -> dict[str, Any]:
         raise ConnectionError(f"nothing came for {NEXT:g} s") from error
 
 
-def _take(records: list[bytes], keeper: Keeper | Draft) -> None:
-    before = keeper.ledger.next
+def _take(records: list[bytes], ours: PeerLedger | Draft) -> None:
+    before = ours.ledger.next
     for record in records:
-        at = keeper.ledger.next
-        if keeper.take(record) not in (Offered.APPLIED, Offered.DUPLICATE):
+        at = ours.ledger.next
+        if ours.take(record) not in (Offered.APPLIED, Offered.DUPLICATE):
             raise ConnectionError(f"the peer's record of iteration {at} does not follow ours")
-    if keeper.ledger.next == before:
+    if ours.ledger.next == before:
         raise ConnectionError("the peer sends what we have")
 
 
@@ -176,17 +159,11 @@ def shapes_of(tensors: dict[str, Tensor]) -> dict[str, tuple[tuple[int, ...], st
     return {name: (tuple(tensor.shape), str(tensor.dtype)) for name, tensor in tensors.items()}
 
 
-log = logging.getLogger(__name__)
-
-
-ATTEMPTS, PAUSE = 60, 0.2  # number of attempts, and seconds between them
-
-
 class StateTransfer:
     """Fetches of a node, on the network thread, one at a time."""
 
-    def __init__(self, state: PeerState, connections: Connections, ledger: Keeper) -> None:
-        self._state, self._connections, self._keeper = state, connections, ledger
+    def __init__(self, state: PeerState, connections: Connections, ledger: PeerLedger) -> None:
+        self._state, self._connections, self._ledger = state, connections, ledger
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, position: int, source: str | None) -> None:
@@ -209,7 +186,7 @@ class StateTransfer:
                 peer = others[attempt % len(others)]
                 try:
                     await self.fetch_from(peer)
-                    if self._keeper.ledger.next >= position:
+                    if self._ledger.ledger.next >= position:
                         return
                 except (RefusedError, ConnectionError) as error:
                     log.info("could not fetch iterations from %s: %s", peer, error)
@@ -218,11 +195,11 @@ class StateTransfer:
 
     async def fetch_from(self, peer: str) -> dict[str, Any]:
         """Fetch all iterations of a peer (a name, or HOST:PORT) that we lack. Returns its answer, with its cluster."""
-        ledger = self._keeper.ledger
+        ledger = self._ledger.ledger
         hello = {**self._state.hello("fetch"), "next": ledger.next, "head": ledger.head}
         channel, answer = await self._state.dial(peer, hello, ("cluster",), self._state.settings.join_timeout)
         try:
-            await fetch(channel, self._keeper)
+            await fetch(channel, self._ledger)
         finally:
             channel.close()
         return answer

@@ -55,8 +55,8 @@ class World(ABC):
     local_size = 1
     local_rank = 0
     library = "none"
-    interface: str | None = None  # network interface of the messages, if known
-    cost: CostModel | None = None  # cost of collectives, if the config has it
+    interface: str | None = None  # network interface of the messages; None: not given
+    cost: CostModel | None = None  # cost of collectives; None: not in the config
     emulated = False  # every message must cross the interface of an emulated host
 
     def __init__(self) -> None:
@@ -106,6 +106,10 @@ class World(ABC):
     @abstractmethod
     def abort(self, code: int) -> None:
         """End every rank of the world now."""
+
+    def _count(self, sent: int, received: int) -> None:
+        self.traffic.sent += sent
+        self.traffic.received += received
 
     def interface_traffic(self) -> Traffic | None:
         """Return the bytes that the kernel counted at this rank's interface since the start; None for an unknown interface."""

@@ -16,7 +16,7 @@ import numpy as np
 from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import core_limit
-from neuro_cli.fabric.asleep import LocalBarrier, local_barrier, wait_asleep
+from neuro_cli.fabric.asleep import wait_asleep
 from neuro_cli.fabric.base import Arrived, Exchange, World
 
 FIX = f"{install('mpi')} brings MPICH"
@@ -88,7 +88,6 @@ class MpiWorld(World):
         self._mpi: Any = MPI
         self._comm = MPI.COMM_WORLD
         self._nap: float | None = None  # longest sleep of a waiting rank in seconds; None where each rank has a core
-        self._barrier: LocalBarrier | None = None
         self.library = library_name(MPI.Get_library_version())
         if not MPI.Is_initialized():
             return
@@ -98,7 +97,6 @@ class MpiWorld(World):
         self.local_size, self.local_rank = self._node.size, self._node.rank
         if self._shares_cores(self._node):
             self._nap = SHORT_NAP
-            self._barrier = local_barrier(self._node)
 
     def _shares_cores(self, node: Any) -> bool:
         """Return whether ranks outnumber the usable cores of a machine, so that a polling rank takes another one's core.
@@ -115,16 +113,11 @@ class MpiWorld(World):
         return bool(sharing[0])
 
     def _move(self, collective: str, *buffers: Any, among: Any = None) -> None:
-        """Run a collective that only moves numbers: blocking, or nonblocking with sleeps where ranks share cores.
-
-        If every rank has to wait for every other, the ranks of this machine meet first.
-        """
+        """Run a collective that only moves numbers: blocking, or nonblocking with sleeps where ranks share cores."""
         ranks = among or self._comm
         if self._nap is None:
             getattr(ranks, collective)(*buffers)
         else:
-            if self._barrier is not None and collective != "Gatherv":  # only rank 0 waits for others in a gather
-                self._barrier.wait()
             wait_asleep(getattr(ranks, f"I{collective.lower()}")(*buffers), self._nap)
 
     def _cuts(self, longest: int, itemsize: int, ranks: int = 1) -> Iterator[slice]:
@@ -250,10 +243,7 @@ class MpiWorld(World):
         if self.size == 1:
             return
         if self._nap is not None:  # Iallreduce may add in another order than Allreduce: wait for the ranks, then use the latter
-            if self._barrier is not None:
-                self._barrier.wait()
-            if self._barrier is None or self.local_size < self.size:
-                wait_asleep(self._comm.Ibarrier(), self._nap)
+            wait_asleep(self._comm.Ibarrier(), self._nap)
         flat = values.reshape(-1)
         for cut in self._cuts(flat.size, flat.itemsize):
             self._comm.Allreduce(self._mpi.IN_PLACE, flat[cut], op=self._mpi.SUM)
@@ -308,10 +298,6 @@ class MpiWorld(World):
         # the launcher drops printed text that it has not passed on when it ends all ranks
         time.sleep(LAST_WORDS)
         self._comm.Abort(code)
-
-    def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received
 
 
 class Meeting:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from neuro_cli.fabric.base import Arrived, Exchange, World
+from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.fabric.cost import Call
 
 
@@ -22,21 +22,19 @@ class Noted:
     needed: float
 
 
-class Travelling(Exchange):
+class Travelling(Arrived):
     """Exchange that takes no time; records when the rank needs the outcome."""
 
     def __init__(self, noted: Noted, outcome: np.ndarray) -> None:
-        self._noted, self._outcome = noted, outcome
-
-    def test(self) -> bool:
-        return True
+        super().__init__(outcome)
+        self._noted = noted
 
     def wait(self) -> np.ndarray:
         self._noted.needed = time.perf_counter()
-        return self._outcome
+        return super().wait()
 
 
-class SimulatedWorld(World):
+class SimulatedWorld(SingleProcess):
     """Rank ``rank`` of ``size``; by default the last one, which never has less work than others (see ``shares``)."""
 
     library = "none: a world of one process that pretends"
@@ -96,16 +94,6 @@ class SimulatedWorld(World):
         self._count(0, count * np.dtype(dtype).itemsize)
         return np.zeros(count, dtype)
 
-    def broadcast(self, data: bytes) -> bytes:
-        return data
-
-    def abort(self, code: int) -> None:
-        raise SystemExit(code)
-
     def _note(self, kind: str, size: int) -> None:
         now = time.perf_counter()
         self.noted.append(Noted((kind, size), now, now))
-
-    def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received

@@ -20,7 +20,7 @@ from neuro_cli.fabric.mpi import launched as mpi_launched
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # variable of every process of torchrun and of torch.distributed.run
 AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE"  # True: the launcher has the store, else rank 0 has it
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-MEETING = "NEURO_MEETING_SECONDS"  # seconds in which all ranks must come
+MEETING = "NEURO_MEETING_SECONDS"  # seconds to wait for all ranks
 PATIENCE = 300.0
 RETRY = 0.2  # seconds between two tries to reach a store
 
@@ -75,7 +75,7 @@ def restarts() -> int:
 
 
 def meeting_seconds() -> float:
-    """Return the seconds in which all ranks must come. Raises ConfigError."""
+    """Return the seconds to wait for all ranks. Raises ConfigError."""
     text = os.environ.get(MEETING, str(PATIENCE))
     try:
         seconds = float(text)
@@ -116,8 +116,8 @@ def _store(place: TorchPlace, seconds: float) -> Any:
         if os.environ.get(AGENT_STORE) == "True":
             return next(iter(rendezvous("env://", place.rank, place.size, timeout=timeout)))[0]
         # torch binds its store to all interfaces; a socket of ours keeps one machine's store to that machine
-        own = _listening(place) if hosts and _is_loopback(place.address) else None
-        options: dict[str, Any] = {} if own is None else {"master_listen_fd": own.detach()}
+        listening = _listening(place) if hosts and _is_loopback(place.address) else None
+        options: dict[str, Any] = {} if listening is None else {"master_listen_fd": listening.detach()}
         return TCPStore(
             place.address,
             place.port,
@@ -125,7 +125,7 @@ def _store(place: TorchPlace, seconds: float) -> Any:
             hosts,
             timeout=timeout,
             wait_for_workers=False,
-            multi_tenant=own is None,
+            multi_tenant=listening is None,
             **options,
         )
     except DistError as error:

@@ -54,7 +54,7 @@ class TorchExchange(Exchange):
 class TorchWorld(World):
     """World of all ranks of ``place``. Raises UserError where they cannot meet.
 
-    A script that has called ``init_process_group`` itself keeps its group: this world takes one of its own among its ranks.
+    A script that has called ``init_process_group`` keeps its group: this world makes another one of the same ranks.
     """
 
     def __init__(self, place: TorchPlace) -> None:
@@ -67,7 +67,7 @@ class TorchWorld(World):
         self.rank, self.size = place.rank, place.size
         self.library = f"torch.distributed {torch.__version__.partition('+')[0]}, gloo"
         self._agent = os.environ.get(AGENT_STORE) == "True"
-        if place.one_machine:  # gloo listens where the machine's name points, unless it is told
+        if place.one_machine:  # gloo would listen where the machine's name points
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         timeout = timedelta(seconds=meeting_seconds())
         self._store: Any = None
@@ -116,12 +116,12 @@ class TorchWorld(World):
         return gathered
 
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
-        own = blocks[self.rank]
-        received = [own if rank == self.rank else np.empty_like(own) for rank in range(self.size)]
+        mine = blocks[self.rank]
+        received = [mine if rank == self.rank else np.empty_like(mine) for rank in range(self.size)]
         others = self._others(range(self.size))
         transfers = [self._receive(rank, received[rank]) for rank in others]
         self.complete(transfers + [self._send(rank, blocks[rank]) for rank in others])
-        self._count(sum(block.nbytes for block in blocks) - own.nbytes, (self.size - 1) * own.nbytes)
+        self._count(sum(block.nbytes for block in blocks) - mine.nbytes, (self.size - 1) * mine.nbytes)
         return received
 
     def all_reduce(self, values: np.ndarray) -> None:
@@ -229,10 +229,6 @@ class TorchWorld(World):
             return rank, begin(self._torch.from_numpy(values.reshape(-1).view(np.uint8)), rank, group=self._group)
         except RuntimeError as error:
             self._lost(rank, error)
-
-    def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received
 
 
 def in_order(rows: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:

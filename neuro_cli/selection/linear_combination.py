@@ -20,8 +20,8 @@ class LinearCombination(Selection):
         self, learning_rate: float, shaping: str, top_k: int | None = None, lr_schedule: Schedule = CONSTANT
     ) -> None:  # fmt: skip
         self.learning_rate = number("selection.learning_rate", learning_rate, above=0.0)
-        known = SHAPINGS | PAIR_SHAPINGS
-        self._shape = known[one_of("selection.shaping", shaping, tuple(known))]
+        shapings = SHAPINGS | PAIR_SHAPINGS
+        self._shape = shapings[one_of("selection.shaping", shaping, tuple(shapings))]
         self.needs_pairs = shaping in PAIR_SHAPINGS
         self.top_k = None if top_k is None else integer("selection.top_k", top_k, 1)
         if self.needs_pairs and top_k is not None:

@@ -14,7 +14,6 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
     ("arguments", "line"),
     [
         (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
-        (("cluster.late=never",), "cluster.late=never: must be one of drop, count"),
         (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
         (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
         (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),

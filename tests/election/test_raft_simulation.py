@@ -8,8 +8,8 @@ from neuro_cli.election.raft import Raft
 from neuro_cli.election.raft_log import Entry
 from neuro_cli.election.raft_replica import Replica
 
-PARTS = 8
-DEFAULT, SLOW = 800, 100_000  # schedules
+PARTS = 8  # of the slow schedules
+DEFAULT, SLOW = 320, 100_000  # schedules
 
 
 def election() -> Raft:
@@ -28,10 +28,8 @@ def run(seeds: range) -> int:
     return ended
 
 
-@pytest.mark.parametrize("part", range(PARTS))
-def test_every_schedule_keeps_the_invariants(part):
-    count = DEFAULT // PARTS
-    assert run(range(part * count, (part + 1) * count)) > 0.8 * count
+def test_every_schedule_keeps_the_invariants():
+    assert run(range(DEFAULT)) > 0.8 * DEFAULT
 
 
 @pytest.mark.slow

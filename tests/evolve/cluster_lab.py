@@ -1,6 +1,5 @@
-"""A cluster of real processes for the tests: start, join, kill, ask, and compare what they leave behind."""
+"""A cluster of real processes for the tests: start, join, kill, and compare what they leave behind."""
 
-import asyncio
 import json
 import os
 import signal
@@ -13,23 +12,20 @@ from typing import Any
 
 from support.worlds import clean_environment
 
-from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger
-from neuro_cli.evolve.network.channel import ChannelTraffic, RefusedError, dial
 from neuro_cli.evolve.network.secret import VARIABLE
-from neuro_cli.evolve.network.tls import Authority
 
 SECRET = "a secret for the tests"
 SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.every=1000000", "algo.sigma=0.02", "threads=1")
 
 
 class Peer:
-    """One process of ``neuro evolve``; ``prefix``: a command that runs it somewhere else (a namespace)."""
+    """One process of ``neuro evolve``."""
 
-    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET, prefix: tuple[str, ...] = ()):
+    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET):
         self.run = run
-        command = [*prefix, sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
+        command = [sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
         command += [*SMALL, *([f"cluster.join={join}"] if join else []), *arguments]
         self.process = subprocess.Popen(
             command, cwd=run.parent, env=clean_environment() | {VARIABLE: secret}, stdout=subprocess.PIPE,
@@ -69,12 +65,11 @@ class Peer:
 
 
 class Lab:
-    """Peers, all with one secret, and a client that asks them how they see their cluster."""
+    """Peers, all with one secret."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.folder, self.arguments = folder, arguments
         self.peers: list[Peer] = []
-        self._tls = Authority(SECRET).fresh().client
 
     def start(self, *arguments: str, join: str | None = None, **more: Any) -> Peer:
         peer = Peer(self.folder / f"peer{len(self.peers)}", *self.arguments, *arguments, join=join, **more)
@@ -85,35 +80,14 @@ class Lab:
     def alive(self) -> list[Peer]:
         return [peer for peer in self.peers if peer.alive]
 
-    def status(self, peer: Peer) -> dict[str, Any] | None:
-        """State of the cluster by ``peer``, None when it does not answer or has not entered yet."""
-
-        async def ask() -> dict[str, Any]:
-            hello = {"k": "hello", "for": "status", "format": FORMAT, "peer": "test", "cluster": ""}
-            channel, answer = await dial(peer.address, self._tls, ChannelTraffic(), hello, ("status",), 3.0)
-            channel.close()
-            return answer
-
-        try:
-            return asyncio.run(ask())
-        except (ConnectionError, RefusedError):
-            return None
-
     def leader(self) -> Peer | None:
-        """The living peer that a living peer takes for the leader, if it takes itself for it too."""
-        for peer in self.alive:
-            status = self.status(peer)
-            if status and status["leader"] == status["me"]:
-                return peer
-        return None
+        """Return the leader that the newest log line of a living peer names, None where it has ended."""
+        lines = [line for peer in self.alive for line in leader_lines(peer.run, 0.0)]
+        return next((peer for peer in self.alive if lines and max(lines)[1].endswith(f"@{peer.address}")), None)
 
-    def whole(self, peers: list[Peer]) -> bool:
-        """Whether all ``peers`` see one cluster of exactly them, and one leader."""
-        found = [self.status(peer) for peer in peers]
-        views = {(tuple(status["members"]), status["leader"]) for status in found if status}
-        return (
-            None not in found and len(views) == 1 and len(next(iter(views))[0]) == len(peers) and next(iter(views))[1] is not None
-        )
+    def entered(self, peers: list[Peer]) -> bool:
+        """Return whether all ``peers`` are members: their run folders begin then."""
+        return all((peer.run / "metrics.csv").exists() for peer in peers)
 
     def wait(self, condition: Any, timeout: float = 90.0, what: str = "") -> float:
         """Seconds until ``condition()``."""
@@ -123,7 +97,7 @@ class Lab:
                 return time.monotonic() - begun
             time.sleep(0.2)
         raise AssertionError(
-            f"{what or condition} did not come in {timeout} s: {[(p.run.name, self.status(p)) for p in self.alive]}"
+            f"{what or condition} did not come in {timeout} s: {[(p.run.name, p.iteration()) for p in self.alive]}"
         )
 
     def ledgers(self) -> list[Ledger]:
@@ -152,8 +126,8 @@ def consistent(ledgers: list[Ledger]) -> int:
 
 def leader_lines(run: Path, since: float) -> list[tuple[float, str]]:
     """(time, peer) of every leader that a peer's log tells of after ``since``."""
-    found = []
-    for line in (run / "log.txt").read_text().splitlines():
+    found, log = [], run / "log.txt"
+    for line in log.read_text().splitlines() if log.exists() else []:
         if " leader is " in line and " leader is none " not in line:
             stamp, milliseconds = line[:19], line[20:23]
             when = time.mktime(time.strptime(stamp, "%Y-%m-%d %H:%M:%S")) + int(milliseconds) / 1000

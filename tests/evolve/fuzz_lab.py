@@ -1,15 +1,24 @@
 """A grammar of what peers say, learnt from a cluster that works: valid messages, changed at random."""
 
+import asyncio
 import copy
 import random
+import struct
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from node_lab import InProcess, progress, wait
 
-from neuro_cli.election.plain import packed
-from neuro_cli.evolve.network.channel import Channel
+from neuro_cli.election.plain import packed, unpacked
+from neuro_cli.evolve.identity import FORMAT
+from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
 from neuro_cli.evolve.network.messages import kind_of
+from neuro_cli.evolve.state_transfer import fetch
+
+# what ends a connection and nothing else: as in Listener.accept
+ENDS = (ConnectionError, LookupError, TypeError, ValueError, AttributeError)
 
 SAMPLES = 40  # of every sort
 NUMBERS = (
@@ -21,7 +30,7 @@ VALUES: tuple[Any, ...] = (
     "a" * 3000, b"", b"\0", b"\0abc", b"\xff" * 4, b"\0\0\xc0\x7f" * 4, b"\xff\xff\x7f\x7f" * 4, b"\0" * 8, b"a" * 4096,
     [], {}, [[]], {"k": {}}, ["x"] * 50, {"a": 1}, [None],
 )  # fmt: skip
-Path = tuple[Any, ...]
+Place = tuple[Any, ...]
 
 
 def sort_of(message: dict[str, Any]) -> str:
@@ -95,7 +104,7 @@ def _other_bytes(draw: random.Random, value: bytes) -> bytes:
     return draw.choice((bytes(content), value[:-1], value + b"\0", value * 2, bytes(len(value)), b"\xff" * len(value)))
 
 
-def _paths(value: Any, before: Path = ()) -> Iterator[Path]:
+def _paths(value: Any, before: Place = ()) -> Iterator[Place]:
     yield before
     if isinstance(value, dict):
         for key, item in value.items():
@@ -105,7 +114,7 @@ def _paths(value: Any, before: Path = ()) -> Iterator[Path]:
             yield from _paths(item, (*before, place))
 
 
-def _with(value: Any, path: Path, change: Any) -> Any:
+def _with(value: Any, path: Place, change: Any) -> Any:
     if not path:
         return change(value)
     if isinstance(value, tuple):
@@ -115,9 +124,10 @@ def _with(value: Any, path: Path, change: Any) -> Any:
     return made
 
 
-def learnt(folder: Any, election: str, patch: Any) -> Grammar:
-    """What three peers say while they work, lose their leader, take in a newcomer, and part."""
-    grammar, send = Grammar(), Channel.send
+@contextmanager
+def hearing(grammar: Grammar, patch: Any) -> Iterator[None]:
+    """Let ``grammar`` learn all that peers of this process send."""
+    send = Channel.send
 
     def heard(channel: Channel, message: dict[str, Any]) -> None:
         grammar.hear(message)
@@ -125,14 +135,81 @@ def learnt(folder: Any, election: str, patch: Any) -> Grammar:
 
     with patch.context() as patched:
         patched.setattr(Channel, "send", heard)
-        peers = [InProcess(folder / "0", election)]
-        peers += [InProcess(folder / str(number), election, join=peers[0].address) for number in (1, 2)]
-        progress(peers)
-        peers.pop(0).end()  # as if it were killed: it led
-        wait(lambda: any(peer.leads for peer in peers), 30, "another leader")
-        progress(peers)
-        peers.append(InProcess(folder / "3", election, join=peers[0].address))
-        progress(peers)
-        for peer in peers:
-            peer.end(leave=True)
-    return grammar
+        yield
+
+
+class HostileCluster:
+    """Two honest peers, the credentials of a third member whose process is no longer what it was, and all they have said."""
+
+    def __init__(self, folder: Path, election: str, patch: Any) -> None:
+        self.grammar = Grammar()
+        with hearing(self.grammar, patch):
+            founder = InProcess(folder / "f", election)
+            self.honest = [InProcess(folder / name, election, join=founder.address, grace=600.0) for name in "ab"]
+            progress([founder, *self.honest])
+            founder.end(leave=True)  # which led
+            wait(lambda: any(peer.leads for peer in self.honest), 30, "another leader")
+            hostile = InProcess(folder / "h", election, join=self.honest[0].address, grace=600.0)
+            progress([*self.honest, hostile])
+        hostile.end()
+        self.name, self.credentials = hostile.node.me, hostile.node.state.credentials
+        wait(lambda: any(peer.leads for peer in self.honest), 30, "an honest leader")
+        progress(self.honest)
+
+    def hello(self, purpose: str, **more: Any) -> dict[str, Any]:
+        cluster = self.honest[0].node.state.cluster
+        return {"k": "hello", "for": purpose, "format": FORMAT, "peer": self.name, "cluster": cluster, **more}
+
+    def say(self, peer: InProcess, contents: list[bytes]) -> int:
+        """Take ``contents`` as messages on a link, one after the other. Return how many would have ended it."""
+
+        def heard() -> int:
+            ended = 0
+            for content in contents:
+                try:
+                    message = unpacked(content)
+                    if isinstance(message, dict):
+                        peer.node.listener.received(self.name, message)
+                except ENDS:
+                    ended += 1
+            return ended
+
+        return int(peer.call(heard))
+
+    def answer(self, peer: InProcess, messages: list[dict[str, Any]]) -> None:
+        """Answer a fetch of ``peer`` with ``messages``."""
+
+        class Said:
+            most = 0
+
+            async def receive(self) -> dict[str, Any]:
+                if not messages:
+                    raise ConnectionError("the connection has ended")
+                message = unpacked(packed(messages.pop(0)))
+                assert isinstance(message, dict)
+                return message
+
+        async def fetched() -> None:
+            with suppress(*ENDS):
+                await fetch(Said(), peer.node.peer_ledger)  # type: ignore[arg-type]
+
+        asyncio.run_coroutine_threadsafe(fetched(), peer.node.loop).result(30)
+
+    async def visit(self, peer: InProcess, draw: random.Random, sorts: list[str]) -> None:
+        """Open one connection as a member: a hello, changed or not, and what comes after it."""
+        with suppress(*ENDS, RefusedError, OverflowError):  # it may be told anything
+            hello = self.hello("link")
+            if draw.random() < 0.5:
+                hellos = [sort for sort in self.grammar.said if sort.startswith("hello for ")]
+                hello = self.grammar.changed(draw, hellos) | {"peer": self.name}
+            channel, _ = await dial(peer.node.me, self.credentials.client, ChannelTraffic(), hello, ("ok", "cluster"), 10.0)
+            for _ in range(5):
+                content = self.grammar.bytes(draw, sorts)
+                length = draw.choice((len(content), len(content), len(content), 2**31, 0, len(content) + 1))
+                channel._writer.write(struct.pack(">I", length) + content)
+            await channel._writer.drain()
+            channel.close()
+
+    def end(self) -> None:
+        for peer in self.honest:
+            peer.end()

@@ -25,6 +25,8 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
+from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
@@ -98,14 +100,14 @@ class InProcess:
 
     def __init__(self, run: Path, election: str, join: str | None = None, grace: float = 60.0, deadline: float = 0.5) -> None:
         run.mkdir(parents=True)
+        self.snapshot: Snapshot | None = None
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
         times = {"join": join, "grace": grace, "deadline": deadline, "join_timeout": 20.0, "local_peers": 1}
         settings = section(ClusterConfig, composed(verb="evolve")["cluster"] | times, "cluster.")
-        self.node = Node(
-            settings, self.address, 2**32 - 1, run, IDENTITY, Ledger(LIMITS.origin), election_of(election),
-            LinearCombination(0.02, "centred_rank"), 0.05, AUTHORITY, listener, lambda: None, LIMITS,
-        )  # fmt: skip
+        state = PeerState(settings, self.address, 2**32 - 1, IDENTITY, election_of(election), AUTHORITY)
+        selection = LinearCombination(0.02, "centred_rank")
+        self.node = Node(state, run, Ledger(LIMITS.origin), selection, 0.05, listener, lambda: self.snapshot, LIMITS)
         self.listener = listener
         self.network = NodeThread(self.node)
         self.scorer = Scorer(self.network)

@@ -5,21 +5,26 @@ import logging
 import socket
 
 import pytest
-from node_lab import AUTHORITY, InProcess, progress, visit, wait
+from node_lab import AUTHORITY, IDENTITY, LIMITS, InProcess, progress, visit, wait
 
-from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.network.admission import STRANGERS
-from neuro_cli.evolve.network.channel import FIRST, ChannelTraffic, dial
+from neuro_cli.evolve.network.channel import FIRST, RefusedError
 from neuro_cli.evolve.network.rate_limit import PERIOD, RateLimitedLog
 
-STATUS = {"for": "status", "peer": "nobody", "cluster": ""}
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory):
+    made = InProcess(tmp_path_factory.mktemp("peer") / "a", "raft")
+    yield made
+    made.end()
 
 
-@pytest.fixture
-def peer(tmp_path):
-    found = InProcess(tmp_path / "a", "raft")
-    yield found
-    found.end()
+async def fetch(peer: InProcess, **more: str) -> None:
+    """Visit as a newcomer that asks for the history; ``more``: keys that its run has and the cluster's has not."""
+    mine = AUTHORITY.fresh()
+    hello = {"for": "fetch", "peer": f"{mine.identifier}@127.0.0.1:1", "cluster": "", "identity": IDENTITY | more}
+    channel, _ = await visit(peer.address, hello | {"next": 0, "head": LIMITS.origin}, ("cluster",), mine)
+    channel.close()
 
 
 def test_strangers_are_few_at_once_and_said_in_one_line(peer, caplog):
@@ -32,7 +37,7 @@ def test_strangers_are_few_at_once_and_said_in_one_line(peer, caplog):
             wait(lambda: peer.call(lambda: admission.strangers) > 0)
             assert peer.call(lambda: admission.strangers) <= STRANGERS
             # the oldest of them gave way: somebody who knows the secret is not kept out
-            asyncio.run(visit(peer.address, STATUS, ("status",)))
+            asyncio.run(fetch(peer))
         progress([peer])
         wait(lambda: "it does not know the cluster's secret" in caplog.text)
         assert caplog.text.count("it does not know the cluster's secret") == 1
@@ -45,21 +50,17 @@ def test_strangers_are_few_at_once_and_said_in_one_line(peer, caplog):
 
 
 def test_a_first_message_is_small(peer):
-    async def first(size: int) -> None:
-        hello = {"k": "hello", "format": FORMAT, **STATUS, "peer": "x" * size}
-        channel, _ = await dial(peer.address, AUTHORITY.fresh().client, ChannelTraffic(), hello, ("status",), 10.0)
-        channel.close()
-
-    asyncio.run(first(10))
+    with pytest.raises(RefusedError, match="more is None in the cluster, xxxxxxxxxx at the newcomer"):
+        asyncio.run(fetch(peer, more="x" * 10))
     with pytest.raises(ConnectionError):
-        asyncio.run(first(FIRST))
+        asyncio.run(fetch(peer, more="x" * FIRST))
 
 
-def test_one_key_has_few_connections(peer):
+def test_one_key_has_few_connections(peer, monkeypatch):
     async def visits() -> int:
         mine = AUTHORITY.fresh()
         hello = {"for": "link", "peer": f"{mine.identifier}@127.0.0.1:1", "cluster": peer.node.state.cluster}
-        peer.call(setattr, peer.node.state.election, "name", "takeover")  # which refuses no stranger to its members
+        monkeypatch.setattr(peer.node.state.election, "name", "takeover")  # which refuses no stranger to its members
         channels = [(await visit(peer.address, hello, ("ok",), mine))[0] for _ in range(20)]
         open_ones = 0
         for channel in channels:

@@ -12,18 +12,19 @@ from pathlib import Path
 
 import pytest
 from cluster_lab import SECRET, SMALL, Lab, consistent, descendants_with
-from support.inside import neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line
 from support.worlds import clean_environment
 
+from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load
 
-# peers that train while others start: naps leave the cores to those
+# examples of a direction's own; the schedule ends at one iteration, at whichever a peer ends
 PAIRS = (
-    "layout=per_example",
-    "selection.shaping=pair_z_score",
-    "selection.lr_schedule.kind=cosine",
-)  # examples of a direction's own
+    "layout=per_example", "selection.shaping=pair_z_score", "selection.lr_schedule.kind=cosine",
+    "selection.lr_schedule.generations=10000000",
+)  # fmt: skip
+# peers that train while others start: naps leave the cores to those
 NAPPING, TRUST = "model._target_=napping_digits.NappingDigits", "trust=napping_digits"
 
 
@@ -40,20 +41,18 @@ def lab(tmp_path):
 def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_any_other(lab, tmp_path, monkeypatch):
     founder = lab.start()
     second, third = (lab.start(join=founder.address) for _ in range(2))
-    lab.wait(lambda: lab.whole([founder, second, third]), 120, "a cluster of three")
+    lab.wait(lambda: lab.entered([founder, second, third]), 120, "a cluster of three")
     lab.wait(lambda: third.iteration() > 5, 60, "training")
 
-    # strangers: another secret, another seed
-    def refused(*arguments: str, secret: str = SECRET) -> str:
+    def peer(*arguments: str, secret: str = SECRET) -> Done:
+        """Be a peer inside the test's own process, to its end."""
         where = {VARIABLE: secret, "OMP_NUM_THREADS": "1"}
-        join = f"cluster.join={founder.address}"
-        return one_line(
-            neuro_inside("evolve", *SMALL, NAPPING, *PAIRS, "cluster.local_peers=1", join, *arguments, cwd=tmp_path, **where)
-        )
+        return neuro_inside("evolve", *SMALL, NAPPING, *PAIRS, "cluster.local_peers=1", *arguments, cwd=tmp_path, **where)
 
+    # strangers: another secret, another seed
     place = f"cluster.join={founder.address}"
-    assert refused(secret="a wrong secret, long enough") == f"{place}: refused: it has another secret"
-    assert refused("seed=2") == f"{place}: refused: seed is 1 in the cluster, 2 at the newcomer"
+    assert one_line(peer(place, secret="a wrong secret, long enough")) == f"{place}: refused: it has another secret"
+    assert one_line(peer(place, "seed=2")) == f"{place}: refused: seed is 1 in the cluster, 2 at the newcomer"
     with socket.create_connection(("127.0.0.1", int(founder.address.rpartition(":")[2]))) as stranger:
         stranger.sendall(b"\x80\x04\x95 no TLS at all " * 20)
         stranger.settimeout(10)
@@ -68,51 +67,53 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     assert "seed is 1 in the cluster, 2 at the newcomer" in log()
 
     # the leader is killed; somebody else leads, and a new peer gets the whole history
+    lab.wait(lambda: lab.leader() is not None, 30, "a leader")
     leader = lab.leader()
-    assert leader is not None
     before = max(peer.iteration() for peer in lab.alive)
     leader.kill()
     survivors = lab.alive
     lab.wait(lambda: min(peer.iteration() for peer in survivors) > before + 3, 60, "training without the first leader")
-    newcomer = lab.start("cluster.deadline=3.0", join=survivors[0].address)
-    lab.wait(lambda: len(lab.alive) == 3 and lab.whole(lab.alive), 180, "three again")
-    lab.wait(lambda: newcomer.iteration() > before + 5, 60, "the newcomer trains")
+    last = survivors[0].iteration() + 60
+    more = (f"generations={last}", "cluster.deadline=3.0", "hydra.run.dir=newcomer")
+    joined = peer(f"cluster.join={survivors[0].address}", *more)
+    assert joined.returncode == 0, joined.stderr
+    lab.wait(lambda: min(peer.iteration() for peer in survivors) > last + 3, 60, "training without the newcomer, which has left")
 
     # any peer writes the model at any time
-    exported = neuro_inside(
-        "evolve", "export", str(newcomer.run), f"file={tmp_path / 'model.safetensors'}", "from_start=true", TRUST, cwd=tmp_path
-    )
+    exported = neuro_inside("evolve", "export", str(survivors[0].run), "file=model.safetensors", TRUST, cwd=tmp_path)
     assert exported.returncode == 0, exported.stderr
     assert (tmp_path / "model.safetensors").stat().st_size > 4 * 11274
 
     # all end; all have one history, the killed one too
     lab.end()
-    assert consistent(lab.ledgers()) > before + 5
-    for peer in [*survivors, newcomer]:
-        assert peer.process.returncode == 0, peer.errors()
-    rows = (survivors[0].run / "metrics.csv").read_text().splitlines()
+    assert consistent([*lab.ledgers(), read_ledger(tmp_path / "newcomer")]) > last
+    for left in survivors:
+        assert left.process.returncode == 0, left.errors()
+    run, summary = survivors[0].run, survivors[0].summary()
+    last = summary["generations"]
+    rows = (run / "metrics.csv").read_text().splitlines()
     assert rows[0].startswith("generation,fitness_mean,")
-    summary = newcomer.summary()
-    again = neuro_inside("evolve", "export", str(newcomer.run), "from_start=true", TRUST, cwd=tmp_path)
-    assert f"iteration {summary['generations']}, parameters {summary['parameters_sha256'][:16]}" in again.stdout
+    again = neuro_inside("evolve", "export", str(run), "from_start=true", TRUST, cwd=tmp_path)
+    assert f"iteration {last}, parameters {summary['parameters_sha256'][:16]}" in again.stdout
 
     # and anybody makes it again from what it began with and one small file
     for file in (("file=tuned.ledger",), ("file=base.safetensors", "iteration=0")):
-        assert neuro_inside("evolve", "export", str(newcomer.run), *file, TRUST, cwd=tmp_path).returncode == 0
+        assert neuro_inside("evolve", "export", str(run), *file, TRUST, cwd=tmp_path).returncode == 0
     applied = neuro_inside("apply", "tuned.ledger", "base.safetensors", TRUST, cwd=tmp_path)
-    assert f"iteration {summary['generations']}, parameters {summary['parameters_sha256'][:16]}" in applied.stdout
-    assert (tmp_path / "tuned.ledger").stat().st_size < 4000 + 200 * summary["generations"]
+    assert f"iteration {last}, parameters {summary['parameters_sha256'][:16]}" in applied.stdout
+    assert (tmp_path / "tuned.ledger").stat().st_size < 4000 + 200 * last
     monkeypatch.syspath_prepend(tmp_path)
-    model = load(newcomer.run, trust=["napping_digits"])
+    model = load(run, trust=["napping_digits"])
     assert sum(parameter.numel() for parameter in model.parameters()) == summary["parameters"]
     for verb in (("evaluate", TRUST), ("report",)):
-        done = neuro_inside(verb[0], str(newcomer.run), *verb[1:], cwd=tmp_path)
+        done = neuro_inside(verb[0], str(run), *verb[1:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    assert "a peer of neuro evolve" in one_line(neuro_inside("resume", str(newcomer.run), TRUST, cwd=tmp_path))
+    assert "a peer of neuro evolve" in one_line(neuro_inside("resume", str(run), TRUST, cwd=tmp_path))
 
     # what is left of a cluster goes on, when told so
-    alone = lab.start(f"cluster.from_run={newcomer.run}", "cluster.force_new=true")
-    lab.wait(lambda: alone.iteration() > summary["generations"] + 3, 60, "a new cluster of the old history")
+    alone = peer(f"cluster.from_run={run}", "cluster.force_new=true", f"generations={last + 3}", "hydra.run.dir=alone")
+    assert alone.returncode == 0, alone.stderr
+    assert consistent([read_ledger(run), read_ledger(tmp_path / "alone")]) == last + 3
 
 
 @pytest.mark.slow  # by default the cluster above loses its leader, and a search's processes end with it

@@ -1,7 +1,6 @@
 """Peers that the collector waits for, and late reports. Time is a number here."""
 
 import numpy as np
-import pytest
 
 from neuro_cli.evolve.collector import Collector, ScoreReport
 from neuro_cli.selection.base import Scores
@@ -14,9 +13,9 @@ def report(iteration: int, first: int = 0) -> ScoreReport:
 ALL = {"a", "b", "c"}
 
 
-def working(late: str = "drop") -> Collector:
+def working() -> Collector:
     """Three peers that are all at iteration 0."""
-    collector = Collector(5.0, late)
+    collector = Collector(5.0)
     collector.begin(0)
     for peer in ALL:
         collector.progress(peer, 0)
@@ -73,18 +72,17 @@ def test_one_that_was_only_not_waited_for_is_waited_for_next_time():
     assert "c" in collector.awaited(ALL)
 
 
-@pytest.mark.parametrize(("late", "counted"), [("drop", []), ("count", [0])])
-def test_a_late_report_is_dropped_or_counts_next_time(late, counted):
-    collector = working(late)
+def test_a_late_report_is_dropped():
+    collector = working()
     collector.take("a", report(0, 0), 0.0)
     collector.begin(1)
     collector.take("c", report(0, 4), 1.0)
     collector.take("a", report(1, 0), 1.0)
-    assert [found.scores.iteration for found in collector.all_reports()] == [*counted, 1]
+    assert [one.scores.iteration for one in collector.all_reports()] == [1]
 
 
 def test_a_report_that_is_sent_again_counts_once():
-    collector = working("count")
+    collector = working()
     for _ in range(2):
         assert collector.take("a", report(0, 0), 0.0)
     collector.begin(1)
@@ -100,7 +98,7 @@ def test_two_peers_cannot_bring_the_same_member():
 
 
 def test_one_that_is_there_is_at_work_once_it_says_so():
-    collector = Collector(5.0, "drop")
+    collector = Collector(5.0)
     collector.begin(0)
     collector.progress("a", 0)
     collector.progress("b", -1)  # connected, and still loading

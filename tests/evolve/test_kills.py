@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
-from cluster_lab import Lab, consistent, leader_lines
+from cluster_lab import Lab, Peer, consistent, leader_lines
 from node_lab import free_port
 
 from neuro_cli.evolve.identity import canonical, cluster_identity
@@ -41,6 +41,11 @@ def replayed(run: Path, ledger, iterations: set[int]) -> dict[int, str]:
     return found
 
 
+def buried(victim: Peer, survivors: list[Peer]) -> bool:
+    """Return whether a leader among ``survivors`` has removed ``victim``."""
+    return any(f"@{victim.address} has said nothing" in (peer.run / "log.txt").read_text() for peer in survivors)
+
+
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("election", ["raft", "takeover"])
 def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
@@ -53,9 +58,9 @@ def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
         lab.start(join=first.address)
     elected, resumed, leaders = [], [], 0
     try:
-        lab.wait(lambda: lab.whole(lab.alive), 120, "the first cluster")
+        lab.wait(lambda: lab.entered(lab.alive), 120, "the first cluster")
         for number in range(kills):
-            lab.wait(lambda: len(lab.alive) >= SIZE - 1 and lab.whole(lab.alive), 600, f"a whole cluster before kill {number}")
+            lab.wait(lambda: len(lab.alive) >= SIZE - 1 and lab.entered(lab.alive), 600, f"a whole cluster before kill {number}")
             leader = lab.leader()
             assert leader is not None
             victim = leader if number % 2 == 0 else draw.choice(lab.alive)
@@ -68,12 +73,13 @@ def test_no_committed_iteration_is_lost(tmp_path, election, record_property):
             lab.start(*newcomer, join=draw.choice(survivors).address)
             lab.wait(lambda now=survivors, past=before: min(peer.iteration() for peer in now) > past + 3, 60, "training again")
             resumed.append(time.time() - moment)
+            lab.wait(lambda now=survivors, dead=victim: buried(dead, now), 60, "the removal of the dead")
             if was_leader:
                 lines = [line for peer in survivors for line in leader_lines(peer.run, moment)]
                 elected.append(min(when for when, _ in lines) - moment)
             if number % 10 == 9:
                 print(f"{number + 1} kills, {before} iterations", flush=True)
-        lab.wait(lambda: len(lab.alive) == SIZE and lab.whole(lab.alive), 600, "a whole cluster at the end")
+        lab.wait(lambda: len(lab.alive) == SIZE and lab.entered(lab.alive), 600, "a whole cluster at the end")
     finally:
         lab.end()
     survivors = [peer for peer in lab.peers if (peer.run / "summary.json").exists()]

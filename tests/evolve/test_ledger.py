@@ -1,9 +1,5 @@
 """The committed sequence is the same on every peer, whatever comes late, twice or out of order; its file survives a torn end."""
 
-import json
-import struct
-import zlib
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -199,14 +195,3 @@ class TestFile:
             read_ledger(tmp_path)
         with pytest.raises(UserError, match="no peer's run folder"):
             read_ledger(tmp_path / "nothing")
-
-    def test_a_file_of_an_earlier_version_is_read(self, tmp_path, caplog):
-        records = history(3)
-        head = json.dumps({"format": 1, "base": 0, "head": START.hex()}).encode() + b"\n"
-        whole = head + b"".join(struct.pack("<II", len(one), zlib.crc32(one)) + one for one in records)
-        (tmp_path / NAME).write_bytes(whole)
-        assert read_ledger(tmp_path).records == records
-        assert caplog.messages == []
-        (tmp_path / NAME).write_bytes(whole[:-3])
-        assert read_ledger(tmp_path).records == records[:2]
-        assert "of an earlier version" in caplog.messages[0]

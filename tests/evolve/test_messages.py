@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from node_lab import COLUMNS, LIMITS, POPULATION, own_first, report_on
 
+from neuro_cli.election.fields import printable, shown
 from neuro_cli.evolve.collector import ScoreReport, message_of, misfit, report_of
 from neuro_cli.evolve.ledger.record import MEMBERS
-from neuro_cli.evolve.network.messages import FIELDS, MalformedError, checked, printable, shown
+from neuro_cli.evolve.network.messages import FIELDS, MalformedError, checked
 from neuro_cli.selection.base import Scores
 
 ME = f"{'0' * 32}@127.0.0.1:7"
@@ -44,7 +45,7 @@ def test_a_report_comes_back_as_it_was():
         ({"f": np.full(5, 1, "<f8").tobytes()}, "which are not its own"),
         ({"a": np.full(3, 1, "<f4").tobytes()}, "with 3 score columns, this task has 2"),
         ({"a": np.array([1, np.inf], "<f4").tobytes()}, "not finite"),
-        ({"more": 1}, "report with the fields"),
+        ({"more": 1}, "report: the fields"),
         ({"k": "repord"}, "repord where report is expected"),
         ({"k": None}, "no kind where report is expected"),
     ],
@@ -106,11 +107,11 @@ def test_every_kind_needs_each_of_its_fields(kind):
         for value in (object(), [[]], b"\x00" * (2**26 + 1), -(2**70)):
             assert not FIELDS[kind][name].holds(value), (name, value)
     if FIELDS[kind]:
-        with pytest.raises(MalformedError, match="with the fields"):
+        with pytest.raises(MalformedError, match="are not those of its kind"):
             checked(message, kind)
     else:
         assert checked(message, kind) == message
-    with pytest.raises(MalformedError, match="with the fields"):
+    with pytest.raises(MalformedError, match="are not those of its kind"):
         checked(message | dict.fromkeys([*FIELDS[kind], "x"]), kind)
 
 

@@ -12,10 +12,12 @@ from neuro_cli.evolve.network.names import identifier_in, is_name
 IMPOSTOR = "it speaks under the name of another"
 
 
-@pytest.fixture
-def two(tmp_path):
-    first = InProcess(tmp_path / "a", "raft", grace=60.0)
-    second = InProcess(tmp_path / "b", "raft", join=first.address)
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """Two peers of one cluster for all tests of this file; the second ends in the last but one."""
+    folder = tmp_path_factory.mktemp("two")
+    first = InProcess(folder / "a", "raft", grace=60.0)
+    second = InProcess(folder / "b", "raft", join=first.address)
     wait(lambda: len(first.node.state.election.members) == 2)
     progress([first, second])
     yield first, second
@@ -24,36 +26,53 @@ def two(tmp_path):
 
 
 def hello_of(purpose, peer, node):
-    more = {} if purpose in ("link", "status") else {"identity": IDENTITY}
+    more = {} if purpose == "link" else {"identity": IDENTITY}
     if purpose == "fetch":
         more |= {"next": 0, "head": node.peer_ledger.limits.origin}
     return {"for": purpose, "peer": peer, "cluster": node.state.cluster, **more}
 
 
-@pytest.mark.parametrize("purpose", ["link", "enter", "leave", "fetch"])
-def test_a_member_that_speaks_under_anothers_name_is_refused(two, purpose):
+def test_a_member_that_speaks_under_anothers_name_is_refused(two):
     first, second = two
     other = second.node
-    with pytest.raises(RefusedError, match=IMPOSTOR):
-        asyncio.run(visit(first.address, hello_of(purpose, other.me, first.node), ("ok", "left", "members", "cluster")))
-    assert other.me in first.node.state.election.members
-    assert other.me in first.node.connections.connected
+    for purpose in ("link", "enter", "leave", "fetch"):
+        with pytest.raises(RefusedError, match=IMPOSTOR):
+            asyncio.run(visit(first.address, hello_of(purpose, other.me, first.node), ("ok", "left", "members", "cluster")))
+        assert other.me in first.node.state.election.members
+        assert other.me in first.node.connections.connected
     # under its own name it is heard
     mine = AUTHORITY.fresh()
-    name = f"{mine.identifier}@127.0.0.1:1"
-    if purpose == "fetch":
-        _, answer = asyncio.run(visit(first.address, hello_of(purpose, name, first.node), ("cluster",), mine))
-        assert answer["cluster"] == first.node.state.cluster
+    hello = hello_of("fetch", f"{mine.identifier}@127.0.0.1:1", first.node)
+    _, answer = asyncio.run(visit(first.address, hello, ("cluster",), mine))
+    assert answer["cluster"] == first.node.state.cluster
 
 
-def test_anybody_who_knows_the_secret_may_ask_for_the_status(two):
+def test_an_earlier_peer_is_told_what_this_cluster_speaks(two):
     first, _ = two
-    _, answer = asyncio.run(visit(first.address, hello_of("status", "nobody", first.node), ("status",)))
-    assert answer["me"] == first.node.me
-    assert set(answer["members"]) == {peer.node.me for peer in two}
+    old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
+    with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 3', the newcomer 'neuro evolve 1'"):
+        asyncio.run(dial(first.address, AUTHORITY.fresh().client, ChannelTraffic(), old, ("cluster",), 10.0))
 
 
-def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
+def test_an_earlier_cluster_tells_us():
+    async def ask():
+        async def earlier(reader, writer):
+            await writer.start_tls(AUTHORITY.fresh().server)
+            channel = Channel(reader, writer, ChannelTraffic())
+            found = (await channel.receive())["format"]
+            channel.send({"refused": f"this cluster speaks 'neuro evolve 1', the newcomer {found!r}"})
+            await channel.drain()
+            writer.close()
+
+        async with await asyncio.start_server(earlier, "127.0.0.1", 0) as server:
+            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            await visit(address, {"for": "fetch"}, ("cluster",))
+
+    with pytest.raises(RefusedError, match=f"speaks 'neuro evolve 1', the newcomer '{FORMAT}'"):
+        asyncio.run(ask())
+
+
+def test_a_listener_that_answers_in_anothers_place_is_refused(two):
     first, second = two
     name, address = second.node.me, second.address
     second.end()
@@ -80,7 +99,7 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
             with pytest.raises(StrangerError, match="another peer than"):
                 await visit(name, hello_of("link", f"{'0' * 32}@127.0.0.1:1", first.node), ("ok",))
             # who asks for an address only learns the name that is really there
-            channel, _ = await visit(address, hello_of("status", "nobody", first.node), ("ok",))
+            channel, _ = await visit(address, hello_of("fetch", f"{'0' * 32}@127.0.0.1:1", first.node), ("ok",))
             found = channel.peer
             channel.close()
             for _ in range(100):
@@ -97,37 +116,11 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two, tmp_path):
 
 
 def test_every_entrance_is_under_a_new_key(two):
-    _, second = two
-    before = second.node.me
-    second.call(second.node._withdraw)
-    assert second.node.me != before
-    assert is_name(second.node.me)
-    assert second.node.me.partition("@")[0] == second.node.state.credentials.identifier
+    first, _ = two
+    before = first.node.me
+    first.call(first.node._withdraw)
+    assert first.node.me != before
+    assert is_name(first.node.me)
+    assert first.node.me.partition("@")[0] == first.node.state.credentials.identifier
     with pytest.raises(ConnectionError, match="cannot be read"):
         identifier_in(b"no certificate")
-
-
-class TestOtherVersions:
-    def test_an_earlier_peer_is_told_what_this_cluster_speaks(self, two):
-        first, _ = two
-        old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
-        with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 3', the newcomer 'neuro evolve 1'"):
-            # its certificate is that of the cluster itself
-            asyncio.run(dial(first.address, AUTHORITY.own.client, ChannelTraffic(), old, ("cluster",), 10.0))
-
-    def test_an_earlier_cluster_tells_us(self):
-        async def ask():
-            async def earlier(reader, writer):
-                await writer.start_tls(AUTHORITY.own.server)
-                channel = Channel(reader, writer, ChannelTraffic())
-                found = (await channel.receive())["format"]
-                channel.send({"refused": f"this cluster speaks 'neuro evolve 1', the newcomer {found!r}"})
-                await channel.drain()
-                writer.close()
-
-            async with await asyncio.start_server(earlier, "127.0.0.1", 0) as server:
-                address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-                await visit(address, {"for": "fetch"}, ("cluster",))
-
-        with pytest.raises(RefusedError, match=f"speaks 'neuro evolve 1', the newcomer '{FORMAT}'"):
-            asyncio.run(ask())

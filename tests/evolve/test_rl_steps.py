@@ -10,7 +10,7 @@ from support.configs import composed
 from support.inside import neuro_inside
 
 from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.model_file import read_facts

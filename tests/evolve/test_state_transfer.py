@@ -12,7 +12,8 @@ from test_ledger import START, history
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered, origin
 from neuro_cli.evolve.ledger.record import LedgerRecord, encoded
 from neuro_cli.evolve.network.messages import Limits, MalformedError
-from neuro_cli.evolve.state_transfer import Snapshot, _chunk, fetch, serve
+from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.state_transfer import _chunk, fetch, serve
 from neuro_cli.selection.base import Step
 
 

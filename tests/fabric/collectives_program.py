@@ -1,7 +1,6 @@
 """Runs on every rank: collectives, their byte counts, and agreement on errors."""
 
 import os
-import resource
 import time
 
 import numpy as np
@@ -142,16 +141,7 @@ if size > 1:
     used = time.process_time()
     world.all_reduce(np.zeros(1, np.float32))
     assert time.process_time() - used < 0.25
-    # ranks of one machine sleep in the kernel until the last one arrives; a nap would be another context switch
     world._nap = SHORT_NAP if os.environ["NEURO_SHARE_CORES"] == "1" else None
-    if world._nap is not None:
-        for wait in (lambda: world.any(False), lambda: world.all_reduce(np.zeros(1, np.float32))):
-            if rank == size - 1:
-                time.sleep(1.0)
-            switches = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
-            wait()
-            if rank != size - 1:
-                assert resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - switches < 100
 assert world.any(rank == size - 1)
 assert not world.any(False)
 

@@ -84,18 +84,17 @@ def measured(ranks: int, rate: float, latency: float, size: int) -> dict[str, fl
 class TestSwitch:
     pytestmark = emulates
 
-    @pytest.mark.parametrize(("ranks", "rate", "latency"), [(2, 1e9, 1e-4), (2, 2e8, 5e-3), (3, 1e9, 1e-4)])
-    def test_rate_and_delay_are_lower_bounds_and_messages_cross_the_interface(self, ranks, rate, latency, nothing_left):
-        size = 1_000_000
-        found = measured(ranks, rate, latency, size)
-        assert found["hosts"] == [f"host{rank}" for rank in range(ranks)]
-        assert found["trip"] >= 2 * latency
-        assert found["gather"] >= (ranks - 1) * size * 8 / rate
-        assert found["sent"] >= 5 * (ranks - 1) * size  # a ring passes all other blocks on
-        assert found["received"] >= 5 * (ranks - 1) * size
-
-    def test_a_faster_network_is_faster(self, nothing_left):
-        slow, fast = measured(2, 2e8, 5e-3, 1_000_000), measured(2, 1e10, 2e-5, 1_000_000)
+    def test_rate_and_delay_are_lower_bounds_and_messages_cross_the_interface(self, nothing_left):
+        size, times = 1_000_000, []
+        for ranks, rate, latency in ((3, 2e8, 5e-3), (2, 1e10, 2e-5)):
+            found = measured(ranks, rate, latency, size)
+            assert found["hosts"] == [f"host{rank}" for rank in range(ranks)]
+            assert found["trip"] >= 2 * latency
+            assert found["gather"] >= (ranks - 1) * size * 8 / rate
+            assert found["sent"] >= 5 * (ranks - 1) * size  # a ring passes all other blocks on
+            assert found["received"] >= 5 * (ranks - 1) * size
+            times.append(found)
+        slow, fast = times
         assert fast["trip"] < slow["trip"] / 3  # shortest trips: a busy machine delays most of them
         assert fast["gather"] < slow["gather"] / 3
 
@@ -134,18 +133,11 @@ class TestTraining:
         assert one["parameters_sha256"] == other["parameters_sha256"]
         assert one["ranks"] == 2
 
-    @pytest.mark.slow  # the exit code passes the network as that of a run that ends well or without its switch does
-    def test_bad_input_behind_the_network_is_one_line_and_exit_code_2(self, tmp_path, nothing_left):
-        done = neuro("train", *EMULATED, *SMALL, "algo.sigma=-1", cwd=tmp_path)
-        assert done.returncode == 2
-        assert done.stderr.splitlines() == ["neuro: error: algo.sigma=-1: must be a number > 0"]
-
     @pytest.mark.slow  # default tests: runner/test_resume.py without the network, and the next test behind it
-    @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_ends_the_run_cleanly(self, sent, tmp_path, nothing_left):
+    def test_a_signal_ends_the_run_cleanly(self, tmp_path, nothing_left):
         process = start("train", *EMULATED, *SMALL, "generations=1000000", "hydra.run.dir=run", cwd=tmp_path)
         wait_for_rows(tmp_path / "run", 4, process)
-        process.send_signal(sent)
+        process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
         assert "continue with: neuro resume run" in errors

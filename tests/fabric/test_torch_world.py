@@ -38,19 +38,23 @@ def alone(tmp_path_factory) -> str:
     return parameters(folder / "run")
 
 
+# a program, then neuro, by the same ranks: their start is what costs
+BOTH = """
+import runpy
+import sys
+
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
+runpy.run_module("neuro_cli", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
-def test_collectives_of_real_ranks(ranks, tmp_path):
-    started = by_variables(ranks, str(HERE / "collectives_program.py"), cwd=tmp_path, NEURO_SHARE_CORES="0")
-    for rank in started:
-        out, errors = rank.communicate(timeout=300)
-        assert rank.returncode == 0, errors
-        assert out.count("all well") == 1
-
-
-@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_torchrun_trains_the_parameters_of_one_process(alone, ranks, tmp_path):
-    done = run_torchrun(ranks, "-m", "neuro_cli", "train", *CHROMOSOMES, "hydra.run.dir=run", cwd=tmp_path)
+def test_ranks_of_torchrun_exchange_messages_and_train_the_parameters_of_one_process(alone, ranks, tmp_path):
+    (tmp_path / "both.py").write_text(BOTH)
+    program = ("both.py", str(HERE / "collectives_program.py"), "train", *CHROMOSOMES, "hydra.run.dir=run")
+    done = run_torchrun(ranks, *program, cwd=tmp_path, NEURO_SHARE_CORES="0")
     assert done.returncode == 0, done.stderr
+    assert done.stdout.count("all well") == ranks
     assert parameters(tmp_path / "run") == alone
     assert f"{ranks} ranks of 1 thread" in done.stdout
 

@@ -5,22 +5,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from neuro_cli.fabric.asleep import local_barrier
 from neuro_cli.fabric.mpi import MpiWorld, mpi_world
 
 
 @contextmanager
 def meeting_on(world: MpiWorld, node: Any) -> Iterator[None]:
     """Let ``world`` take the ranks of ``node`` for all that are on this machine."""
-    before = world._node, world.local_size, world.local_rank, world._barrier
+    before = world._node, world.local_size, world.local_rank
     world._node, world.local_size, world.local_rank = node, node.size, node.rank
-    world._barrier = local_barrier(node) if world._nap is not None else None
     try:
         yield
     finally:
-        if world._barrier is not None:
-            world._barrier.close()
-        world._node, world.local_size, world.local_rank, world._barrier = before
+        world._node, world.local_size, world.local_rank = before
 
 
 @contextmanager

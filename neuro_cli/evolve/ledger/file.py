@@ -6,7 +6,6 @@ damage, and only an end that is too short for a complete record was torn by a ki
 """
 
 import errno
-import json
 import logging
 import os
 import struct
@@ -113,8 +112,6 @@ class _HeaderError(UserError):
 
 def ledger_in(content: bytes, path: Path) -> Ledger:
     """Parse the ledger in the ``content`` of the file ``path``. Raises UserError."""
-    if content.startswith(b'{"format": 1,'):
-        return _read_format_1(path, content)
     if not content.startswith(_MAGIC) or len(content) < HEADER:
         raise UserError(f"{path}: not a ledger of this version of neuro")
     if zlib.crc32(content[: HEADER - _CRC.size]) != _CRC.unpack_from(content, HEADER - _CRC.size)[0]:
@@ -134,7 +131,8 @@ def _records(path: Path, content: bytes) -> Ledger:
         record = content[at + size : at + size + length]
         if len(record) < length:
             break
-        _add(path, ledger, record, check)
+        if zlib.crc32(record) != check or ledger.offer(record)[0] is not Offered.APPLIED:
+            raise UserError(f"{path}: damaged at iteration {ledger.next}")
         at += size + length
     if ledger.next < written:
         missing = written - ledger.next
@@ -143,30 +141,4 @@ def _records(path: Path, content: bytes) -> Ledger:
         log.warning(
             "%s: its last %d bytes were torn off by a kill: %d iterations are complete", path, len(content) - at, ledger.next
         )
-    return ledger
-
-
-def _add(path: Path, ledger: Ledger, record: bytes, check: int) -> None:
-    if zlib.crc32(record) != check or ledger.offer(record)[0] is not Offered.APPLIED:
-        raise UserError(f"{path}: damaged at iteration {ledger.next}")
-
-
-def _read_format_1(path: Path, content: bytes) -> Ledger:
-    """Parse a file of format 1: its frames have no checksums, so a wrong length counts as a torn end."""
-    first, _, rest = content.partition(b"\n")
-    try:
-        head = json.loads(first)
-        ledger, at = Ledger(bytes.fromhex(head["head"]), int(head["base"])), 0
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: its header is damaged") from error
-    while at + _FRAME.size <= len(rest):
-        length, check = _FRAME.unpack_from(rest, at)
-        record = rest[at + _FRAME.size : at + _FRAME.size + length]
-        if len(record) < length:
-            break
-        _add(path, ledger, record, check)
-        at += _FRAME.size + length
-    if at < len(rest):
-        log.warning("%s: of an earlier version, and its last %d bytes are torn or damaged: %d iterations are read",
-                    path, len(rest) - at, ledger.next)  # fmt: skip
     return ledger

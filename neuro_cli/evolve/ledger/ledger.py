@@ -12,7 +12,7 @@ class Offered(Enum):
     APPLIED = "applied"
     DUPLICATE = "duplicate"  # the ledger has that iteration already
     GAP = "gap"  # iterations before it are missing
-    FORK = "fork"  # it follows another history
+    FORK = "fork"  # the record follows another history
     INVALID = "invalid"
 
 
@@ -40,7 +40,7 @@ class Ledger:
     def offer(self, content: bytes, columns: int | None = None) -> tuple[Offered, LedgerRecord | None]:
         """Append an encoded record if it is the next one, and return it decoded.
 
-        ``columns``: number of the task's score columns, where the task is known.
+        ``columns``: number of the task's score columns; None: not checked.
         """
         try:
             record = decoded(content, columns)

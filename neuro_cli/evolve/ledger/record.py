@@ -46,7 +46,7 @@ def encoded(record: LedgerRecord) -> bytes:
 def decoded(content: bytes, columns: int | None = None) -> LedgerRecord:
     """Decode :func:`encoded` bytes, with every field checked. Raises InvalidRecordError.
 
-    ``columns``: number of the means, where that is known.
+    ``columns``: number of the means; None: not checked.
     """
     try:
         values = msgpack.unpackb(content, use_list=True, strict_map_key=True)

@@ -20,8 +20,8 @@ from neuro_cli.evolve.state_transfer import StateTransfer
 log = logging.getLogger(__name__)
 
 TICK = 0.02  # seconds between two looks at the outcome
-ENTRY = 10.0  # seconds in which a newcomer is admitted, or asks again
-END = 4.0  # seconds in which leaving, or waiting for the others, must succeed
+ENTRY = 10.0  # seconds before a newcomer that is not admitted asks again
+END = 4.0  # seconds before leaving, or waiting for the others, is given up
 
 
 class Membership:
@@ -123,7 +123,7 @@ class Membership:
         log.warning("the cluster has removed this peer: it joins again")
         self._withdraw()
         # addresses, since the others may have new names too
-        addresses = sorted({address_of(peer) for peer in self._state.known} - {self._state.address})
+        addresses = sorted({address_of(peer) for peer in self._state.met} - {self._state.address})
         await self.join(addresses)
 
     async def end(self, leave: bool) -> None:

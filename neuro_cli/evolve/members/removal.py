@@ -32,7 +32,7 @@ class RemovalDetector:
 
     def reported(self, leader: str) -> None:
         """Count a member's word that ``leader`` leads a cluster without this peer."""
-        self._state.known.add(leader)
+        self._state.met.add(leader)
         self._count += 1
 
     def refused(self, peer: str, reason: str) -> None:

@@ -16,7 +16,7 @@ class Admission:
 
     def __init__(self) -> None:
         self._strangers: dict[Channel, None] = {}
-        self._known: dict[str, dict[Channel, None]] = {}
+        self._authenticated: dict[str, dict[Channel, None]] = {}
 
     @property
     def strangers(self) -> int:
@@ -36,11 +36,11 @@ class Admission:
             self._strangers.pop(channel, None)
 
     @contextmanager
-    def known(self, channel: Channel, identifier: str) -> Iterator[None]:
+    def authenticated(self, channel: Channel, identifier: str) -> Iterator[None]:
         """Count ``channel`` under the key of ``identifier``. Raises ConnectionError when there are too many in all."""
-        if sum(map(len, self._known.values())) >= ALL:
+        if sum(map(len, self._authenticated.values())) >= ALL:
             raise ConnectionError(f"there are {ALL} connections already")
-        mine = self._known.setdefault(identifier, {})
+        mine = self._authenticated.setdefault(identifier, {})
         if len(mine) >= OF_ONE:
             oldest = next(iter(mine))
             oldest.abort()
@@ -50,11 +50,11 @@ class Admission:
             yield
         finally:
             mine.pop(channel, None)
-            if not mine and self._known.get(identifier) is mine:
-                del self._known[identifier]
+            if not mine and self._authenticated.get(identifier) is mine:
+                del self._authenticated[identifier]
 
     def close(self) -> None:
         """Close all authenticated connections, since our name is given up."""
-        for channels in self._known.values():
+        for channels in self._authenticated.values():
             for channel in channels:
                 channel.abort()

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.tls import UNKNOWN_AUTHORITY, alert_of
+from neuro_cli.election.fields import printable
 from neuro_cli.election.plain import packed, unpacked
-from neuro_cli.evolve.network.messages import MalformedError, checked, printable
+from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of, identifier_in
 
 _LENGTH = struct.Struct(">I")
 FIRST = 2**16  # bytes of the first message on a connection
 ANSWER = 2**20  # bytes of the answer to the first message
-DRAIN = 30.0  # seconds in which a peer must read an answer
+DRAIN = 30.0  # seconds for a peer to read an answer
 RECORD, RECORD_COST = 2**14, 22  # TLS 1.3: bytes of a record, and of its header and authentication tag
 
 
@@ -35,7 +36,10 @@ class ChannelTraffic:
 
 
 class Channel:
-    """Connection with one peer. ``peer``: its name, once known; ``most``: bytes of the longest message that is accepted."""
+    """Connection with one peer.
+
+    ``peer``: its name, "" before the first message. ``most``: bytes of the longest message that is accepted.
+    """
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: ChannelTraffic, most: int = FIRST

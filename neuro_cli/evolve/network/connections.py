@@ -18,7 +18,7 @@ MOST_WAITING = 4 * 2**20  # unsent bytes for a peer that does not read; further 
 
 
 class Connections:
-    """Connections to peers, each of them kept open.
+    """Connections to peers, each dialled again when it breaks.
 
     ``tls``: returns the context of a client under our present name. ``changed(peer, connected)`` is called when a connection
     opens or closes, ``refused(peer, reason)`` when a peer refuses ours.
@@ -57,6 +57,9 @@ class Connections:
         channel = self._open.get(peer)
         if channel is not None and channel.waiting < MOST_WAITING:
             channel.send(message)
+
+    def send_election(self, peer: str, message: dict[str, Any]) -> None:
+        self.send(peer, {"k": "election", "m": message})
 
     def drop(self, peer: str) -> None:
         """Close a silent connection; it is dialled again."""

@@ -6,17 +6,19 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from neuro_cli.evolve.dispatch import Dispatch
+from neuro_cli.election.fields import printable, shown
+from neuro_cli.evolve.collector import report_of
 from neuro_cli.evolve.identity import FORMAT, difference
+from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.members.heartbeat import Heartbeat
-from neuro_cli.evolve.members.status import status_of
 from neuro_cli.evolve.network.admission import Admission
 from neuro_cli.evolve.network.channel import Channel
-from neuro_cli.evolve.network.messages import PURPOSES, MalformedError, checked, printable, shown
+from neuro_cli.evolve.network.connections import Connections
+from neuro_cli.evolve.network.messages import ON_A_LINK, PURPOSES, MalformedError, checked
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
-from neuro_cli.evolve.peer_ledger import PeerLedger
+from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState
-from neuro_cli.evolve.state_transfer import Snapshot, serve
+from neuro_cli.evolve.state_transfer import serve
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +32,14 @@ class Listener:
     def __init__(
         self,
         state: PeerState,
+        connections: Connections,
         ledger: PeerLedger,
         heartbeat: Heartbeat,
-        dispatch: Dispatch,
+        leader: Leader,
         snapshot: Callable[[], Snapshot | None],
     ) -> None:
-        self._state, self._ledger, self._heartbeat = state, ledger, heartbeat
-        self._dispatch, self._snapshot = dispatch, snapshot
+        self._state, self._connections, self._ledger = state, connections, ledger
+        self._heartbeat, self._leader, self._snapshot = heartbeat, leader, snapshot
         self.admission = Admission()
         self._strangers, self._refused, self._malformed = (
             RateLimitedLog(log),
@@ -55,7 +58,7 @@ class Listener:
                     await channel.secure(self._state.credentials.server)
                     identifier = channel.identifier
                     hello = await channel.receive()
-            with self.admission.known(channel, identifier):
+            with self.admission.authenticated(channel, identifier):
                 await self._serve(channel, hello)
         except asyncio.CancelledError:
             pass  # this peer ends
@@ -100,9 +103,6 @@ class Listener:
         elif purpose == "leader":
             word = state.election.word() if state.entered.is_set() else None
             channel.send({"k": "leader", "leader": None} if word is None else {"k": "word", "peer": state.me, "m": word})
-        elif purpose == "status":
-            status = status_of(state, self._heartbeat, self._ledger)
-            channel.send({"k": "status", **status, "head": self._ledger.head, "cluster": state.cluster})
         else:
             await self._change(channel, purpose)
         await channel.drain()
@@ -116,8 +116,6 @@ class Listener:
         if hello.get("k") == "hello" and hello.get("format") != FORMAT:
             return f"this cluster speaks {FORMAT!r}, the newcomer {shown(hello.get('format'))!r}"
         purpose, peer = checked(hello, *PURPOSES)["for"], hello["peer"]
-        if purpose == "status":
-            return None
         if peer.partition("@")[0] != channel.identifier:
             return "it speaks under the name of another: its key is not that of the name"
         if purpose in ("link", "leader"):
@@ -132,7 +130,25 @@ class Listener:
     async def _listen(self, channel: Channel) -> None:
         """Receive the messages of a connected peer, until the connection ends."""
         while True:
-            self._dispatch.received(channel.peer, await channel.receive())
+            self.received(channel.peer, await channel.receive())
+
+    def received(self, peer: str, message: dict[str, Any]) -> None:
+        """Take a message of an authenticated peer of our cluster. Raises MalformedError, and errors of the election."""
+        kind = checked(message, *ON_A_LINK)["k"]
+        is_member = peer in self._connections.wanted
+        if is_member:
+            self._heartbeat.heard(peer)
+        if kind == "election":
+            if self._state.entered.is_set():
+                self._state.election.receive(peer, message["m"])
+                self._state.election.tick()
+        elif not is_member:
+            return  # not a member as far as we know; the sender repeats this
+        elif kind in ("report", "sequence"):
+            self._leader.take(peer, report_of(peer, message, self._ledger.limits))
+        else:
+            self._heartbeat.progress[peer] = message["next"]
+            self._leader.collector.progress(peer, message["at"])
 
     async def _change(self, channel: Channel, purpose: str) -> None:
         """Add or remove a peer as the leader; else answer with the leader's name."""

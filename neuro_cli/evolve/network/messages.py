@@ -8,65 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from neuro_cli.core import errors as core
+from neuro_cli.election.fields import FLAG, Field, misfit, octets, or_none, several, shown, text, whole
 from neuro_cli.evolve.config import MOST_LOCAL
 from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
 from neuro_cli.evolve.network.names import is_name
 
 MOST_MEMBERS = 4096  # peers of a cluster
 HEAD, DIGEST = 32, 64  # bytes of a SHA-256, its hex digits
-SHOWN = 60  # characters of a wrong value in a log line
 PART = 2**20  # bytes of a snapshot in a message
 
 
 class MalformedError(ConnectionError):
     """Message that no peer of this version sends."""
-
-
-@dataclass(frozen=True)
-class Field:
-    """Field of a message. ``allowed``: its values in words."""
-
-    holds: Callable[[Any], bool]
-    allowed: str
-
-
-def _whole(low: int, high: int) -> Field:
-    return Field(lambda value: type(value) is int and low <= value <= high, f"an integer from {low} to {high}")
-
-
-def _number(low: float) -> Field:
-    return Field(lambda value: type(value) in (int, float) and low <= value < float("inf"), f"a number >= {low:g}")
-
-
-def _bytes(low: int, high: int) -> Field:
-    return Field(lambda value: type(value) is bytes and low <= len(value) <= high, f"{low} to {high} bytes")
-
-
-def _text(most: int) -> Field:
-    def holds(value: Any) -> bool:
-        return type(value) is str and len(value) <= most and (value.isprintable() or not value)
-
-    return Field(holds, f"at most {most} printable characters")
-
-
-def _several(of: Field, low: int, high: int) -> Field:
-    def holds(value: Any) -> bool:
-        return type(value) is list and low <= len(value) <= high and all(map(of.holds, value))
-
-    return Field(holds, f"{low} to {high} times {of.allowed}")
-
-
-def _by_name(of: Field) -> Field:
-    def holds(value: Any) -> bool:
-        fits = type(value) is dict and len(value) <= MOST_MEMBERS
-        return fits and all(is_name(name) and of.holds(one) for name, one in value.items())
-
-    return Field(holds, f"names, and for each {of.allowed}")
-
-
-def _or_none(of: Field) -> Field:
-    return Field(lambda value: value is None or of.holds(value), f"nothing, or {of.allowed}")
 
 
 def _is_plain(value: Any, depth: int = 4) -> bool:
@@ -91,17 +44,16 @@ def _names_peers(message: dict[Any, Any]) -> bool:
 
 _NAME = Field(is_name, "a name (identifier@host:port)")
 _ELECTION = Field(lambda value: type(value) is dict and _names_peers(value), "a message of the election, its texts names")
-_FLAG = Field(lambda value: type(value) is bool, "true or false")
-_ITERATION = _whole(0, MOST_ITERATIONS)  # index or number of iterations
-_TERM = _whole(0, 2**63 - 1)
-_CLUSTER = _text(64)
+_ITERATION = whole(0, MOST_ITERATIONS)  # index or number of iterations
+_TERM = whole(0, 2**63 - 1)
+_CLUSTER = text(64)
 _FLOATS = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 4 == 0, "float32 numbers")
 _DOUBLES = Field(lambda value: type(value) is bytes and 0 < len(value) <= 2**26 and len(value) % 8 == 0, "float64 numbers")
 _CONFIG = Field(lambda value: type(value) is dict and _is_plain(value), "the keys and values of a config")
-_HELLO = {"format": _text(64), "cluster": _CLUSTER}
+_HELLO = {"format": text(64), "cluster": _CLUSTER}
 
 _REPORT = {
-    "i": _whole(0, MOST_ITERATIONS - 1), "m": _whole(0, MEMBERS - 1), "f": _DOUBLES, "n": _whole(1, MEMBERS), "a": _FLOATS,
+    "i": whole(0, MOST_ITERATIONS - 1), "m": whole(0, MEMBERS - 1), "f": _DOUBLES, "n": whole(1, MEMBERS), "a": _FLOATS,
 }  # fmt: skip
 
 FIELDS: Mapping[str, Mapping[str, Field]] = {
@@ -109,39 +61,34 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
     "hello for link": _HELLO | {"peer": _NAME},
     "hello for enter": _HELLO | {"peer": _NAME, "identity": _CONFIG},
     "hello for leave": _HELLO | {"peer": _NAME, "identity": _CONFIG},
-    "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": _bytes(HEAD, HEAD)},
+    "hello for fetch": _HELLO | {"peer": _NAME, "identity": _CONFIG, "next": _ITERATION, "head": octets(HEAD, HEAD)},
     "hello for leader": _HELLO | {"peer": _NAME},
-    "hello for status": _HELLO | {"peer": _text(400)},
     # answers to these
-    "refused": {"refused": _text(2000)},
+    "refused": {"refused": text(2000)},
     "ok": {},
     "cluster": {"cluster": _CLUSTER},
-    "leader": {"leader": _or_none(_NAME)},
+    "leader": {"leader": or_none(_NAME)},
     "word": {"peer": _NAME, "m": _ELECTION},
-    "members": {"members": _several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
-    "status": {
-        "me": _NAME, "members": _several(_NAME, 1, MOST_MEMBERS), "leader": _or_none(_NAME), "term": _TERM,
-        "iteration": _ITERATION, "best": _or_none(Field(lambda value: type(value) is float, "a number")),
-        "ages": _by_name(_number(0.0)), "progress": _by_name(_ITERATION), "head": _bytes(HEAD, HEAD), "cluster": _CLUSTER,
-    },
+    "members": {"members": several(_NAME, 1, MOST_MEMBERS), "term": _TERM},
     # messages after the answer
-    "entered": {"entered": _FLAG},
-    "left": {"left": _FLAG},
+    "entered": {"entered": FLAG},
+    "left": {"left": FLAG},
     "none": {},
-    "start": {"head": _bytes(HEAD, HEAD)},
+    "start": {"head": octets(HEAD, HEAD)},
     "snapshot": {
-        "next": _ITERATION, "head": _bytes(HEAD, HEAD), "size": _whole(1, 2**48),
+        "next": _ITERATION, "head": octets(HEAD, HEAD), "size": whole(1, 2**48),
         "sha256": Field(lambda value: type(value) is str and len(value) == DIGEST, f"{DIGEST} characters"),
     },
-    "part": {"data": _bytes(1, PART)},
-    "records": {"records": _several(_bytes(1, 2**26), 0, 500)},
+    "part": {"data": octets(1, PART)},
+    "records": {"records": several(octets(1, 2**26), 0, 500)},
     # messages of a link
-    "ping": {"next": _ITERATION, "at": _whole(-1, MOST_ITERATIONS)},
+    "ping": {"next": _ITERATION, "at": whole(-1, MOST_ITERATIONS)},
     "report": _REPORT,
-    "sequence": _REPORT | {"p": _several(_whole(0, MEMBERS - 1), 1, MOST_LOCAL - 1)},  # report after several local iterations
+    "sequence": _REPORT | {"p": several(whole(0, MEMBERS - 1), 1, MOST_LOCAL - 1)},  # report after several local iterations
     "election": {"m": _ELECTION},
 }  # fmt: skip
 PURPOSES = tuple(kind for kind in FIELDS if kind.startswith("hello for "))
+_MARKS = ("k",), ("k", "for")  # keys that say the kind of a message, and of the first one of a connection
 ON_A_LINK = ("ping", "report", "sequence", "election")
 
 
@@ -150,13 +97,9 @@ def checked(message: Any, *kinds: str) -> dict[str, Any]:
     kind = kind_of(message)
     if kind not in kinds:
         raise MalformedError(f"{shown(kind)} where {' or '.join(kinds)} is expected")
-    fields = FIELDS[kind]
-    given = message.keys() - ({"k", "for"} if kind in PURPOSES else {"k"})
-    if given != fields.keys():
-        raise MalformedError(f"{kind} with the fields {shown(sorted(map(str, given)))}")
-    for name, field in fields.items():
-        if not field.holds(message[name]):
-            raise MalformedError(f"{kind}: {name}={shown(message[name])} is not {field.allowed}")
+    wrong = misfit({name: value for name, value in message.items() if name not in _MARKS[kind in PURPOSES]}, FIELDS[kind])
+    if wrong:
+        raise MalformedError(f"{kind}: {wrong}")
     assert isinstance(message, dict)
     return message
 
@@ -165,21 +108,6 @@ def kind_of(message: Any) -> str:
     """Return the kind of a message as a key of :data:`FIELDS`, which need not have it."""
     kind = message.get("k") if isinstance(message, dict) else None
     return f"hello for {shown(message.get('for'))}" if kind == "hello" else kind if isinstance(kind, str) else "no kind"
-
-
-def shown(value: Any) -> str:
-    """Format another peer's value for our log: short, and printable."""
-    if isinstance(value, bytes | bytearray | list | tuple | dict) and len(value) > SHOWN:
-        return f"{len(value)} {'bytes' if isinstance(value, bytes | bytearray) else 'items'}"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 2**64:
-        return "a long integer"
-    return printable(value if isinstance(value, str) else repr(value), SHOWN)
-
-
-def printable(text: str, most: int) -> str:
-    """Clean another peer's text for our log: no control characters, and at most ``most`` characters."""
-    clean = core.printable(text[: most + 1])
-    return clean if len(clean) <= most else f"{clean[:most]}..."
 
 
 @dataclass(frozen=True)

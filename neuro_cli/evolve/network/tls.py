@@ -37,16 +37,12 @@ class Authority:
         self._key = Ed25519PrivateKey.from_private_bytes(Scrypt(salt=_SALT, length=32, n=2**15, r=8, p=1).derive(secret.encode()))
         name = named(_COMMON_NAME)
         self.certificate = certificate(self._key, name, self._key, name, _VALID, signs=True, serial=1)
-        # peers of earlier versions show the cluster's certificate itself: they pass the handshake, and are refused with a reason
-        self.own = self._credentials(self._key, self.certificate)
 
     def fresh(self) -> Credentials:
         """Draw the key of a new name, and return its credentials."""
         key = Ed25519PrivateKey.generate()
-        subject = named(f"{_COMMON_NAME} {identifier_of(key.public_key())}")
-        return self._credentials(key, certificate(key, subject, self._key, named(_COMMON_NAME), _VALID))
-
-    def _credentials(self, key: Ed25519PrivateKey, shown: bytes) -> Credentials:
+        identifier = identifier_of(key.public_key())
+        shown = certificate(key, named(f"{_COMMON_NAME} {identifier}"), self._key, named(_COMMON_NAME), _VALID)
         # the ssl module takes keys from files only
         with tempfile.NamedTemporaryFile(prefix="neuro-", suffix=".pem") as file:
             file.write(shown + private_text(key))
@@ -55,4 +51,4 @@ class Authority:
                 context(kind, self.certificate.decode(), Path(file.name))  # not by host: the certificate names the peer
                 for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
             )
-        return Credentials(identifier_of(key.public_key()), server, client)
+        return Credentials(identifier, server, client)

@@ -10,7 +10,7 @@ from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.ledger.record import LedgerRecord
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.runner.build import Parts
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.selection.base import Selection, Step
@@ -71,8 +71,8 @@ def first_member(peer: str, iteration: int, parts: Parts) -> int:
 
 
 def local_iterations(parts: Parts) -> int:
-    """Return the rounds of tries of a worker between two reports; earlier versions had 1."""
-    return int(parts.config.plain["cluster"].get("local_iterations", 1))
+    """Return the rounds of tries of a worker between two reports."""
+    return int(parts.config.plain["cluster"]["local_iterations"])
 
 
 def stride(parts: Parts) -> int:

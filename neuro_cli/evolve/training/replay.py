@@ -11,17 +11,15 @@ from typing import Any
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.removed import refuse_removed
 from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.base import identity_with_base
 from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.run_folder.config import saved_config
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.centre import centre_module
@@ -52,9 +50,6 @@ def restore_run(
     """
     ledger = _until(read_ledger(run), iteration)
     if ledger.base == 0 and ledger.head_at(0) != start:
-        election = saved_config(run).get("election")
-        if isinstance(election, dict):
-            refuse_removed(str(election.get("_target_")))
         raise ConfigError(
             "cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, election, ...)"
         )

@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.evolve.display import ClusterDisplay
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.state_transfer import Snapshot
+from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
 from neuro_cli.evolve.training.tries import tries
 from neuro_cli.logger.columns import CLUSTER_COLUMNS, Cost, row_of, training_row
@@ -54,14 +53,12 @@ class PeerWorker:
         network: NodeThread,
         selection: Selection,
         folder: RunFolder,
-        display: ClusterDisplay | None,
         initial: Snapshot,
     ) -> None:
         parts = work.parts
         self._work, self._parts, self._selection = work, parts, selection
         self._network, self._node = network, network.node
-        self._folder, self._display = folder, display
-        self._initial = initial
+        self._folder, self._initial = folder, initial
         self._at = Progression(generation=steps_of(parts).iteration)
         self._begun = self._last = time.perf_counter()
         self._scored = (-1, "")  # iteration, and our name when its members were scored
@@ -78,8 +75,6 @@ class PeerWorker:
                 self._apply_events(block=self._has_scored() or not self._node.entered.is_set())
                 if not self._has_scored() and self._at.generation < total and not self._reached and self._caught_up():
                     self._score()
-                if self._display is not None:
-                    self._display.show(self._network.status())
         finally:
             done = self._at.generation >= total
             self._network.stop(leave=not done)
@@ -100,10 +95,11 @@ class PeerWorker:
         return self._node.entered.is_set() and self._node.events.empty() and self._node.ledger.next == self._at.generation
 
     def _apply_events(self, block: bool) -> None:
-        """Apply all records committed meanwhile; ``block``: wait for the first one."""
+        """Apply all records committed meanwhile, up to our last iteration; ``block``: wait for the first one."""
+        total = self._parts.config.generations
         try:
             event = self._node.events.get(timeout=WAIT) if block else self._node.events.get_nowait()
-            while not self._reached:
+            while not self._reached and self._at.generation < total:
                 self._apply_event(event)
                 event = self._node.events.get_nowait()
         except queue.Empty:

@@ -72,7 +72,7 @@ def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
     ports = np.array(plug_in(hosts), np.int32)
     kernel.precise_timers()
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # so that a frame that is due need not wait for a rank
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # a frame that is due does not wait for a rank
     except PermissionError:
         print("neuro: the switch runs without real-time priority: delays will be longer at times", file=sys.stderr)
     run_switch.compile("(int32[::1], float64, int64, int64)")

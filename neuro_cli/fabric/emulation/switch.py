@@ -91,7 +91,7 @@ def run_switch(ports, rate, delay, queue):
         wait[0], wait[1] = nap // SECOND, nap % SECOND
         _ppoll(polled.ctypes.data, n, wait.ctypes.data, 0)
         for i in range(n):
-            # at most 16 frames of one port in a row, so that due frames of other ports do not wait long
+            # 16 frames of one port in a row at most: due frames of other ports do not wait long
             for _ in range(16 if polled[i, 1] >> 16 & _POLLIN else 0):
                 t = _now(time)
                 if up[i] - t > AHEAD or left == 0:

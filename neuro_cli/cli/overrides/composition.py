@@ -16,9 +16,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.removed import no_option
 
-# options of the packages hydra-NAME-launcher and hydra-NAME-sweeper, and the extras of neuro that install some of them
-PLUGINS = {"launcher": ("rq", "submitit"), "sweeper": ("ax", "nevergrad")}
-IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {}}
+IN_EXTRA = {"joblib": "sweep", "ray": "ray"}  # launchers of packages that an extra of neuro installs
 
 
 def compose_whole(
@@ -85,12 +83,11 @@ def with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
 
 
 def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
-    """Return the error for an absent launcher or sweeper, with the package that brings it if one does."""
+    """Return the error for an absent launcher or sweeper, with the extra that installs it if one does."""
+    if kind == "launcher" and name in IN_EXTRA:
+        return ConfigError("hydra/launcher", name, f"is not installed: {install(IN_EXTRA[name])}")
     valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
-    if extra := IN_EXTRA[kind].get(name):
-        return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(extra)}")
-    package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
-    return no_option(f"hydra/{kind}", name, valid, package)
+    return no_option(f"hydra/{kind}", name, valid)
 
 
 def _named(verb: str) -> str:

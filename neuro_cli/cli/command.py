@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.callbacks import Callbacks
-from neuro_cli.cli.completion import script_for
 from neuro_cli.cli.compose import composed, plain_keys
 from neuro_cli.cli.hydra_job import Work, job
 from neuro_cli.cli.overrides.check import Checked, checked
@@ -35,20 +34,15 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
     """
 
     def verb(arguments: list[str], trust: list[str] | None = None) -> int:
-        script = script_for(arguments)
-        if script is not None:
-            print(script, end="")
-            return 0
         typed = Command(name, arguments, trust)
         command = checked(name, arguments, typed.same_as)
-        if command.composed is not None and not command.shows:
-            check_sweep(command.composed)
-            if name in EARLY:
-                check_early(plain_keys(command.composed, "hydra"))
-            if check is not None:
-                check(command.composed)
         if command.shows:
             return show(name, command)
+        check_sweep(command.composed)
+        if name in EARLY:
+            check_early(plain_keys(command.composed, "hydra"))
+        if check is not None:
+            check(command.composed)
         if name in STARTED and launched():
             raise UserError(f"neuro {name} starts its {STARTED[name]} itself: run it without a launcher")
         task = partial(job, work=work, trust=trust)

@@ -30,7 +30,7 @@ def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None
     ``mode``: of the run that begins, None where nothing runs.
     """
     config = command.composed
-    if config is None or not command.complete or mode is RunMode.MULTIRUN:
+    if not command.complete or mode is RunMode.MULTIRUN:
         config = loader.load_configuration(command.tree.name, command.overrides, mode or RunMode.RUN)
     if mode is not None and config.hydra.mode is not mode:
         with read_write(config.hydra):

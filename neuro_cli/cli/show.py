@@ -1,17 +1,15 @@
-"""Output of commands that do not run: ``--help``, ``--cfg``, ``--info`` and ``--hydra-help``."""
+"""Output of commands that do not run: ``--help``, ``--cfg`` and ``--hydra-help``."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import Container, DictConfig, OmegaConf, flag_override
 
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.options.groups import groups_help
 from neuro_cli.cli.options.help import annotated
-from neuro_cli.cli.options.tree import BASE, ConfigTree
+from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.check import Checked
 from neuro_cli.cli.overrides.flags import flag_parser
 from neuro_cli.core.errors import UserError
@@ -22,29 +20,12 @@ def show(verb: str, command: Checked) -> int:
     flags, tree = command.flags, command.tree
     if flags.hydra_help:
         print(_hydra_help(tree.groups))
-        return 0
-    config = command.composed
-    if config is None or not flags.help:
-        with tree.loaded() as loader:
-            config = composed(command, loader)
-    if flags.help:
-        print(_help(verb, tree, config))
-    elif flags.cfg:
-        print(_config(config, flags), end="")
+    elif flags.help:
+        print(_help(verb, tree, command.composed))
     else:
-        _print_info(flags.info, command)
+        with tree.loaded() as loader:
+            print(_config(composed(command, loader), flags), end="")
     return 0
-
-
-def _print_info(about: str, command: Checked) -> None:
-    """Print where the config comes from, by Hydra's own main function, which reads the arguments of the process."""
-    typed = sys.argv
-    sys.argv = ["neuro", "--info", about, *command.overrides]
-    try:
-        with command.tree.places():
-            hydra.main(config_path=command.tree.root, config_name=command.tree.name, **BASE)(lambda _: None)()
-    finally:
-        sys.argv = typed
 
 
 def _hydra_help(groups: Mapping[str, list[str]]) -> str:

@@ -75,16 +75,6 @@ def test_a_config_of_its_own_name(folder):
     assert one_line(wrong).startswith("sed=3: no such key; did you mean seed")
 
 
-def test_help_of_a_tree_of_the_users_own(folder):
-    (folder / "mine" / "other.yaml").write_text("defaults:\n  - algo: steep\n  - _self_\nseed: 78\n")
-    done = neuro_inside("train", "--config-path", "mine", "--config-name", "other", "--help", cwd=folder)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "\nalgo: steep\n" in done.stdout
-    assert "\nseed: 78" in done.stdout
-    wrong = neuro_inside("train", "--config-path", "mine", "--config-name", "other", "--info", "config", "sed=3", cwd=folder)
-    assert one_line(wrong).startswith("Could not override 'sed'")
-
-
 def test_a_plugin_of_hydra_names_the_folder(folder, monkeypatch):
     class Site(SearchPathPlugin):
         def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:

@@ -81,7 +81,7 @@ def test_bash_completes(line: str, said: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_is_one_of_its_shell(shell: str, tmp_path: Path) -> None:
     script = neuro_inside("completion", shell, cwd=tmp_path).stdout
-    assert script == neuro_inside("train", "-sc", f"install={shell}", cwd=tmp_path).stdout == SHELLS[shell]
+    assert script == SHELLS[shell]
     if not shutil.which(shell):
         pytest.skip(f"no {shell} here")
     (tmp_path / "script").write_text(script)

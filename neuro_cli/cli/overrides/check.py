@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.options.groups import TABLES, groups, options_in
-from neuro_cli.cli.options.tree import ConfigTree, tree_of
+from neuro_cli.cli.options.tree import ConfigTree, sets_places, tree_of
 from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
 from neuro_cli.cli.overrides.flags import parsed_arguments
 from neuro_cli.cli.overrides.keys import checked_key
@@ -28,7 +28,6 @@ from neuro_cli.cli.overrides.words import (
     override_of,
     sweeps,
     values_of,
-    without_plus,
 )
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.launch import lock, slurm_sweep
@@ -53,26 +52,25 @@ def _known(tree: ConfigTree) -> dict[str, list[str]]:
 class Checked:
     """A command that Hydra accepts: its ``flags``, and ``overrides`` of the config ``tree``.
 
-    ``composed``: the config that they give, of a sweep that of its first job; None for a config tree of the user's.
+    ``composed``: the config that they give, of a sweep that of its first job.
     ``complete``: ``composed`` is to the last key what runs, Hydra's own settings included.
     """
 
     tree: ConfigTree
     flags: Namespace
     overrides: list[str]
-    composed: DictConfig | None
+    composed: DictConfig
     complete: bool = False
 
     @property
     def shows(self) -> bool:
         """Return whether the command asks for help or the config, so that nothing runs."""
-        return any((self.flags.help, self.flags.hydra_help, self.flags.cfg, self.flags.info))
+        return any((self.flags.help, self.flags.hydra_help, self.flags.cfg))
 
     @property
     def sweeps(self) -> bool:
         """Return whether the command runs several jobs."""
-        mode = None if self.composed is None else OmegaConf.select(self.composed, "hydra.mode")
-        return bool(self.flags.multirun) or mode == RunMode.MULTIRUN
+        return bool(self.flags.multirun) or self.composed.hydra.mode == RunMode.MULTIRUN
 
 
 def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] = lambda _: False) -> Checked:
@@ -83,14 +81,10 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     flags = parsed_arguments(arguments)
     tree = tree_of(verb, flags)
     known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
-    typed = [override_of(with_stored_files(text, known)) for text in flags.overrides]
+    typed = [override_of(with_stored_files(text, known)) for text in flags.overrides if not sets_places(text)]
     # Hydra takes null in a defaults list, and not for an override
     overrides = [override for override in typed if not is_default_null(verb, override, known)]
     name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
-    if not tree.is_ours:
-        # a tree with options and keys of its own, which Hydra checks
-        texts = [without_plus(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
-        return Checked(tree, flags, [name, *texts], None)
     texts, config = compose_whole(tree, [name], overrides, known) if tree.name == verb else ([], None)
     complete = config is not None
     if config is None:
@@ -115,9 +109,7 @@ def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[
 def _check(verb: str, command: Checked, overrides: list[Override], continues: Callable[[Path], bool]) -> None:
     """Check launcher, folders and swept values. Raises UserError."""
     config = command.composed
-    assert config is not None
-    slurm_jobs = OmegaConf.select(config, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
-    if slurm_jobs and not (command.flags.cfg or command.flags.info):
+    if OmegaConf.select(config, "hydra.launcher._target_") == slurm_sweep.LAUNCHER and not command.flags.cfg:
         slurm_sweep.check(command.sweeps)
     subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":

@@ -189,16 +189,6 @@ def test_a_cell_that_is_no_number_is_damage(tmp_path: Path, caplog) -> None:
     assert "rows of generations 2 to 2 and 1 more are missing" in caplog.text
 
 
-def test_rows_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
-    content = (
-        ",".join(METRIC_COLUMNS) + "\n" + ROW.format(1, 0) + ROW.format(2, 0) + ROW.format(1, 0).replace("-0.1,", "-0.2,", 1)
-    )
-    (tmp_path / "metrics.csv").write_text(content)
-    with pytest.raises(UserError, match="lines 2 and 4 are both of generation 1 and differ in fitness_mean; move the file away"):
-        CsvLogger().start(tmp_path, {}, 2)
-    assert (tmp_path / "metrics.csv").read_text() == content
-
-
 def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
     write(tmp_path, range(1, 4))
     (tmp_path / "metrics.csv").rename(tmp_path / "elsewhere")

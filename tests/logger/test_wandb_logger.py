@@ -13,6 +13,7 @@ import pytest
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import wandb as module
+from neuro_cli.logger.several import Threaded
 from neuro_cli.logger.wandb import WandbLogger, has_key, previous_identifier
 
 
@@ -27,7 +28,7 @@ def _no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.
 
 
 def play(run: Path, generations: range = range(1, 4), resumed_at: int | None = None) -> None:
-    logger = WandbLogger()
+    logger = Threaded(WandbLogger())
     logger.start(run, {"algo": {"sigma": 0.0234}}, resumed_at)
     for generation in generations:
         logger.log({"generation": generation, "fitness_mean": 0.5, "test_accuracy": None})
@@ -45,8 +46,8 @@ def recorded(folder: Path, *expected: bytes) -> bytes:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return this logger's warnings; wandb's own modules log as well."""
-    own = [record for record in caplog.records if record.name == module.__name__]
+    """Return our warnings; wandb's own modules log as well."""
+    own = [record for record in caplog.records if record.name.startswith("neuro_cli.")]
     return [record.getMessage() for record in own if record.levelno >= logging.WARNING]
 
 
@@ -130,9 +131,7 @@ def test_an_offline_run_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     for mode in ("offline", "online", None):
-        logger = WandbLogger(mode=mode)
-        logger.start(tmp_path, {}, None)
-        logger.finish({})
+        WandbLogger(mode=mode).start(tmp_path, {}, None)
     assert asked == ["offline", "online", None]
 
 
@@ -155,7 +154,7 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: 
     play(tmp_path / "run")
     (warning,) = warnings(caplog)
     assert warning.startswith("wandb failed to start (ModuleNotFoundError: ")
-    assert warning.endswith("nothing more is sent to wandb, the run continues")
+    assert warning.endswith("nothing more is sent there, the run continues")
 
 
 class BrokenRun:
@@ -210,7 +209,7 @@ def test_a_server_that_does_not_answer_holds_up_nothing(
     begun = time.monotonic()
     play(tmp_path / "run")
     assert time.monotonic() - begun < 2
-    assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync"]
+    assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder"]
 
 
 REFUSED = """
@@ -218,9 +217,10 @@ import logging, sys, time
 from pathlib import Path
 from typing import Any
 from neuro_cli.logger import wandb
+from neuro_cli.logger.several import Threaded
 logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
 wandb.START_SECONDS = 1.0
-logger = wandb.WandbLogger()
+logger = Threaded(wandb.WandbLogger())
 begun = time.monotonic()
 logger.start(Path(sys.argv[1]), {}, None)
 logger.log({"generation": 1, "fitness_mean": 0.5})

@@ -12,7 +12,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
-from hydra.types import RunMode
+from hydra.types import HydraContext, RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
@@ -38,6 +38,20 @@ def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None
             config.hydra.overrides.hydra.append(f"hydra.mode={mode.name}")  # the jobs of a sweep are composed by it
     OmegaConf.set_readonly(config.hydra, False)
     return config
+
+
+class _NoCallbacks:
+    """Hydra's callbacks around a job, of which neuro has none."""
+
+    def on_job_start(self, **_: Any) -> None:
+        """Do nothing."""
+
+    on_job_end = on_job_start
+
+
+def context_of(loader: ConfigLoader) -> HydraContext:
+    """Return what Hydra's launchers hand to the processes of their jobs."""
+    return HydraContext(config_loader=loader, callbacks=_NoCallbacks())  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

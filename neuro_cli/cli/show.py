@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import Container, DictConfig, OmegaConf, flag_override
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.options.groups import groups_help
@@ -12,7 +12,6 @@ from neuro_cli.cli.options.help import annotated
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.check import Checked
 from neuro_cli.cli.overrides.flags import flag_parser
-from neuro_cli.core.errors import UserError
 
 
 def show(verb: str, command: Checked) -> int:
@@ -34,7 +33,7 @@ def _hydra_help(groups: Mapping[str, list[str]]) -> str:
 
 
 def _config(config: DictConfig, flags: Namespace) -> str:
-    """Return the part of the config that ``--cfg`` and ``--package`` choose, as YAML. Raises UserError for one that is absent."""
+    """Return the part of the config that ``--cfg`` chooses, as YAML."""
     HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
     shown = {"job": lambda key: key != "hydra", "hydra": lambda key: key == "hydra", "all": lambda key: True}[flags.cfg]
     OmegaConf.set_readonly(config.hydra, None)
@@ -42,16 +41,9 @@ def _config(config: DictConfig, flags: Namespace) -> str:
     if flags.cfg == "hydra":
         with flag_override(part.hydra, ["struct", "readonly"], [False, False]):
             del part.hydra.help, part.hydra.hydra_help
-    if flags.package not in (None, "_global_"):
-        part = OmegaConf.select(part, flags.package)
-    if part is None:
-        raise UserError(f"--package {flags.package}: the config has no such key")
-    if not isinstance(part, Container):
-        return f"{part}\n"
     if flags.resolve:
         OmegaConf.resolve(part)
-    head = f"# @package {flags.package}\n" if flags.package else ""
-    return head + OmegaConf.to_yaml(part)
+    return OmegaConf.to_yaml(part)
 
 
 def _help(verb: str, tree: ConfigTree, config: DictConfig) -> str:

@@ -34,10 +34,7 @@ class Logger(ABC):
 
     @abstractmethod
     def log(self, row: Row) -> None:
-        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured.
-
-        For ``neuro scale`` and ``neuro bench`` the generation is the step of a table: ranks, or the repetition.
-        """
+        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured."""
 
     @abstractmethod
     def finish(self, summary: dict[str, Any]) -> None:

@@ -11,7 +11,6 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.logger.several import Guarded, Several, with_csv
-from neuro_cli.logger.tables import log_points
 
 TINY = ("generations=2", "population=4", "batch_size=8", "threads=1", "hydra.run.dir=run")
 
@@ -98,15 +97,6 @@ def test_a_tracker_that_cannot_start_ends_the_command(tmp_path, monkeypatch) -> 
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RuntimeError, match="server is gone"):
         neuro_cli.train(population=4, generations=1, batch_size=8, threads=1, folder="run", logger=Failing("start"))
-
-
-def test_figures_of_a_table_go_to_the_trackers_that_work(tmp_path, caplog) -> None:
-    """Of neuro scale and neuro bench, whose table is written by then."""
-    caplog.set_level("WARNING")
-    broken, other = Failing("start"), Heard()
-    log_points(Several(broken=broken, other=other), tmp_path, {}, [(1, "a", 2.0)])
-    assert other.calls == [(tmp_path, {}, None), 1, {}]
-    assert "figures for Failing: left out (RuntimeError: the server is gone)" in caplog.text
 
 
 def test_keys_of_a_list_are_under_the_names(tmp_path: Path) -> None:

@@ -114,6 +114,10 @@ def _check(verb: str, command: Checked, overrides: list[Override], continues: Ca
     subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
+    if OmegaConf.select(config, "hydra.callbacks"):
+        raise ConfigError(
+            "hydra.callbacks", ", ".join(config.hydra.callbacks), "neuro calls none; a logger gets every generation"
+        )
     if verb not in CONTINUES:
         _refuse_existing(config, command.sweeps, continues)
     _check_sweeps([override for override in overrides if sweeps(override)], command.sweeps)

@@ -17,7 +17,6 @@ def flag_parser() -> Parser:
     add("--hydra-help", action="store_true", help="Show these flags and Hydra's own settings")
     add("--cfg", "-c", choices=("job", "hydra", "all"), help="Show the config instead of running [job|hydra|all]")
     add("--resolve", action="store_true", help="With --cfg: show values in place of interpolations")
-    add("--package", "-p", help="With --cfg: show the keys below this one only")
     add("--run", "-r", action="store_true", help="Run one job (the default)")
     add("--multirun", "-m", action="store_true", help="Run a sweep: a job for each combination of the values")
     add("--config-name", "-cn", help="Config file in place of the verb's")

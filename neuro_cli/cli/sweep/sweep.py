@@ -15,11 +15,10 @@ from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import HydraException
 from hydra.plugins.launcher import Launcher
-from hydra.types import HydraContext, RunMode, TaskFunction
+from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.callbacks import Callbacks
-from neuro_cli.cli.compose import composed, plain_keys
+from neuro_cli.cli.compose import composed, context_of, plain_keys
 from neuro_cli.cli.overrides.check import Checked
 from neuro_cli.cli.sweep.grid import grid_of, typed_overrides
 from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Launch, Rules, SweepLauncher, option
@@ -86,12 +85,9 @@ class Sweep:
             put_aside(self.folder)
         self.record = record
 
-    def run(self, config: DictConfig, name: str, task: TaskFunction, loader: ConfigLoader) -> None:
-        """Run the jobs of ``config``, the file ``name``."""
-        callbacks = Callbacks(config)
-        callbacks.on_multirun_start(config=config, config_name=name)
-        context = HydraContext(config_loader=loader, callbacks=callbacks)  # type: ignore[arg-type]
-        inner = Plugins.instance().instantiate_launcher(context, task, config)
+    def run(self, config: DictConfig, task: TaskFunction, loader: ConfigLoader) -> None:
+        """Run the jobs of ``config``."""
+        inner = Plugins.instance().instantiate_launcher(context_of(loader), task, config)
         rules = Rules(
             self.continues, bool(config.sweep.fail_fast), self.trust, _launch_by(inner, config.sweep.detach), self._begins
         )
@@ -110,7 +106,6 @@ class Sweep:
             batch = config.hydra.sweeper.max_batch_size or len(jobs)
             for first in range(0, len(jobs), batch):
                 launcher.launch(jobs[first : first + batch], first)
-        callbacks.on_multirun_end(config=config, config_name=name)
 
     def _begins(self, numbers: list[int]) -> None:
         """Write the record before the first job, with the numbers that identify the jobs on SLURM for a later command."""
@@ -156,7 +151,7 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
         configure_log(config.hydra.hydra_logging, config.hydra.verbose)
         this = Sweep(config, typed)
         try:
-            this.run(config, command.tree.name, task, loader)
+            this.run(config, task, loader)
         except BaseException as error:
             failure = error
         if isinstance(failure, DetachedError):

@@ -56,18 +56,6 @@ def test_every_check_is_on(folder, way, overrides, line):
     assert one_line(neuro_inside("train", *way, *overrides, cwd=folder)).startswith(line)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["--config-dir", "nowhere"], "--config-dir nowhere: there is no such folder"),
-        (["hydra.searchpath=[file://nowhere]"], "hydra.searchpath=file://nowhere: there is no such folder"),
-        (["hydra.searchpath=[mine]"], "hydra.searchpath=mine: must begin with file:// or pkg://, for example file://mine"),
-    ],
-)
-def test_a_place_that_is_not_there(folder, arguments, line):
-    assert one_line(neuro_inside("train", *arguments, cwd=folder)) == line
-
-
 def test_a_config_of_its_own_name(folder):
     done = neuro_inside("train", "--config-dir", "mine", "--config-name", "my_train", "algo=steep", "--cfg", "job", cwd=folder)
     assert OmegaConf.create(done.stdout).seed == 77

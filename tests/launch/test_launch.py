@@ -190,15 +190,6 @@ def test_the_doctor_finds_what_train_needs_and_names_the_mpi(folder, mpi, monkey
     assert left_in(folder / "tmp") == []
 
 
-@mostly_own
-def test_one_process_starts_no_world(folder, mpi):
-    setting = ("distribution=chromosome_updates", "generations=2", "hydra.run.dir=alone")
-    done = ran("train", *SETTING, *setting, folder=folder, mpi=mpi)
-    assert done.returncode == 0, done.stderr
-    assert "MPI: " + {"mpich": "MPICH", "openmpi": "Open MPI"}[mpi.kind] in (folder / "alone" / "log.txt").read_text()
-    assert left_in(folder / "tmp") == []
-
-
 def test_the_mpiexec_of_another_mpi_is_named(folder):
     own, other = MPIS["own"](), MPIS["openmpi"]()
     if own.missing or other.missing or own.kind == "openmpi":

@@ -145,22 +145,19 @@ def test_a_new_run_in_a_folder_that_is_taken_writes_nothing(verb, tmp_path):
         assert os.listdir(run) == [lock.LOCK]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_system_drops_the_lock_of_a_killed_process(number, tmp_path):
+def test_the_system_drops_the_lock_of_a_process_that_ends(tmp_path, monkeypatch):
     holding = _holding(tmp_path)
     with pytest.raises(UserError, match=r"another command works on this run \(process \d+ on "):
         lock.take(tmp_path)
-    holding.process.send_signal(number)
+    holding.process.kill()
     holding.process.wait()
     lock.take(tmp_path)
     lock.take(tmp_path)  # its own
-
-
-def test_a_job_that_slurm_started_again_waits_for_a_lost_node(tmp_path, monkeypatch):
+    lock.drop(tmp_path)
+    holding = _holding(tmp_path, seconds="2")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    holding = _holding(tmp_path, seconds="2")
-    lock.take(tmp_path)
+    lock.take(tmp_path)  # a job that SLURM has started again waits for a lost node
     assert holding.process.wait() == 0
 
 
@@ -207,6 +204,10 @@ WRITTEN = (
 )  # fmt: skip
 
 
+def bytes_of(path: Path) -> dict[str, bytes] | bytes:
+    return content(path) if path.is_dir() else path.read_bytes()
+
+
 @pytest.mark.parametrize("name", WRITTEN)
 def test_resume_writes_through_no_link(name, finished, tmp_path):
     run, outside = shutil.copytree(finished, tmp_path / "run"), tmp_path / "outside"
@@ -217,9 +218,9 @@ def test_resume_writes_through_no_link(name, finished, tmp_path):
     else:
         outside.write_text("the user's own")
     place.symlink_to(outside)
-    before = content(outside) if outside.is_dir() else outside.read_bytes()
+    before = bytes_of(outside)
     assert one_line(neuro_inside("resume", "run", "generations=7", cwd=tmp_path)).startswith(f"{place}: it is a symbolic link")
-    assert (content(outside) if outside.is_dir() else outside.read_bytes()) == before
+    assert bytes_of(outside) == before
 
 
 def test_report_writes_through_no_link(finished, tmp_path):

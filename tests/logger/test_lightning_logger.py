@@ -153,9 +153,6 @@ def test_without_the_packages_a_line_names_the_extra(service: str, monkeypatch: 
     monkeypatch.setattr(install, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=rf"logger={service}: needs lightning, \w+: pip install '\.\[{service}\]'"):
         LightningLogger(service)
-
-
-def test_an_unknown_service_is_a_line() -> None:
     with pytest.raises(ConfigError, match=r"logger\.service=aim: must be one of mlflow, comet"):
         LightningLogger("aim")
 

@@ -29,15 +29,6 @@ class Heard(Logger):
         self.calls.append(summary)
 
 
-def test_each_is_told_all(tmp_path: Path) -> None:
-    first, second = Heard(), Heard()
-    both = Several(first=first, second=second)
-    both.start(tmp_path, {"seed": 1}, 3)
-    both.log({"generation": 4})
-    both.finish({"done": True})
-    assert first.calls == second.calls == [(tmp_path, {"seed": 1}, 3), 4, {"done": True}]
-
-
 def test_that_of_metrics_csv_is_there_once() -> None:
     other = Heard()
     for chosen, others in ((CsvLogger(), []), (Several(csv=CsvLogger(), other=other), [other]), (Several(other=other), [other])):
@@ -110,19 +101,6 @@ def test_keys_of_a_list_are_under_the_names(tmp_path: Path) -> None:
     assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == events + 1
     shown = neuro_inside("train", "logger=[csv,wandb]", "logger.wandb.project=apples", "--cfg", "job", cwd=tmp_path)
     assert "project: apples" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("value", "said"),
-    [
-        ("[csv,wandbb]", "logger=wandbb: no such option; did you mean wandb?"),
-        ("[csv,csv]", "logger=[csv,csv]: one of them is listed twice"),
-        ("[]", "no such option"),
-    ],
-)
-def test_a_wrong_list_is_one_line(tmp_path: Path, value: str, said: str) -> None:
-    assert said in one_line(neuro_inside("train", *TINY, f"logger={value}", cwd=tmp_path))
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_wrong_key_of_one_names_it(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None
 
 
 class _NoCallbacks:
-    """Hydra's callbacks around a job, of which neuro has none."""
+    """Callbacks of Hydra around a job; neuro has none."""
 
     def on_job_start(self, **_: Any) -> None:
         """Do nothing."""

@@ -94,8 +94,9 @@ def test_an_option_composes_and_becomes_its_kind(group, option, tmp_path):
     if verb != "search":
         RunConfig.of(config)
     assert isinstance(make(Options(config).plain, group, EXPECTED[group]), EXPECTED[group])
+    base = composed(verb=verb)
     others = {name: config[name] for name in GROUPS if name != group and name in config}
-    usual = {name: composed(verb=verb)[name] for name in others}
+    usual = {name: base[name] for name in others}
     if option == "ensemble":  # no population: its method is another by default
         usual["distribution"] = option_of("distribution", "logits_allreduce")
     if group == "task" and config["task"]["_target_"].endswith(".Reinforcement"):  # so is the network of an environment

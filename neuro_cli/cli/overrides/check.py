@@ -80,15 +80,15 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     """
     flags = parsed_arguments(arguments)
     tree = tree_of(verb, flags)
-    known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
-    typed = [override_of(with_stored_files(text, known)) for text in flags.overrides if not sets_places(text)]
+    available = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
+    typed = [override_of(with_stored_files(text, available)) for text in flags.overrides if not sets_places(text)]
     # Hydra takes null in a defaults list, and not for an override
-    overrides = [override for override in typed if not is_default_null(verb, override, known)]
+    overrides = [override for override in typed if not is_default_null(verb, override, available)]
     name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
-    texts, config = compose_whole(tree, [name], overrides, known) if tree.name == verb else ([], None)
+    texts, config = compose_whole(tree, [name], overrides, available) if tree.name == verb else ([], None)
     complete = config is not None
     if config is None:
-        texts, config = _composed_in_steps(tree, overrides, known)
+        texts, config = _composed_in_steps(tree, overrides, available)
     command = Checked(tree, flags, [name, *texts], config, complete)
     _check(verb, command, overrides, continues)
     if OmegaConf.select(config, "hydra.launcher._target_") != slurm_sweep.LAUNCHER:
@@ -96,13 +96,15 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     return replace(command, overrides=[*command.overrides, *_tasks(config, overrides)], complete=False)
 
 
-def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[str, list[str]]) -> tuple[list[str], DictConfig]:
+def _composed_in_steps(
+    tree: ConfigTree, overrides: list[Override], available: dict[str, list[str]]
+) -> tuple[list[str], DictConfig]:
     """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
-    hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
-    bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
-    texts = [checked_key(override, bases, known, tree) for override in overrides]
+    hydras = [str(o.input_line) for o in overrides if is_hydras(o, available) and not sweeps(o)]
+    bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, available)]
+    texts = [checked_key(override, bases, available, tree) for override in overrides]
     # the jobs check swept values themselves
-    values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
+    values = [o for o in overrides if not (o.key_or_group in available or is_hydras(o, available) or sweeps(o))]
     return texts, with_values(bases[0], values)
 
 

@@ -118,6 +118,13 @@ def network(run: Path) -> dict[str, Tensor]:
     return load_file(run / MODEL)
 
 
+def state(run: Path, generation: int) -> dict[str, Tensor]:
+    """Tensors of a checkpoint, shards included."""
+    left = CheckpointStore(run, keep=3).load(generation)
+    shards = {f"{each.name}/{name}": tensor for each in left.shards for name, tensor in left.shard(each.name).tensors.items()}
+    return left.tensors | shards
+
+
 def curve(run: Path) -> list[dict[str, str]]:
     """Rows of ``metrics.csv`` without what is measured in seconds or bytes."""
     with (run / "metrics.csv").open() as file:

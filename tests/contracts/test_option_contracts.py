@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from option_runs import CASES, EXTRAS, GENERATIONS, KILLED, TWINS, curve, killed, network, resumed, setting, trained
+from option_runs import CASES, EXTRAS, GENERATIONS, KILLED, TWINS, curve, killed, network, resumed, setting, state, trained
 from support.configs import ALGOS
 from support.made_data import cifar_files, idx_files, write_image
 from support.thread_ranks import on_ranks
 
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
-from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 RANKS = 3
 # options whose ranks add numbers in another order; every other one has the same bits on any number of ranks
@@ -99,8 +98,8 @@ def test_all_that_a_run_writes_is_finite_and_the_network_has_learnt(run):
         best, mean = float(row["fitness_best"]), float(row["fitness_mean"])
         assert best >= mean - 1e-9 * abs(mean)  # the mean of equal fitnesses is rounded
     assert all(tensor.isfinite().all() for tensor in network(run).values() if tensor.is_floating_point())
-    begun, ended = (CheckpointStore(run, keep=3).load(generation).tensors for generation in (0, GENERATIONS))
-    assert any(not torch.equal(tensor, ended[name]) for name, tensor in begun.items())
+    ended = state(run, GENERATIONS)
+    assert any(not torch.equal(tensor, ended[name]) for name, tensor in state(run, 0).items())
 
 
 @pytest.mark.parametrize("algo", ALGOS)

@@ -140,7 +140,7 @@ main()
 
 
 # how many modules are imported before it comes; numpy, torch and Hydra among the later ones
-@pytest.mark.parametrize("modules", [1, 200, 1000])
+@pytest.mark.parametrize("modules", [1, 1000])
 def test_ctrl_c_while_it_loads(modules, tmp_path):
     """From the first import of ours on; what is imported lazily too, after Hydra has written its files."""
     command = [sys.executable, "-c", LOADING, str(modules), "train", *SMALL, "hydra.run.dir=run"]

@@ -140,23 +140,18 @@ def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [(), pytest.param(("ranks=2", "distribution=replicated"), marks=pytest.mark.slow)])
-def test_a_users_package_in_the_current_folder_trains(ranks, tmp_path):
-    """The README's `neuro train model._target_=my_package.Net`, and resumed where it is trusted, also on ranks.
-
-    What tests/runner/test_ensemble_runs.py starts trains such a network on ranks.
-    """
+@pytest.mark.slow  # by default tests/cli/test_cli.py on one rank, tests/runner/test_ensemble_runs.py on ranks
+def test_a_users_package_in_the_current_folder_trains(tmp_path):
+    """The README's `neuro train model._target_=my_package.Net`, and resumed on ranks where it is trusted."""
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "__init__.py").write_text("from my_helper import NUMBER\n" + NET)
     (tmp_path / "my_helper.py").write_text("NUMBER = 1\n")
     done = neuro_inside("train", *SMALL, "model._target_=my_package.Net", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    sys.modules.pop("my_package")
-    sys.modules.pop("my_helper")
-    how = neuro if ranks else neuro_inside
-    done = how("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
+    ranks = ("ranks=2", "distribution=replicated")
+    done = neuro("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == (2 if ranks else 1)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == 2
 
 
 @pytest.mark.parametrize("key", ["population", "sampler", "threads", "checkpoint"])

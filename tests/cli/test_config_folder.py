@@ -40,7 +40,6 @@ def test_options_of_the_folder_are_chosen_like_ours(folder, way):
     assert config.sampler._target_ == "neuro_cli.sampler.iid.Iid"
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(
     ("overrides", "line"),
     [
@@ -51,9 +50,9 @@ def test_options_of_the_folder_are_chosen_like_ours(folder, way):
         (["hydra.run.dir=there"], "hydra.run.dir=there: already contains a run"),
     ],
 )
-def test_every_check_is_on(folder, way, overrides, line):
+def test_every_check_is_on(folder, overrides, line):
     (folder / "there" / ".hydra").mkdir(parents=True)
-    assert one_line(neuro_inside("train", *way, *overrides, cwd=folder)).startswith(line)
+    assert one_line(neuro_inside("train", *WAYS[0], *overrides, cwd=folder)).startswith(line)
 
 
 def test_a_config_of_its_own_name(folder):

@@ -28,6 +28,12 @@ def named(findings: Iterator[Finding]) -> dict[str, Finding]:
 def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PMI_RANK", "PMI_SIZE", "PMI_FD", "OMPI_COMM_WORLD_RANK", "RANK", "WORLD_SIZE"):
         monkeypatch.setenv(name, "1")
+    meets = module._ask
+
+    def asked(command: list[str], *more: tuple[str, ...]) -> tuple[str, str]:
+        return ("2\n", "") if module.TORCH_MEETING in command else meets(command, *more)
+
+    monkeypatch.setattr(module, "_ask", asked)  # the real one: tests/launch/test_torch_agent.py
     assert doctor() == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[1] for line in lines[:5]] == ["python", "torch", "torchvision", "cpu", "threads"]

@@ -22,7 +22,8 @@ from neuro_cli.runner.options import Options
 
 GROUPS = ("algo", "task", "distribution", "logger")
 CASES = [(group, option) for group in GROUPS for option in groups()[group]]
-TWINS = {("task", "ant"), ("task", "bipedal_walker"), ("task", "half_cheetah")}  # of lunar_lander or hopper: another id alone
+# another id, or other files, of lunar_lander, hopper or mnist
+TWINS = {("task", name) for name in ("ant", "bipedal_walker", "half_cheetah", "gymnasium", "fashion_mnist")}
 GENERATIONS, KILLED = 4, 3
 SEVERAL = "neuro_cli.logger.several.Several"
 SMALL = ("population=12", "batch_size=12", "threads=1", f"generations={GENERATIONS}", "checkpoint.every=2", "evaluate.every=4")

@@ -1,4 +1,4 @@
-"""Options in a folder of the user's own: they are found, and every argument is checked as without one."""
+"""Options in a folder of the user's own: commands choose them, and every argument is checked as without one."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""The doctor finds what is there, names what is not, and gives the command that fixes it."""
+"""The doctor lists what is installed, names what is missing, and gives the command that fixes it."""
 
 import importlib.util
 import os

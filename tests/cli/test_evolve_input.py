@@ -105,7 +105,7 @@ def test_a_secret_is_kept_and_never_shown_and_a_damaged_ledger_is_refused(tmp_pa
     ledger.write_bytes(whole)
     for command in (("export", "run", "from_start=true"), ("cluster.from_run=run", "cluster.force_new=true", *few)):
         assert one_line(neuro_inside("evolve", *command, cwd=tmp_path)) == "run/ledger.bin: damaged at iteration 0"
-    # one that was given is kept in no further place
+    # a secret that the user gives is written to no other file
     file.chmod(0o644)
     given = neuro_inside("evolve", *few, "cluster.secret_file=run/secret", "hydra.run.dir=other", cwd=tmp_path)
     assert given.returncode == 0, given.stderr

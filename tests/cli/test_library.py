@@ -47,7 +47,7 @@ PROGRAM = Path(__file__).parents[1] / "support" / "library_program.py"
 
 
 class Rows(Logger):
-    """Keeps what it is told."""
+    """Logger that stores its calls."""
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -305,7 +305,7 @@ def test_a_folder_at_work_is_refused(folder):
 
 
 def test_a_script_that_is_hydras_own_trains_inside(folder, monkeypatch):
-    """As in a user's ``@hydra.main``: a Hydra and a config of another application are there, and stay."""
+    """As in a user's ``@hydra.main``: a Hydra and a config of another application exist, and stay."""
     from hydra import compose, initialize_config_dir
 
     (folder / "theirs").mkdir()

@@ -135,7 +135,7 @@ def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
     assert "pass trust=my_net" in one_line(neuro_inside("evaluate", ".", cwd=run))
     one_line(neuro_inside("evaluate", ".", "trust=another", cwd=run))
     assert not (run / TRACE).exists()
-    one_line(neuro_inside("evaluate", ".", "trust=my_net", cwd=run))  # found, made, and of another size than the checkpoint
+    one_line(neuro_inside("evaluate", ".", "trust=my_net", cwd=run))  # imported, and of another size than the checkpoint
     assert (run / TRACE).read_text().split() == ["my_net"]
 
 

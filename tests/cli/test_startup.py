@@ -8,7 +8,7 @@ from support.worlds import clean_environment
 HEAVY = ["torch", "numba", "torchvision", "grpc", "gymnasium", "matplotlib", "scipy", "sklearn", "wandb", "bokeh", "mpi4py.MPI"]
 # what a run needs at its end, on a terminal, for other files or on a graphics card; none of it before there is a generation
 LATER = ["rich", "PIL", "matplotlib", "sklearn", "scipy", "torchvision", "numba", "triton", "torch._inductor", "torch._dynamo"]
-# what another option would use; a whole training on the bundled digits does without
+# packages of other options; a training on the bundled digits does without
 OTHERS = ["wandb", "torchvision", "mpi4py", "tensorboard", "lightning", "optuna", "submitit", "grpc", "gymnasium", "pandas"]
 COMMANDS = f"""
 import sys

@@ -1,4 +1,4 @@
-"""A sweep outlives failures, kills and stops: what is finished stays, the rest goes on, and every job trains once."""
+"""A sweep outlives failures, kills and stops: finished jobs stay, the others continue, and every job trains once."""
 
 import csv
 import json
@@ -85,7 +85,7 @@ def test_the_same_command_goes_on_and_another_one_is_refused(sweep):
 
 
 def test_a_failed_job_leaves_the_others_and_begins_anew(tmp_path):
-    """Its network gives NaN as long as a file is there."""
+    """Its network gives NaN as long as a file exists."""
     (tmp_path / "nan_net.py").write_text(
         "import torch\nfrom pathlib import Path\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n"
         "        super().__init__(64, 10)\n\n    def forward(self, images):\n"
@@ -218,7 +218,7 @@ from torch import nn
 
 class Slow(nn.Module):
     def __init__(self):
-        raise KeyboardInterrupt  # as Ctrl-C while it is made
+        raise KeyboardInterrupt  # as Ctrl-C in its constructor
 """
 
 

@@ -1,4 +1,4 @@
-"""A saved config names the classes it is made of: others than ours and torch's run only where the user says so."""
+"""A saved config names classes. Others than ours and torch's run only where the user says so."""
 
 import json
 from pathlib import Path

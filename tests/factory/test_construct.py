@@ -63,9 +63,6 @@ def shown(made: Any) -> Any:
         {"_args_": [1, INNER, [INNER]], "a": 2},
         {"_partial_": True, "a": INNER, "_args_": [4]},
         {"inner": {**INNER, "_partial_": True}, "_partial_": False},
-        {"inner": INNER, "list": [INNER], "_recursive_": False},
-        {"inner": {**INNER, "_recursive_": False, "x": INNER}, "_recursive_": True},
-        {"inner": {"_target_": CALL, "x": {**INNER, "_recursive_": True}}, "_recursive_": False},
         {"_convert_": "all", "inner": {**INNER, "_convert_": "all"}},
     ],
 )
@@ -76,18 +73,11 @@ def test_a_call_is_that_of_hydra(node):
     assert node == before
 
 
-def test_recursive_of_a_plain_dict_counts_below_it():
-    """As in Hydra 1.3; 1.4 does not make ``x`` either."""
-    made = construct({"_target_": CALL, "plain": {"_recursive_": False, "x": {"_target_": CALL, "y": INNER}}})
-    assert made.kwargs["plain"]["x"] == Call(y=INNER)
-
-
 def test_no_object_shares_lists_with_the_config():
-    node = {"_target_": CALL, "a": [1], "_recursive_": False}
+    node = {"_target_": CALL, "a": [1]}
     made = construct(node)
     made.kwargs["a"].append(2)
     assert node["a"] == [1]
-    assert construct({**node, "_recursive_": True}).kwargs["a"] is not node["a"]
 
 
 def test_a_name_is_found_as_hydra_finds_it():
@@ -110,7 +100,7 @@ WRONG = [
     ({"_target_": REFUSING}, "'no licence'"),
     ({"_target_": REFUSING, "sise": 2}, ".*unexpected keyword argument 'sise'; did you mean size"),
     ({"_target_": CALL, "_partial_": "yes"}, "_partial_ must be true or false, not 'yes'"),
-    ({"_target_": CALL, "_recursive_": 1}, "_recursive_ must be true or false, not 1"),
+    ({"_target_": CALL, "_recursive_": False}, "_recursive_ is not allowed: objects below"),
     ({"_target_": CALL, "_args_": {"a": 1}}, "_args_ must be a list, not {'a': 1}"),
     ({"_target_": CALL, "a": "???"}, "a is missing: give it a value"),
 ]

@@ -1,4 +1,4 @@
-"""``ranks=N`` starts a world of MPICH or Open MPI that stops cleanly, dies whole and leaves nothing behind."""
+"""``ranks=N`` starts a world of MPICH or Open MPI that stops cleanly, ends on all ranks and leaves nothing behind."""
 
 import os
 import shutil

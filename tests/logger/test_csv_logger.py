@@ -152,7 +152,7 @@ def test_doubled_and_disordered_rows_become_those_of_one_command(tmp_path: Path,
 
 
 def test_a_cell_that_is_no_number_is_damage(tmp_path: Path, caplog) -> None:
-    """Such a row was kept without a word, and no plot or report took it."""
+    """No plot or report takes such a row, so it goes with a warning."""
     write(tmp_path, range(1, 6))
     content = (tmp_path / "metrics.csv").read_bytes()
     (tmp_path / "metrics.csv").write_bytes(content.replace(b"2,-0.2", b"2,-0x2").replace(b"4,-0.4", b"4,-0\xff4"))

@@ -65,7 +65,7 @@ class Failing(Heard):
 
 @pytest.mark.parametrize(("fails", "rows"), [(("log",), 1), (("finish",), 2), (("log", "finish"), 1)])
 def test_a_tracker_that_fails_ends_no_run_and_no_other_tracker(fails, rows, tmp_path, caplog, monkeypatch) -> None:
-    """An error of one kept the next from ending, and a plot's kept all."""
+    """Neither an error of one tracker nor one of the plot keeps others from ending."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("NEURO_CURVES", "1")
     monkeypatch.setattr("neuro_cli.run_folder.plot.plot_run", lambda *_: 1 / 0)

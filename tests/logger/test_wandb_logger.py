@@ -1,4 +1,4 @@
-"""wandb records offline without a key, and its failures are told once and end nothing."""
+"""wandb records offline without a key. Its first failure is a warning, and ends nothing."""
 
 import logging
 import socket

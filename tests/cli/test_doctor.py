@@ -30,8 +30,8 @@ def test_whole_report(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
         monkeypatch.setenv(name, "1")
     meets = module._ask
 
-    def asked(command: list[str], *more: tuple[str, ...]) -> tuple[str, str]:
-        return ("2\n", "") if module.TORCH_MEETING in command else meets(command, *more)
+    def asked(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:
+        return ("2\n", "") if module.TORCH_MEETING in command else meets(command, keep)
 
     monkeypatch.setattr(module, "_ask", asked)  # the real one: tests/launch/test_torch_agent.py
     assert doctor() == 0

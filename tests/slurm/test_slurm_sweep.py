@@ -243,7 +243,7 @@ def neuro(folder: Path, slurm: dict[str, str], *arguments: str) -> subprocess.Co
 def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     """Submitted and left, cancelled by hand while a job runs and another waits, then resumed."""
     one_at_a_time = "hydra.launcher.array_parallelism=1"
-    line = (*LONG, *SLURM, "generations=60", "seed=1,2", one_at_a_time, "sweep.detach=true", "hydra.sweep.dir=detached")
+    line = (*LONG, *SLURM, "generations=300", "seed=1,2", one_at_a_time, "sweep.detach=true", "hydra.sweep.dir=detached")
     sweep = start(*line)
     out, err = sweep.communicate(timeout=200)
     assert sweep.returncode == 0, err
@@ -261,8 +261,8 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     assert resumed.returncode == 0, resumed.stderr
     wait_until(lambda: not jobs_of(slurm, folder / "detached"))
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
-    assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "60")] * 2
-    whole = (*LONG, "generations=60", "seed=1", "hydra.run.dir=detached-whole")
+    assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "300")] * 2
+    whole = (*LONG, "generations=300", "seed=1", "hydra.run.dir=detached-whole")
     assert neuro_inside("train", *whole, cwd=folder, NAP="0").returncode == 0
     assert sha256(folder / "detached" / "0") == sha256(folder / "detached-whole")
 

@@ -7,7 +7,6 @@ WORKDIR /opt/neuro
 RUN pip install --no-cache-dir torch torchvision ${TORCH_INDEX:+--index-url ${TORCH_INDEX}}
 COPY pyproject.toml README.md LICENSE ./
 COPY neuro_cli neuro_cli
-COPY hydra_plugins hydra_plugins
 COPY conf conf
 RUN pip install --no-cache-dir ".[${EXTRAS}]"
 RUN useradd --create-home neuro && mkdir /runs && chown neuro /runs

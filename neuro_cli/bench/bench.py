@@ -19,8 +19,6 @@ from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.broker.packages import need_packages
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.logger.tables import log_points, points_of
-from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
@@ -50,7 +48,7 @@ KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
 
 
 def bench(config: dict[str, Any], run: Path) -> None:
-    """Measure ``config["what"]``, one of the kinds here, and send its CSV to the loggers. Raises UserError."""
+    """Measure ``config["what"]``, one of the kinds here, into CSV files of ``run``. Raises UserError."""
     what = one_of("what", config["what"], tuple(KINDS))
     options = Options(config)
     settings = BenchConfig.of(options.plain)
@@ -60,8 +58,4 @@ def bench(config: dict[str, Any], run: Path) -> None:
         raise ConfigError(
             "algo", "ensemble", "neuro bench ensemble and ensemble_bytes measure ensembles, the section ensemble sets them"
         )
-    logger = options.logger
     KINDS[what](settings, run)
-    results = Path(options.plain["reinforcement"]["results"])  # the one table outside of the run folder
-    tables = [results] if what == "reinforcement" else sorted(run.glob("*.csv"))
-    log_points(logger, run, options.plain, [point for path in tables for point in points_of(read_rows(path))])

@@ -11,6 +11,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.run_folder.names import folder_of
 
 RUN_HELP = "a run folder, for example outputs/train/<stamp>; or latest, or a part of the stamp"
+PATHS = ("file", "output")  # keys whose values are paths, which may have characters that Hydra's grammar refuses
 
 
 class Parser(argparse.ArgumentParser):
@@ -20,26 +21,36 @@ class Parser(argparse.ArgumentParser):
         raise UserError(f"{message}; {' '.join(self.format_usage().split())}")
 
 
-def run_arguments(verb: str, arguments: list[str], keys: Sequence[str]) -> argparse.Namespace:
-    """Parse ``run`` and ``overrides`` of ``neuro VERB RUN [key=value ...]``, with ``keys`` in its help. Raises UserError."""
+def run_arguments(verb: str, arguments: list[str], keys: Sequence[str]) -> tuple[Path, dict[str, Any]]:
+    """Return folder and values by key of ``neuro VERB RUN [key=value ...]``. Raises UserError."""
+    run, overrides = run_and_overrides(verb, arguments, keys)
+    return run, values_of(overrides, keys, f"neuro {verb} takes")
+
+
+def run_and_overrides(verb: str, arguments: list[str], keys: Sequence[str]) -> tuple[Path, list[str]]:
+    """Return folder and overrides of ``neuro VERB RUN [key=value ...]``, with ``keys`` in its help. Raises UserError."""
     parser = Parser(f"neuro {verb}", description=HELP[verb], usage=f"neuro {verb} RUN [key=value ...]")
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=f"keys: {', '.join(keys)}")
     options = parser.parse_args(arguments)
-    options.run = folder_of(options.run)
-    return options
+    return folder_of(options.run), options.overrides
 
 
-def values_of(overrides: Iterable[str], keys: Sequence[str], takes: str, as_typed: Sequence[str] = ()) -> dict[str, Any]:
+def files_and_values(words: Iterable[str], keys: Sequence[str], takes: str) -> tuple[list[Path], dict[str, Any]]:
+    """Return files and folders among ``words``, and the values of the others by key. Raises UserError."""
+    overrides = [text for text in words if "=" in text and not Path(text).exists()]
+    return [Path(text) for text in words if text not in overrides], values_of(overrides, keys, takes)
+
+
+def values_of(overrides: Iterable[str], keys: Sequence[str], takes: str) -> dict[str, Any]:
     """Return the values of ``overrides`` by key. Raises ConfigError, ``takes`` in front of the ``keys``, for another one.
 
-    A key that ends with a dot stands for all below it. ``as_typed``: keys of paths, which may have characters that Hydra's
-    grammar refuses.
+    A key that ends with a dot stands for all below it.
     """
     values: dict[str, Any] = {}
     for text in overrides:
         key, _, value = text.partition("=")
-        if key not in as_typed:
+        if key not in PATHS or key not in keys:
             key, value = parse_plain(text)
         if key not in keys and not key.startswith(tuple(each for each in keys if each.endswith("."))):
             raise ConfigError(key, value, f"{takes} {', '.join(keys)}")

@@ -7,6 +7,7 @@ from omegaconf import DictConfig
 
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.core.checks import one_of
+from neuro_cli.core.errors import ConfigError
 
 
 def _bench(config: dict[str, Any], run: Path) -> int:
@@ -53,5 +54,13 @@ def bench_verb(arguments: list[str]) -> int:
 
 
 def _check(composed: DictConfig) -> None:
-    """Raise ConfigError for an unknown kind, before anything heavy is imported."""
+    """Raise ConfigError for an unknown kind or a tracker, before anything heavy is imported."""
     one_of("what", composed.what, tuple(KINDS))
+    refuse_trackers(composed)
+
+
+def refuse_trackers(composed: DictConfig) -> None:
+    """Raise ConfigError for a study that asks for a tracker."""
+    chosen = composed.hydra.runtime.choices.logger
+    if chosen != "csv":
+        raise ConfigError("logger", chosen, "a study writes CSV files alone; trackers follow runs")

@@ -7,13 +7,11 @@ from pathlib import Path
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.utils import configure_log, run_job
-from hydra.types import HydraContext, RunMode, TaskFunction
+from hydra.types import RunMode, TaskFunction
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.callbacks import Callbacks
-from neuro_cli.cli.completion import script_for
-from neuro_cli.cli.compose import composed, plain_keys
+from neuro_cli.cli.compose import composed, context_of, plain_keys
 from neuro_cli.cli.hydra_job import Work, job
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.show import show
@@ -35,20 +33,15 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
     """
 
     def verb(arguments: list[str], trust: list[str] | None = None) -> int:
-        script = script_for(arguments)
-        if script is not None:
-            print(script, end="")
-            return 0
         typed = Command(name, arguments, trust)
         command = checked(name, arguments, typed.same_as)
-        if command.composed is not None and not command.shows:
-            check_sweep(command.composed)
-            if name in EARLY:
-                check_early(plain_keys(command.composed, "hydra"))
-            if check is not None:
-                check(command.composed)
         if command.shows:
             return show(name, command)
+        check_sweep(command.composed)
+        if name in EARLY:
+            check_early(plain_keys(command.composed, "hydra"))
+        if check is not None:
+            check(command.composed)
         if name in STARTED and launched():
             raise UserError(f"neuro {name} starts its {STARTED[name]} itself: run it without a launcher")
         task = partial(job, work=work, trust=trust)
@@ -60,14 +53,10 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
 
 def _run(command: Checked, task: TaskFunction, loader: ConfigLoader) -> int:
     """Run the one job of ``command``, which ends the process where it fails."""
-    config, name = composed(command, loader, RunMode.RUN), command.tree.name
+    config = composed(command, loader, RunMode.RUN)
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
     with suppress(OmegaConfBaseException):  # only the job can resolve the folder's name, and takes it then
         lock.take(Path(str(config.hydra.run.dir)))
-    callbacks = Callbacks(config)
-    callbacks.on_run_start(config=config, config_name=name)
-    context = HydraContext(config_loader=loader, callbacks=callbacks)  # type: ignore[arg-type]
-    done = run_job(task, config, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context)
-    callbacks.on_run_end(config=config, config_name=name, job_return=done)
+    done = run_job(task, config, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context_of(loader))
     assert done.return_value is None
     return 0

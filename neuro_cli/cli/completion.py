@@ -6,13 +6,11 @@ from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.options.groups import groups_of, options_in
 from neuro_cli.cli.options.help import leaves_of
 from neuro_cli.cli.registry import HELP, listed
-from neuro_cli.core.did_you_mean import nearest
-from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 
 RUN_VERBS = ("resume", "evaluate", "export", "predict", "report")
 SECOND = {"evolve": ("export",), "search": ("certs", "status"), "completion": ("bash", "zsh", "fish")}
-FLAGS = ("--help", "--cfg", "--info", "-m", "-q", "-v")
+FLAGS = ("--help", "--cfg", "-m", "-q", "-v")
 SHELLS = {
     "bash": """# eval "$(neuro completion bash)"
 _neuro() {
@@ -47,16 +45,6 @@ def completion_verb(arguments: list[str]) -> int:
     parser.add_argument("shell", choices=SHELLS)
     print(SHELLS[parser.parse_args(arguments).shell], end="")
     return 0
-
-
-def script_for(arguments: list[str]) -> str | None:
-    """Return the script that ``neuro VERB -sc install=SHELL``, Hydra's way, asks for, or None. Raises UserError."""
-    if not {"-sc", "--shell-completion"} & set(arguments):
-        return None
-    shell = next((text.partition("=")[2] for text in arguments if text.startswith("install=")), "")
-    if shell not in SHELLS:
-        raise UserError(f"install={shell}: {nearest(shell, SHELLS)}; or: neuro completion bash|zsh|fish")
-    return SHELLS[shell]
 
 
 def candidates(line: str) -> list[str]:

@@ -12,7 +12,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.plugins import Plugins
-from hydra.types import RunMode
+from hydra.types import HydraContext, RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
@@ -30,7 +30,7 @@ def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None
     ``mode``: of the run that begins, None where nothing runs.
     """
     config = command.composed
-    if config is None or not command.complete or mode is RunMode.MULTIRUN:
+    if not command.complete or mode is RunMode.MULTIRUN:
         config = loader.load_configuration(command.tree.name, command.overrides, mode or RunMode.RUN)
     if mode is not None and config.hydra.mode is not mode:
         with read_write(config.hydra):
@@ -38,6 +38,20 @@ def composed(command: Checked, loader: ConfigLoader, mode: RunMode | None = None
             config.hydra.overrides.hydra.append(f"hydra.mode={mode.name}")  # the jobs of a sweep are composed by it
     OmegaConf.set_readonly(config.hydra, False)
     return config
+
+
+class _NoCallbacks:
+    """Callbacks of Hydra around a job; neuro has none."""
+
+    def on_job_start(self, **_: Any) -> None:
+        """Do nothing."""
+
+    on_job_end = on_job_start
+
+
+def context_of(loader: ConfigLoader) -> HydraContext:
+    """Return what Hydra's launchers hand to the processes of their jobs."""
+    return HydraContext(config_loader=loader, callbacks=_NoCallbacks())  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

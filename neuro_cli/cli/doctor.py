@@ -176,22 +176,21 @@ def mpi() -> Iterator[Finding]:
     if starts.kind == "openmpi" and refuses_root():
         yield Finding("mpi launcher", False, f"{mpiexec}: Open MPI's, refuses to run as root", ROOT_FIX, needed=False)
         return
-    answer, problem = _ask(starts.command(2, [sys.executable, "-P", "-c", MEETING]))
-    if not problem and answer.strip() != "2":
-        alone = set(answer.split()) <= {"1", "11"}
-        problem = "it belongs to another MPI: each rank is alone" if alone else f"2 ranks said {answer.split()}"
-    text = f"{mpiexec}: {problem or '2 ranks met'}"
-    yield Finding("mpi launcher", not problem, text, MPI_FIX if problem else "", needed=False)
+    yield _meeting("mpi launcher", mpiexec, starts, MEETING, MPI_FIX)
 
 
 def torch_ranks() -> Iterator[Finding]:
-    """Let two ranks of torch.distributed meet, without MPI."""
     starts = Launcher(sys.executable, TORCHRUN)
-    answer, problem = _ask(starts.command(2, [sys.executable, "-P", "-c", TORCH_MEETING]))
+    yield _meeting("torchrun", "gloo on this machine, for torchrun and fabric=gloo", starts, TORCH_MEETING)
+
+
+def _meeting(name: str, what: str, starts: Launcher, program: str, fix: str = "") -> Finding:
+    """Let two ranks of ``program`` meet, which print the size of their world."""
+    answer, problem = _ask(starts.command(2, [sys.executable, "-P", "-c", program]))
     if not problem and answer.strip() != "2":
-        problem = f"2 ranks said {answer.split()}"
-    text = f"gloo on this machine, for torchrun and fabric=gloo: {problem or '2 ranks met'}"
-    yield Finding("torchrun", not problem, text, needed=False)
+        alone = set(answer.split()) <= {"1", "11"}
+        problem = "it belongs to another MPI: each rank is alone" if alone else f"2 ranks said {answer.split()}"
+    return Finding(name, not problem, f"{what}: {problem or '2 ranks met'}", fix if problem else "", needed=False)
 
 
 def _ask(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:

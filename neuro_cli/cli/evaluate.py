@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_cli.cli.arguments import json_file, names, run_arguments, values_of
+from neuro_cli.cli.arguments import json_file, names, run_arguments
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import no_exit, printable
 from neuro_cli.run_folder.checkpoint import write_atomically
@@ -28,15 +28,14 @@ def evaluate_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.evaluate import evaluate
 
     keys = (*EVALUATE_KEYS, "output")
-    options = run_arguments("evaluate", arguments, keys)
-    values = values_of(options.overrides, keys, "neuro evaluate takes", as_typed=["output"])
+    run, values = run_arguments("evaluate", arguments, keys)
     output = json_file(values.pop("output")) if "output" in values else None
     generation, trust, changes = evaluate_arguments(values)
     with no_exit():
-        result = evaluate(options.run, generation, trust, changes)
+        result = evaluate(run, generation, trust, changes)
         if output is not None:
             write_atomically(output, (json.dumps({"generation": result.generation, **result.values}, indent=1) + "\n").encode())
-        _show(options.run, result)
+        _show(run, result)
     return 0
 
 

@@ -34,14 +34,13 @@ def export_verb(arguments: list[str]) -> int:
     from neuro_cli.evolve.evolve import check_packages
     from neuro_cli.evolve.training.export import export
 
-    options = run_arguments("evolve export", arguments, EXPORT_KEYS)
-    values = values_of(options.overrides, EXPORT_KEYS, "neuro evolve export takes", as_typed=["file"])
+    run, values = run_arguments("evolve export", arguments, EXPORT_KEYS)
     file = Path(values["file"]) if "file" in values else None
     from_start = boolean("from_start", values.get("from_start", False))
     iteration = integer("iteration", values["iteration"], 0) if "iteration" in values else None
     check_packages()
     with no_exit():
-        export(options.run, file, names(values.get("trust", [])), from_start, iteration)
+        export(run, file, names(values.get("trust", [])), from_start, iteration)
     return 0
 
 
@@ -53,7 +52,7 @@ def apply_verb(arguments: list[str]) -> int:
     parser.add_argument("model", type=Path, metavar="MODEL", help=base)
     parser.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=f"keys: {', '.join(APPLY_KEYS)}")
     options = parser.parse_args(arguments)
-    values = values_of(options.overrides, APPLY_KEYS, "neuro apply takes", as_typed=["file"])
+    values = values_of(options.overrides, APPLY_KEYS, "neuro apply takes")
     from neuro_cli.evolve.evolve import check_packages
 
     check_packages()

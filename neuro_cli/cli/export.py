@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.arguments import RUN_HELP, Parser, json_file, names, run_arguments, values_of
+from neuro_cli.cli.arguments import RUN_HELP, Parser, files_and_values, json_file, names, run_arguments
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import UserError, no_exit, printable
@@ -18,17 +18,16 @@ PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
 
 def export_verb(arguments: list[str]) -> int:
     """``neuro export RUN [file=NAME.safetensors|.pt|.onnx] [checkpoint=GENERATION|best] [trust=PACKAGE]``."""
-    options = run_arguments("export", arguments, EXPORT_KEYS)
-    saved_config(options.run)  # refuses a folder that is no run
-    values = values_of(options.overrides, EXPORT_KEYS, "neuro export takes", as_typed=["file"])
-    file = _file(options.run, values)
+    run, values = run_arguments("export", arguments, EXPORT_KEYS)
+    saved_config(run)  # refuses a folder that is no run
+    file = _file(run, values)
     from neuro_cli.export.formats import check_file, write_network
     from neuro_cli.export.network import network_of
 
     if "file" in values:
         check_file(file)
     with no_exit():
-        network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
+        network = network_of(run, values.get("checkpoint"), names(values.get("trust", [])))
         size = write_network(file, network)
     print(printable(f"neuro: wrote {file}, {size / 1e6:.3g} MB"))
     return 0
@@ -48,10 +47,8 @@ def predict_verb(arguments: list[str]) -> int:
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument("images", nargs="+", metavar="IMAGE", help="files of images of any size")
     options = parser.parse_args(arguments)
-    options.run = folder_of(options.run)
-    overrides = [text for text in options.images if "=" in text and not Path(text).exists()]
-    images = [Path(text) for text in options.images if text not in overrides]
-    values = values_of(overrides, PREDICT_KEYS, "neuro predict takes", as_typed=["output"])
+    run = folder_of(options.run)
+    images, values = files_and_values(options.images, PREDICT_KEYS, "neuro predict takes")
     top = integer("top", values.get("top", 1), 1)
     output = json_file(values["output"]) if "output" in values else None
     _refuse_missing(images)
@@ -59,7 +56,7 @@ def predict_verb(arguments: list[str]) -> int:
     from neuro_cli.export.predict import predict
 
     with no_exit():
-        network = network_of(options.run, values.get("checkpoint"), names(values.get("trust", [])))
+        network = network_of(run, values.get("checkpoint"), names(values.get("trust", [])))
         predictions = predict(network, images, top)
     for each in predictions:
         print(printable("  ".join([*(f"{name} {chance:.4f}" for name, chance in each.classes), str(each.image)])))

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuro_cli.cli.arguments import Parser
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.arguments import Parser, files_and_values
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, UserError, printable
@@ -24,17 +23,10 @@ def report_verb(arguments: list[str]) -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, sweeps, searches, clusters and studies")
     parser.add_argument("--no-html", action="store_true", help="the table alone, as html=false")
     options = parser.parse_args(arguments)
-    folders, file, html = [], None, not options.no_html
-    for text in options.runs:
-        key, equals, _ = text.partition("=")
-        if not equals or Path(text).exists():
-            folders.append(folder_of(Path(text)))
-        elif key == "file":
-            file = Path(text.removeprefix("file="))  # a path may have characters that Hydra's grammar refuses
-        elif key == "html":
-            html = boolean(*parse_plain(text)) and html
-        else:
-            raise ConfigError(*parse_plain(text), "neuro report takes file, html; and no folder has this name")
+    typed, values = files_and_values(options.runs, ("file", "html"), "no folder has this name, and neuro report takes")
+    folders = [folder_of(path) for path in typed]
+    file = Path(values["file"]) if "file" in values else None
+    html = boolean("html", values.get("html", True)) and not options.no_html
     if not folders:
         parser.error("which runs?")
     if file is not None and not file.parent.is_dir():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from neuro_cli.cli.arguments import names, run_arguments, set_key, values_of
+from neuro_cli.cli.arguments import names, run_and_overrides, set_key, values_of
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
@@ -31,19 +31,19 @@ def resume_verb(arguments: list[str]) -> int:
     from neuro_cli.launch.lock import take
     from neuro_cli.run_folder.config import is_search, resumed_config
 
-    options = run_arguments("resume", arguments, CHANGES)
-    if is_sweep(options.run):
-        return resume_sweep(options.run, options.overrides)
-    refuse_other_sweep(options.run)
-    searches = is_search(options.run)  # refuses a folder that is no run
+    run, overrides = run_and_overrides("resume", arguments, CHANGES)
+    if is_sweep(run):
+        return resume_sweep(run, overrides)
+    refuse_other_sweep(run)
+    searches = is_search(run)  # refuses a folder that is no run
     if not searches:
-        _resume_arguments(options.overrides)  # refuses them before anything is touched
-    take(options.run)
+        _resume_arguments(overrides)  # refuses them before anything is touched
+    take(run)
     if searches:
-        return resume_search(options.run, options.overrides)
-    session = resumed(options.run, options.overrides)
-    with resumed_config(options.run, session.options.plain) if session.changed else nullcontext():
-        return start(session.options, options.run, session.checkpoint, session.again)
+        return resume_search(run, overrides)
+    session = resumed(run, overrides)
+    with resumed_config(run, session.options.plain) if session.changed else nullcontext():
+        return start(session.options, run, session.checkpoint, session.again)
 
 
 @dataclass(frozen=True)

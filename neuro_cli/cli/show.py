@@ -1,20 +1,17 @@
-"""Output of commands that do not run: ``--help``, ``--cfg``, ``--info`` and ``--hydra-help``."""
+"""Output of commands that do not run: ``--help``, ``--cfg`` and ``--hydra-help``."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Mapping
 
-import hydra
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import Container, DictConfig, OmegaConf, flag_override
+from omegaconf import DictConfig, OmegaConf, flag_override
 
 from neuro_cli.cli.compose import composed
 from neuro_cli.cli.options.groups import groups_help
 from neuro_cli.cli.options.help import annotated
-from neuro_cli.cli.options.tree import BASE, ConfigTree
+from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.check import Checked
 from neuro_cli.cli.overrides.flags import flag_parser
-from neuro_cli.core.errors import UserError
 
 
 def show(verb: str, command: Checked) -> int:
@@ -22,29 +19,12 @@ def show(verb: str, command: Checked) -> int:
     flags, tree = command.flags, command.tree
     if flags.hydra_help:
         print(_hydra_help(tree.groups))
-        return 0
-    config = command.composed
-    if config is None or not flags.help:
-        with tree.loaded() as loader:
-            config = composed(command, loader)
-    if flags.help:
-        print(_help(verb, tree, config))
-    elif flags.cfg:
-        print(_config(config, flags), end="")
+    elif flags.help:
+        print(_help(verb, tree, command.composed))
     else:
-        _print_info(flags.info, command)
+        with tree.loaded() as loader:
+            print(_config(composed(command, loader), flags), end="")
     return 0
-
-
-def _print_info(about: str, command: Checked) -> None:
-    """Print where the config comes from, by Hydra's own main function, which reads the arguments of the process."""
-    typed = sys.argv
-    sys.argv = ["neuro", "--info", about, *command.overrides]
-    try:
-        with command.tree.places():
-            hydra.main(config_path=command.tree.root, config_name=command.tree.name, **BASE)(lambda _: None)()
-    finally:
-        sys.argv = typed
 
 
 def _hydra_help(groups: Mapping[str, list[str]]) -> str:
@@ -53,7 +33,7 @@ def _hydra_help(groups: Mapping[str, list[str]]) -> str:
 
 
 def _config(config: DictConfig, flags: Namespace) -> str:
-    """Return the part of the config that ``--cfg`` and ``--package`` choose, as YAML. Raises UserError for one that is absent."""
+    """Return the part of the config that ``--cfg`` chooses, as YAML."""
     HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
     shown = {"job": lambda key: key != "hydra", "hydra": lambda key: key == "hydra", "all": lambda key: True}[flags.cfg]
     OmegaConf.set_readonly(config.hydra, None)
@@ -61,16 +41,9 @@ def _config(config: DictConfig, flags: Namespace) -> str:
     if flags.cfg == "hydra":
         with flag_override(part.hydra, ["struct", "readonly"], [False, False]):
             del part.hydra.help, part.hydra.hydra_help
-    if flags.package not in (None, "_global_"):
-        part = OmegaConf.select(part, flags.package)
-    if part is None:
-        raise UserError(f"--package {flags.package}: the config has no such key")
-    if not isinstance(part, Container):
-        return f"{part}\n"
     if flags.resolve:
         OmegaConf.resolve(part)
-    head = f"# @package {flags.package}\n" if flags.package else ""
-    return head + OmegaConf.to_yaml(part)
+    return OmegaConf.to_yaml(part)
 
 
 def _help(verb: str, tree: ConfigTree, config: DictConfig) -> str:

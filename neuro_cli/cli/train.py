@@ -2,7 +2,6 @@
 
 import logging
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,9 +59,9 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         share(run)
         if not slurm.in_job():  # nodes of a job have the memory that was asked for, and may be other machines
             check_room(ranks, options)
-        before, begun = len(messages(run)), time.time()
+        before = len(messages(run))
         code = launch(ranks, again or ["start", str(run)], options.network)
-        return _ended(options, run, code, before, begun) if code else 0
+        return _ended(options, run, code, before) if code else 0
     if checkpoint is None:
         checkpoint = checkpoint_left(run, options, continues or launched_by_us())
     world = options.world()
@@ -74,12 +73,11 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     return code
 
 
-def _ended(options: "Options", run: Path, code: int, before: int, begun: float) -> int:
+def _ended(options: "Options", run: Path, code: int, before: int) -> int:
     """Clean up after a world that ended with ``code``, and report it if no rank did. Returns the command's exit code.
 
-    ``before``: messages in the log before it began, at the time ``begun``; an earlier session's may end with a failure.
+    ``before``: messages in the log before it began; an earlier session's may end with a failure.
     """
-    from neuro_cli.launch.segments import left_since
     from neuro_cli.run_folder.checkpoint import CheckpointStore
     from neuro_cli.run_folder.log import messages
     from neuro_cli.runner.ensemble.recover import recover
@@ -95,8 +93,6 @@ def _ended(options: "Options", run: Path, code: int, before: int, begun: float) 
         return interrupted()
     # other codes are no rank's: MPI gives the number of the signal, in one way or the other
     if heard or code not in (FAILED, BAD_INPUT):
-        if segments := left_since(begun):
-            log.info("shared memory that no process uses any more is left: rm %s", " ".join(map(str, segments)))
         cause = "it was stopped before it could write a checkpoint" if heard else "a rank was killed"
         left = CheckpointStore(run, keep=1).generations()
         then = f"continue with: neuro resume {run}" if left else f"it had not begun, so {run} can be removed"

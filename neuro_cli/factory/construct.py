@@ -1,4 +1,4 @@
-"""Construction of objects from plain configs, in the notation of Hydra: ``_target_``, ``_args_``, ``_partial_``, ``_recursive_``.
+"""Construction of objects from plain configs, in the notation of Hydra: ``_target_``, ``_args_``, ``_partial_``.
 
 Arguments are always plain lists, dicts and values: whatever ``_convert_`` says, no user's class meets a container of OmegaConf.
 
@@ -12,7 +12,6 @@ Not by ``hydra.utils.instantiate``, for what was seen with Hydra 1.3.8:
 - An error has several lines, and its key is one that a user cannot type: ``inner.list[1]``.
 """
 
-import copy
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -22,10 +21,10 @@ from typing import Any
 
 TARGET, ARGUMENTS = "_target_", "_args_"
 MISSING = "???"  # Hydra's mark of a value that the user has to give
-_FLAGS = {"_partial_": False, "_recursive_": True}
 # modules of Python with classes for plain values; others start programs, run text or end the process
 VALUES = ("collections", "datetime", "decimal", "fractions", "functools", "math", "operator", "pathlib", "random", "re")
-NOTATION = (TARGET, ARGUMENTS, "_convert_", *_FLAGS)
+PARTIAL, RECURSIVE = "_partial_", "_recursive_"
+NOTATION = (TARGET, ARGUMENTS, "_convert_", PARTIAL)
 
 
 class ConstructionError(Exception):
@@ -38,7 +37,7 @@ class ConstructionError(Exception):
 
 def construct(node: dict[str, Any]) -> Any:
     """Return the object of a ``node`` with a ``_target_``, after all nested ones. Raises ConstructionError."""
-    return _constructed(node, "", recursive=True)
+    return _constructed(node, "")
 
 
 def located(path: str) -> Any:
@@ -64,33 +63,35 @@ def _walk(path: str) -> list[Any]:
     return steps
 
 
-def _constructed(node: Any, key: str, recursive: bool) -> Any:
+def _constructed(node: Any, key: str) -> Any:
     """Return ``node`` with objects in place of its targets, and with copies of its lists and dicts."""
     if isinstance(node, list | tuple):
-        return [_constructed(value, f"{key}.{place}".lstrip("."), recursive) for place, value in enumerate(node)]
+        return [_constructed(value, f"{key}.{place}".lstrip(".")) for place, value in enumerate(node)]
     if not isinstance(node, dict):
         return node
     try:
-        recursive = _flag(node, "_recursive_", recursive)
         if TARGET in node:
-            return _called(node, key, recursive)
+            return _called(node, key)
     except ConstructionError:
         raise
     except Exception as error:  # a user's constructor may raise anything
         raise ConstructionError(key, node.get(TARGET)) from error
-    return {name: _constructed(value, f"{key}.{name}".lstrip("."), recursive) for name, value in node.items()}
+    return {name: _constructed(value, f"{key}.{name}".lstrip(".")) for name, value in node.items()}
 
 
-def _called(node: dict[str, Any], key: str, recursive: bool) -> Any:
-    target, deferred = _target(node[TARGET]), _flag(node, "_partial_", False)
+def _called(node: dict[str, Any], key: str) -> Any:
+    target, deferred = _target(node[TARGET]), node.get(PARTIAL, False)
+    if not isinstance(deferred, bool):
+        raise TypeError(f"{PARTIAL} must be true or false, not {deferred!r}")
+    if RECURSIVE in node:
+        raise TypeError(f"{RECURSIVE} is not allowed: objects below a {TARGET} are always made")
     given: dict[str, Any] = {}
     for name, value in node.items():
-        if name in (TARGET, "_convert_", *_FLAGS) or (deferred and value == MISSING):
+        if name in (TARGET, "_convert_", PARTIAL) or (deferred and value == MISSING):
             continue
         if isinstance(value, str) and value == MISSING:
             raise ValueError(f"{name} is missing: give it a value")
-        inner = f"{key}.{name}".lstrip(".")
-        given[name] = _constructed(value, inner, recursive) if recursive else copy.deepcopy(value)
+        given[name] = _constructed(value, f"{key}.{name}".lstrip("."))
     arguments = given.pop(ARGUMENTS, [])
     if not isinstance(arguments, list):
         raise TypeError(f"{ARGUMENTS} must be a list, not {arguments!r}")
@@ -109,10 +110,3 @@ def _target(name: Any) -> Callable[..., Any]:
         if home in sys.stdlib_module_names and not makes_values:
             raise TypeError(f"of Python's own modules a config may name classes of {', '.join(VALUES)} only")
     return target
-
-
-def _flag(node: dict[str, Any], name: str, inherited: bool) -> bool:
-    value = node.get(name, inherited)
-    if not isinstance(value, bool):
-        raise TypeError(f"{name} must be true or false, not {value!r}")
-    return value

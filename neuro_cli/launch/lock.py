@@ -2,7 +2,7 @@
 
 The lock is flock's, on the file ``.lock`` of the folder: the system drops it with the process, however that ends. A command
 that works by itself, or as rank 0 of a world that a user's mpiexec or srun started, holds it alone. With ``ranks=N`` the
-command that starts the world shares it with rank 0, so that it is held until the last of the two has ended: killing the
+command that starts the world shares it with rank 0, so that it stays until the last of the two has ended: killing the
 command alone leaves ranks that still write their checkpoint. On NFS the server keeps it, for all machines; where a file system
 has no locks the command warns and continues. A job that SLURM started again waits for it, since a server may take
 a while to see that a lost node holds it no longer.

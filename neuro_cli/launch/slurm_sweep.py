@@ -96,7 +96,7 @@ def left_on_slurm(sweep: Path) -> dict[int, str]:
 
 
 class SubmittedJobs:
-    """Jobs of the sweep in ``folder``, found by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them.
+    """Jobs of the sweep in ``folder``, identified by the comment that ``conf/hydra/launcher/slurm.yaml`` gives them.
 
     ``numbers``: those of the jobs in the sweep, in the order of submission.
     """

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from neuro_cli.core.errors import one_line
 from neuro_cli.logger.columns import Row
+from neuro_cli.logger.groups import grouped
 from neuro_cli.logger.stored_rows import StoredRows
 
 
@@ -32,11 +34,40 @@ class Logger(ABC):
 
     @abstractmethod
     def log(self, row: Row) -> None:
-        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured.
-
-        For ``neuro scale`` and ``neuro bench`` the generation is the step of a table: ranks, or the repetition.
-        """
+        """Record the metrics of one generation, ``row["generation"]``; None where a metric was not measured."""
 
     @abstractmethod
     def finish(self, summary: dict[str, Any]) -> None:
         """Record the result of the run and close the log."""
+
+
+class Tracker(Logger):
+    """Logger of a service or a program that shows runs: one run there over all kills and resumes of a run folder.
+
+    ``name``: for messages. ``recorded``: last generation that earlier sessions left there, which ``start`` sets. ``patience``:
+    seconds that calls may take after the end of a run; above 0 a thread makes them, so a slow server delays no generation.
+    Errors end no run: :class:`neuro_cli.logger.several.Guarded`.
+    """
+
+    name = ""
+    recorded = -1
+    patience = 0.0
+
+    @abstractmethod
+    def send(self, metrics: dict[str, int | float], step: int) -> None:
+        """Send the metrics of one generation, by group and name."""
+
+    def catch_up(self, rows: StoredRows) -> None:
+        for row in rows.after(self.recorded):
+            self.log(row)
+
+    def log(self, row: Row) -> None:
+        """Send the metrics of a generation that the tracker lacks: it would show a step twice, or refuse it."""
+        step = int(row["generation"] or 0)
+        if step > self.recorded:
+            self.send(grouped(row, self.evaluated), step)
+
+
+def reason(error: Exception) -> str:
+    """Return kind and text of an error of a library as one line."""
+    return one_line(f"{type(error).__name__}: {error}")[:300]

@@ -77,7 +77,7 @@ def _cut(path: Path, generation: int) -> list[str]:
     """Keep the rows up to ``generation``, one each and ascending; return the columns ([] when the header is torn).
 
     Rows of one command ascend, so the file is cut once, which no kill can leave half done. Rows of two commands are sorted into
-    a new file. Raises UserError for another file, or rows that contradict each other.
+    a new file. Raises UserError for another file.
     """
     lines = path.read_bytes().splitlines(keepends=True)
     if not lines or not lines[0].endswith(b"\n"):
@@ -86,7 +86,7 @@ def _cut(path: Path, generation: int) -> list[str]:
     columns = _cells(lines[0])
     if columns[0] != METRIC_COLUMNS[0] or not set(METRIC_COLUMNS) <= set(columns):
         raise UserError(f"{path}: line 1 is not the header of neuro's metrics; move the file away")
-    numbers = _rows(path, lines, columns, generation)
+    numbers = _rows(lines, columns, generation)
     kept = [lines[0], *(lines[number] for _, number in sorted(numbers.items()))]
     if kept == lines[: len(kept)]:
         os.truncate(path, sum(map(len, kept)))
@@ -106,22 +106,14 @@ def _cut(path: Path, generation: int) -> list[str]:
     return columns
 
 
-def _rows(path: Path, lines: list[bytes], columns: list[str], generation: int) -> dict[int, int]:
-    """Return the first line of every generation up to ``generation``. Raises UserError where a later line contradicts it."""
+def _rows(lines: list[bytes], columns: list[str], generation: int) -> dict[int, int]:
+    """Return the first intact line of every generation up to ``generation``."""
     first_lines: dict[int, int] = {}
     for number, line in enumerate(lines[1:], 1):
         cells = _cells(line)
         intact = line.endswith(b"\n") and len(cells) == len(columns) and cells[0].isdecimal() and all(map(_is_number, cells))
-        if not intact or not 0 < int(cells[0]) <= generation:
-            continue
-        first = first_lines.setdefault(int(cells[0]), number)
-        earlier = _cells(lines[first])
-        other = [name for name, a, b in zip(columns, earlier, cells, strict=True) if a != b and not _of_the_machine(name)]
-        if other:
-            raise UserError(
-                f"{path}: lines {first + 1} and {number + 1} are both of generation {cells[0]} and differ in {other[0]}; "
-                "move the file away, and resume continues without these rows"
-            )
+        if intact and 0 < int(cells[0]) <= generation:
+            first_lines.setdefault(int(cells[0]), number)
     return first_lines
 
 
@@ -135,8 +127,3 @@ def _is_number(cell: str) -> bool:
         return cell == "" or float(cell) is not None
     except ValueError:
         return False
-
-
-def _of_the_machine(column: str) -> bool:
-    """Return whether a column measures the machine, so that it differs when a generation runs again."""
-    return column.startswith(("seconds", "bytes_")) or column.endswith(("_per_second", "_efficiency", "_seconds"))

@@ -1,7 +1,4 @@
-"""MLflow and Comet by Lightning's loggers, whose interface is log_hyperparams, log_metrics, finalize.
-
-The first error is logged and the logger then stays silent: a tracker must not end a run.
-"""
+"""MLflow and Comet by Lightning's loggers, whose interface is log_hyperparams, log_metrics, finalize."""
 
 import hashlib
 import importlib
@@ -18,10 +15,8 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.core.install import absent, install
 from neuro_cli.core.machine.current_folder import advice, trusted_by_user
-from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.base import Tracker, reason
 from neuro_cli.logger.lightning_steps import ROW, STEPS, SUMMARY
-from neuro_cli.logger.stored_rows import StoredRows
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +44,7 @@ _IDENTIFIER = re.compile(r"[\w-]{1,100}")
 COMET_FILES = {".comet.config": "", ".env": "COMET_"}
 
 
-class LightningLogger(Logger):
+class LightningLogger(Tracker):
     """Sender of metrics, config and summary to ``service``: mlflow | comet. ``settings``: arguments of Lightning's class.
 
     By default files go to a folder of the service's name in the run folder. A resumed run is the same run there, with the config
@@ -61,13 +56,13 @@ class LightningLogger(Logger):
             raise ConfigError("logger.service", service, f"must be one of {', '.join(SERVICES)}")
         if settings is not None and not isinstance(settings, dict):
             raise ConfigError("logger.settings", settings, "must be arguments by name, {experiment_name: tries}")
-        self.service, self.settings = service, {key: value for key, value in (settings or {}).items() if value is not None}
+        self.service = self.name = service
+        self.settings = {key: value for key, value in (settings or {}).items() if value is not None}
         missing = absent("lightning", SERVICES[service].package)
         if missing:
             raise UserError(f"logger={service}: needs {', '.join(missing)}: {install(service)}")
         self._logger: Any = None
-        self._held = self._summed = 0  # last generations whose row and whose summary the service has
-        self._broken = False
+        self._summed = 0  # last generation whose summary the service has
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         if self.service == "comet":
@@ -77,15 +72,15 @@ class LightningLogger(Logger):
         settings = {**self._place(run), **self.settings}
         identifier = self._previous() if resumed_at is not None else None
         if identifier is None:
-            self._call("start", lambda: self._begin(kind, settings))
-            self._call("start", lambda: self._logger.log_hyperparams(config))
+            self._begin(kind, settings)
+            self._logger.log_hyperparams(config)
             return
         try:
             self._begin(kind, {SERVICES[self.service].argument: identifier, **settings})
         except ConfigError:
             raise
         except Exception as error:  # the run was deleted, or the server does not answer
-            log.warning("%s: cannot continue its run %s (%s): a new one begins", self.service, identifier, _reason(error))
+            log.warning("%s: cannot continue its run %s (%s): a new one begins", self.service, identifier, reason(error))
             self.start(run, config, None)
             return
         self._read(identifier, run / self.service, resumed_at or 0)
@@ -95,11 +90,11 @@ class LightningLogger(Logger):
         prefix = f"{self.settings['prefix']}{self._logger.LOGGER_JOIN_CHAR}" if self.settings.get("prefix") else ""
         read = STEPS[self.service]
         try:
-            self._held, self._summed = (read(self._logger, identifier, folder, prefix + metric) for metric in (ROW, SUMMARY))
+            self.recorded, self._summed = (read(self._logger, identifier, folder, prefix + metric) for metric in (ROW, SUMMARY))
         except Exception as error:  # each service raises its own kinds of errors
-            self._held = resumed_at
+            self.recorded = resumed_at
             text = "%s: cannot read which rows run %s has (%s): rows that a kill lost stay missing there"
-            log.warning(text, self.service, identifier, _reason(error))
+            log.warning(text, self.service, identifier, reason(error))
 
     def _begin(self, kind: Callable[..., Any], settings: dict[str, Any]) -> None:
         """Make Lightning's logger and save its run's identifier. Raises ConfigError, or errors of the service."""
@@ -143,45 +138,19 @@ class LightningLogger(Logger):
         (run / self.service).mkdir(parents=True, exist_ok=True)
         return {"tracking_uri": f"sqlite:///{(run / self.service).absolute()}/runs.db"}
 
-    def catch_up(self, rows: StoredRows) -> None:
-        for row in rows.after(self._held):
-            self.log(row)
-
-    def log(self, row: Row) -> None:
-        """Send the metrics of a generation that the service lacks, as it would show a step twice."""
-        if (row["generation"] or 0) <= self._held:
-            return
-        metrics = {name: float(value) for name, value in grouped(row, self.evaluated).items()}
-        self._call("log", lambda: self._logger.log_metrics(metrics, step=int(row["generation"] or 0)))
+    def send(self, metrics: dict[str, int | float], step: int) -> None:
+        self._logger.log_metrics({name: float(value) for name, value in metrics.items()}, step=step)
 
     def finish(self, summary: dict[str, Any]) -> None:
+        if self._logger is None:
+            return
         numbers = {f"summary/{name}": float(value) for name, value in summary.items() if type(value) in (int, float)}
         step = int(summary.get("generations") or 0)
-        if numbers and not 0 < step <= self._summed:
-            self._call("finish", lambda: self._logger.log_metrics(numbers, step=step))
-        if self._logger is not None:  # a run that began is ended, whatever failed in between
-            self._call("finish", lambda: self._logger.finalize("success"), again=True)
-
-    def _call(self, what: str, action: Callable[[], Any], again: bool = False) -> None:
-        """Call ``action`` unless an earlier one failed; ``again``: even then."""
-        if self._broken and not again:
-            return
         try:
-            action()
-        except ConfigError:
-            raise
-        except Exception as error:  # each service raises its own kinds of errors
-            self._give_up(what, error)
-
-    def _give_up(self, what: str, error: Exception) -> None:
-        silent, self._broken = self._broken, True
-        if silent:
-            return
-        log.warning("%s failed to %s (%s): nothing more is sent there, the run continues", self.service, what, _reason(error))
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            if numbers and not 0 < step <= self._summed:
+                self._logger.log_metrics(numbers, step=step)
+        finally:  # a run that began is ended, whatever failed before
+            self._logger.finalize("success")
 
 
 def refuse_settings() -> None:

@@ -9,18 +9,18 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
-from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.groups import grouped
-from neuro_cli.logger.stored_rows import StoredRows
+from neuro_cli.logger.base import Tracker
 
 MISSING = f"logger=tensorboard: needs the extra: {install('tensorboard')}"
 
 
-class TensorBoardLogger(Logger):
+class TensorBoardLogger(Tracker):
     """Writer of a scalar for each metric, config and summary as text, and the keys by which the tab HPARAMS compares runs.
 
     Raises UserError without the package.
     """
+
+    name = "tensorboard"
 
     def __init__(self) -> None:
         if importlib.util.find_spec("tensorboard") is None:
@@ -34,8 +34,10 @@ class TensorBoardLogger(Logger):
             raise UserError(MISSING) from error
         self.folder = run / "tensorboard"
         # purging hides later generations of a killed session, which run again, and a row that the kill may have cut off
-        self._held = 0 if resumed_at is None else min(resumed_at, max(0, last_step(self.folder) - 1))
-        purge = None if resumed_at is None else self._held + 1
+        purge = None
+        if resumed_at is not None:
+            self.recorded = min(resumed_at, max(0, last_step(self.folder) - 1))
+            purge = self.recorded + 1
         # no description of an experiment: the tab then shows keys and metrics of all runs, the differing ones first
         _, begin, self._end = hparams(flat(config), {})
         with self._writing():
@@ -43,14 +45,10 @@ class TensorBoardLogger(Logger):
             self._add(begin)
             self._add_text("config", config, resumed_at or 0)
 
-    def catch_up(self, rows: StoredRows) -> None:
-        for row in rows.after(self._held):
-            self.log(row)
-
-    def log(self, row: Row) -> None:
+    def send(self, metrics: dict[str, int | float], step: int) -> None:
         with self._writing():
-            for name, value in grouped(row, self.evaluated).items():
-                self._writer.add_scalar(name, value, row["generation"])
+            for name, value in metrics.items():
+                self._writer.add_scalar(name, value, step)
 
     def finish(self, summary: dict[str, Any]) -> None:
         with self._writing(), closing(self._writer):

@@ -1,16 +1,11 @@
-"""Weights & Biases: metrics, config and summary under ``wandb/`` of the run folder, uploaded if a key exists.
-
-A tracker must not end or delay a run: the first error is logged, then this logger stays silent.
-"""
+"""Weights & Biases: metrics, config and summary under ``wandb/`` of the run folder, uploaded if a key exists."""
 
 import configparser
 import logging
 import netrc
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,9 +13,7 @@ from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.current_folder import advice, importable, trusted_by_user
 from neuro_cli.core.verbosity import say
-from neuro_cli.logger.base import Logger, Row
-from neuro_cli.logger.groups import grouped
-from neuro_cli.logger.stored_rows import StoredRows
+from neuro_cli.logger.base import Tracker, reason
 from neuro_cli.logger.wandb_sessions import last_step, previous_identifier, sessions
 
 log = logging.getLogger(__name__)
@@ -33,15 +26,16 @@ MOST = 120  # characters of a run's name
 SETTINGS, HARMLESS = ("wandb/settings", ".wandb/settings"), {"entity", "project", "mode"}
 
 
-class WandbLogger(Logger):
+class WandbLogger(Tracker):
     """Sender to wandb; offline without a key or a chosen mode, or when the server does not answer. Raises ConfigError.
 
     ``entity``: user or team; ``group``: by default the folder of the sweep; ``name``: by default the typed overrides; ``tags``:
     list; ``mode``: online | offline | disabled, by default WANDB_MODE; ``log_model``: network and config become an artifact at
-    the end. Settings files of the current folder may set entity, project and mode only: start raises UserError for others. A
-    resumed run keeps its identifier at wandb. A separate thread talks to wandb, so a server that does not answer costs a run no
-    time before its end.
+    the end. Settings files of the current folder may set entity, project and mode only. A resumed run keeps its identifier at
+    wandb.
     """
+
+    name = "wandb"
 
     def __init__(
         self,
@@ -68,48 +62,18 @@ class WandbLogger(Logger):
         self.tags = tuple(map(str, tags or ()))
         self.log_model = boolean("logger.log_model", log_model)
         self._run: Any = None
-        self._held = 0  # last generation that earlier sessions recorded, at wandb or in their files
-        self._broken = False
+        self.patience = START_SECONDS + FINISH_SECONDS + UPLOAD_SECONDS * self.log_model
+        refuse_settings()
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
-        refuse_settings()
-        identifier = previous_identifier(run / "wandb") if resumed_at is not None else None
-        self._folder = run
-        self._calls: SimpleQueue[tuple[str, Callable[[], Any]] | None] = SimpleQueue()
-        self._thread = threading.Thread(target=self._serve, name="neuro-wandb", daemon=True)
-        self._thread.start()
-        self._calls.put(("start", lambda: self._open(run, config, identifier)))
-
-    def catch_up(self, rows: StoredRows) -> None:
-        self._calls.put(("log", lambda: self._send_all(rows)))
-
-    def log(self, row: Row) -> None:
-        if not self._broken:
-            self._calls.put(("log", lambda: self._send(row)))
-
-    def _send_all(self, rows: StoredRows) -> None:
-        for row in rows.after(self._held):
-            self._send(row)
-
-    def _send(self, row: Row) -> None:
-        """Send the metrics of a generation that earlier sessions did not record, since wandb's steps only grow."""
-        if (row["generation"] or 0) > self._held:
-            self._run.log(grouped(row, self.evaluated), step=row["generation"])
-
-    def finish(self, summary: dict[str, Any]) -> None:
-        self._calls.put(("finish", lambda: self._close(summary)))
-        self._calls.put(None)
-        self._thread.join(START_SECONDS + FINISH_SECONDS + UPLOAD_SECONDS * self.log_model)
-        if self._thread.is_alive():
-            log.warning("wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync")
-
-    def _open(self, run: Path, config: Mapping[str, Any], identifier: str | None) -> None:
         import wandb
 
         mode = self.mode
         if mode is None and "WANDB_MODE" not in os.environ and not has_key(wandb.setup().settings.base_url):
             log.info("no key of wandb: recording offline; upload with: wandb sync %s/wandb/offline-run-*", run)
             mode = "offline"
+        identifier = previous_identifier(run / "wandb") if resumed_at is not None else None
+        self._folder = run
         run.mkdir(parents=True, exist_ok=True)  # wandb would take another folder in place of a missing one
         try:
             self._run = self._begun(run, config, identifier, mode)
@@ -117,17 +81,15 @@ class WandbLogger(Logger):
             if mode in ("offline", "disabled"):
                 raise
             # rows wait in the queue: nothing is lost
-            log.warning("wandb does not answer (%s): recording offline, to be uploaded later", _reason(error))
+            log.warning("wandb does not answer (%s): recording offline, to be uploaded later", reason(error))
             self._run = self._begun(run, config, identifier, "offline")
         if identifier is not None:
-            self._held = self._left(run)
+            # its steps only grow, so a row that it has would be refused
+            self.recorded = last_step(run / "wandb") if self._run.offline else self._run.starting_step - 1
         self._show(run)
 
-    def _left(self, run: Path) -> int:
-        """Return the last generation of earlier sessions, by their files, or by wandb if the run is online."""
-        if not self._run.offline:
-            return max(0, self._run.starting_step - 1)
-        return last_step(run / "wandb")
+    def send(self, metrics: dict[str, int | float], step: int) -> None:
+        self._run.log(metrics, step=step)
 
     def _begun(self, run: Path, config: Mapping[str, Any], identifier: str | None, mode: str | None) -> Any:
         import wandb
@@ -172,7 +134,9 @@ class WandbLogger(Logger):
         log.info("wandb: run %s of project %s, %s", self._run.id, self.project, address)
         say(f"neuro: wandb: {address}")
 
-    def _close(self, summary: dict[str, Any]) -> None:
+    def finish(self, summary: dict[str, Any]) -> None:
+        if self._run is None:
+            return
         try:
             self._run.summary.update(summary)
             if self.log_model:
@@ -188,18 +152,6 @@ class WandbLogger(Logger):
             if (self._folder / name).is_file():
                 artifact.add_file(str(self._folder / name), name=name.rpartition("/")[2])
         self._run.log_artifact(artifact)
-
-    def _serve(self) -> None:
-        for what, action in iter(self._calls.get, None):
-            if self._broken and (what != "finish" or self._run is None):  # a run that began is ended, whatever failed
-                continue
-            try:
-                action()
-            except Exception as error:  # errors of wandb, of its service or of the network
-                silent, self._broken = self._broken, True
-                if silent:
-                    continue
-                log.warning("wandb failed to %s (%s): nothing more is sent to wandb, the run continues", what, _reason(error))
 
 
 def refuse_settings() -> None:
@@ -218,10 +170,6 @@ def refuse_settings() -> None:
                 f"logger=wandb: {name} of the current folder sets {', '.join(sorted(others))}, which could choose who gets "
                 f"your key; set variables WANDB_* in its place, or {advice('wandb')}"
             )
-
-
-def _reason(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def sweep_of(run: Path) -> str | None:

@@ -3,24 +3,22 @@
 DarwiNN (Malik, Petrica, Kapre, Blott, GECCO '20 Companion), section 5 and Figure 2.
 """
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import wide_console
 from neuro_cli.core.errors import UserError, only_warned
-from neuro_cli.logger.tables import Point, log_points
 from neuro_cli.runner.options import Options
 from neuro_cli.scaling.plan import study_of
-from neuro_cli.scaling.results import MEASURED, STRONG, WEAK, ScalingRow, rows_of
+from neuro_cli.scaling.results import STRONG, WEAK, rows_of
 from neuro_cli.scaling.table import show
 from neuro_cli.scaling.worlds import measure
 
 
 def scale(config: dict[str, Any], run: Path) -> None:
-    """Measure, project, write scaling.csv, scaling.md and the plots into ``run``, and log the study. Raises UserError."""
+    """Measure, project, write scaling.csv, scaling.md and the plots into ``run``. Raises UserError."""
     options = Options(config)
-    study, logger = study_of(options), options.logger
+    study = study_of(options)
     missing = [name for name, network in study.networks.items() if network.cost is None]
     if study.project and missing:
         raise UserError(f"project=True: fabric {missing[0]} has no cost model to project with; give others in fabrics")
@@ -32,16 +30,4 @@ def scale(config: dict[str, Any], run: Path) -> None:
 
         for scaling in (WEAK, STRONG):
             plot_scaling(rows, scaling, run / scaling)
-    log_points(logger, run, config, points(rows))
     wide_console().print(f"neuro: results in {run}")
-
-
-def points(rows: Sequence[ScalingRow]) -> Iterator[Point]:
-    """Yield metrics of the rows; a step is a number of ranks. Names from projected rows end with ``/projected``."""
-    for row in rows:
-        where = f"{row.model}/{row.fabric}/{row.method}/{row.scale}{'' if row.source == MEASURED else '/projected'}"
-        efficiency = None if row.efficiency is None else row.efficiency.middle
-        values = {"efficiency": efficiency, "seconds": row.seconds.middle, "bytes_sent": row.bytes.get("bytes_sent")}
-        for what, value in values.items():
-            if value is not None:
-                yield row.ranks, f"{row.scaling}_{what}/{where}", value

@@ -1,6 +1,7 @@
 """Networks as a user would write them, unaware of neuro."""
 
 import os
+import sys
 from itertools import count
 
 import torch
@@ -40,16 +41,23 @@ def own_rank() -> str | None:
     return os.environ.get("PMI_RANK", os.environ.get("OMPI_COMM_WORLD_RANK"))
 
 
+FAILS = os.environ.get("FAILS", "")
 CALLS = count(1)  # of a process: members have modules of their own
 
 
 class FailsOnRankOne(nn.Module):
+    """``FAILS``: an error, or the end of the process, after some members; else the constructor fails."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.out = nn.Linear(64, 10)
+        self.out = nn.Linear(784 if FAILS == "" else 64, 10)
+        if FAILS == "" and own_rank() == "1":
+            raise ValueError("no licence on this machine")
 
     def forward(self, images: Tensor) -> Tensor:
         if own_rank() == "1" and next(CALLS) > 100:
+            if FAILS == "exit":
+                sys.exit(0)
             raise OSError("the sensor came loose")
         return self.out(images.flatten(1))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 from support.inside import neuro_in_one_world, neuro_inside
 from support.worlds import mostly_own, needs_mpi, neuro
 
@@ -67,14 +66,6 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path):
         assert process.returncode == 128 + signal.SIGPIPE
 
 
-def test_cfg_job_prints_the_config_with_the_choices(folder):
-    done = neuro_inside("train", "+algo=snes", "seed=3", "--cfg", "job", cwd=folder)
-    config = OmegaConf.create(done.stdout)
-    assert config.algo._target_ == "neuro_cli.algo.snes.SNES"
-    assert config.seed == 3
-    assert not (folder / "outputs").exists()
-
-
 @needs_mpi
 @pytest.mark.parametrize(
     ("overrides", "methods"),
@@ -98,17 +89,6 @@ def test_two_ranks_need_no_choice_of_a_method(folder, overrides, methods):
         assert two["parameters_sha256"] == one["parameters_sha256"]
 
 
-def test_a_sweep_gives_a_folder_a_job(folder):
-    done = neuro_inside("train", *SMALL, "-m", "+algo=openai_es,snes", "seed=1,2", "hydra.sweep.dir=sweep", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    runs = [OmegaConf.load(folder / "sweep" / str(job) / ".hydra" / "config.yaml") for job in range(4)]
-    assert {(run.algo._target_.rsplit(".", 1)[-1], run.seed) for run in runs} == {
-        (algo, seed) for algo in ("OpenAIES", "SNES") for seed in (1, 2)
-    }
-    hashes = {json.loads((folder / "sweep" / str(job) / "summary.json").read_text())["parameters_sha256"] for job in range(4)}
-    assert len(hashes) == 4
-
-
 ON_RANKS = (*SMALL, "distribution=chromosome_updates")
 
 
@@ -125,18 +105,6 @@ def test_a_sweep_under_mpi(folder, mpi):
     done = neuro_inside("train", *ON_RANKS, "seed=2", f"hydra.run.dir={alone}", cwd=folder)
     assert done.returncode == 0, done.stderr
     summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (f"{swept}/1", alone)]
-    assert [summary["ranks"] for summary in summaries] == [2, 1]
-    assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
-
-
-@pytest.mark.slow  # by default tests/fabric/test_emulation.py starts such a world, and tests/cli/test_own_code.py one to resume
-def test_a_world_started_by_ranks(folder, mpi):
-    started, alone = f"started-{mpi.name}", f"as-started-{mpi.name}"
-    done = neuro("train", *ON_RANKS, "seed=2", "ranks=2", f"hydra.run.dir={started}", cwd=folder, mpi=mpi)
-    assert done.returncode == 0, done.stderr
-    done = neuro_inside("train", *ON_RANKS, "seed=2", f"hydra.run.dir={alone}", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (started, alone)]
     assert [summary["ranks"] for summary in summaries] == [2, 1]
     assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
 
@@ -173,15 +141,3 @@ def test_evaluate_gives_the_accuracy_of_the_summary(folder, own_network):
     summary = json.loads((own_network / "summary.json").read_text())
     assert f"{summary['test_accuracy']:.4f}" in done.stdout
     assert f"{summary['test_loss']:.4f}" in done.stdout
-
-
-def test_several_loggers_serve_a_run(folder):
-    """Each alone: tests/contracts."""
-    run, logger = folder / "logged", "logger=[wandb,csv,tensorboard]"
-    done = neuro_inside("train", *SMALL, logger, "hydra.run.dir=logged", cwd=folder, WANDB_MODE="offline", NEURO_CURVES="1")
-    assert done.returncode == 0, done.stderr
-    for name in ("metrics.csv", "summary.json", "log.txt", "curves.png", ".hydra/config.yaml", "checkpoints/state.json"):
-        assert (run / name).stat().st_size > 0
-    for name in ("wandb", "tensorboard"):
-        assert (run / name).is_dir()
-    assert 0 <= json.loads((run / "summary.json").read_text())["test_accuracy"] <= 1

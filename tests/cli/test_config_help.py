@@ -34,13 +34,3 @@ def test_bench_lists_its_kinds(tmp_path: Path) -> None:
     assert {*KINDS} == {*MEASURED, "brokers"}
     assert all(f"\n  {kind} " in text for kind in KINDS)
     assert len(text.splitlines()) < 24
-
-
-def test_nothing_heavy_is_imported_for_that(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
-    program = "import sys; sys.argv = ['neuro', 'train', 'population=abc']\nfrom neuro_cli.cli.main import main\n"
-    program += "try:\n    main()\nfinally:\n    print('torch' in sys.modules)\n"
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stdout) == (2, "False\n")

@@ -1,15 +1,12 @@
 """How commands end that something else ends: Ctrl-C, a module's own exit, a killed rank, a machine without room."""
 
-import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
-from support.worlds import clean_environment, descendants, needs_mpi, wait_for_rows
+from support.worlds import clean_environment
 
 from neuro_cli.cli import entry
 from neuro_cli.core.machine.memory import free_memory
@@ -27,10 +24,6 @@ class Net(nn.Module):
     def forward(self, images):
         return self.out(self.first(images).flatten(1))
 
-class NaN(Net):
-    def forward(self, images):
-        return super().forward(images) * float("nan")
-
 class EndsAtWork(Net):
     def forward(self, images):
         sys.exit(0)
@@ -45,11 +38,6 @@ class EndsWhenMade(Net):
 def folder(tmp_path) -> Path:
     (tmp_path / "nets_that_end.py").write_text(NETS)
     return tmp_path
-
-
-def test_a_model_of_nan_is_told_by_its_loss(folder):
-    text = one_line(neuro_inside("train", *SMALL, "model._target_=nets_that_end.NaN", cwd=folder))
-    assert text.startswith("loss of member 0 in generation 1 is nan: ")
 
 
 @pytest.mark.parametrize(
@@ -97,20 +85,12 @@ def test_refused_before_anything_is_written(overrides, tmp_path):
     assert left == []
 
 
-@pytest.mark.parametrize(
-    "verb", ["train", "evolve", *(pytest.param(verb, marks=pytest.mark.slow) for verb in ("bench", "scale", "search"))]
-)
-def test_the_value_that_a_group_has_by_default(verb, tmp_path):
-    groups = {"search": (), "evolve": ("experiment=null", "algo=null", "+algo=null")}.get(
-        verb, ("experiment=null", "+experiment=null")
-    )
-    for override in groups:
-        done = neuro_inside(verb, override, "seed=4", "--cfg", "job", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    if groups:
-        text = one_line(neuro_inside(verb, "-m", "experiment=null,mnist_fast", cwd=tmp_path))
-        assert text.startswith("experiment=null: ")
-        assert "no such option" in one_line(neuro_inside(verb, "task=null", cwd=tmp_path))
+@pytest.mark.parametrize(("verb", "nulls"), [("train", ("+experiment=null",)), ("evolve", ("experiment=null", "+algo=null"))])
+def test_the_value_that_a_group_has_by_default(verb, nulls, tmp_path):
+    done = neuro_inside(verb, *nulls, "seed=4", "--cfg", "job", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert one_line(neuro_inside(verb, "-m", "experiment=null,mnist_fast", cwd=tmp_path)).startswith("experiment=null: ")
+    assert "no such option" in one_line(neuro_inside(verb, "task=null", cwd=tmp_path))
 
 
 MEMORY = ("MemTotal: 100 kB\nMemAvailable: 50 kB\n", 50 * 1024)
@@ -160,7 +140,7 @@ main()
 
 
 # how many modules are imported before it comes; numpy, torch and Hydra among the later ones
-@pytest.mark.parametrize("modules", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (5, 60, 600)), 200, 1000])
+@pytest.mark.parametrize("modules", [1, 1000])
 def test_ctrl_c_while_it_loads(modules, tmp_path):
     """From the first import of ours on; what is imported lazily too, after Hydra has written its files."""
     command = [sys.executable, "-c", LOADING, str(modules), "train", *SMALL, "hydra.run.dir=run"]
@@ -197,30 +177,6 @@ def test_ctrl_c_that_a_library_swallows_is_no_error_of_its_own(arguments, tmp_pa
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (130, "neuro: interrupted\n")
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow  # by default a rank of an ensemble of two is killed (tests/runner)
-@needs_mpi
-def test_a_killed_rank_of_three(tmp_path):
-    command = [sys.executable, "-m", "neuro_cli", "train", "population=8", "batch_size=16", "threads=1", "generations=1000000"]
-    command += ["checkpoint.every=5", "evaluate.every=1000000", "ranks=3", "distribution=replicated", "hydra.run.dir=run"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    wait_for_rows(tmp_path / "run", 6, process)
-    ranks = [pid for pid in descendants(process.pid) if b"-P\0-m\0neuro_cli\0start" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-    ranks = [pid for pid in ranks if Path(f"/proc/{pid}/exe").resolve().name.startswith("python")]
-    assert len(ranks) == 3
-    os.kill(ranks[1], signal.SIGKILL)
-    said = process.communicate(timeout=120)[1].decode()
-    assert process.returncode == 1
-    ours = [line for line in said.splitlines() if line.startswith("neuro: ")]
-    assert len(ours) == 1, said
-    assert ours[0].startswith("neuro: error: the world of 3 ranks ended with exit code ")
-    assert ours[0].endswith("a rank was killed; continue with: neuro resume run")
-    deadline = time.monotonic() + 240
-    while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    done = neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
 
 
 def test_python_ends_without_a_search_through_all_of_torch(monkeypatch):

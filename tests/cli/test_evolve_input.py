@@ -17,13 +17,11 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
         (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
         (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
-        (("cluster.local_peers=0",), "cluster.local_peers=0: must be an integer from 1 to 256"),
         (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
         (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is in it"),
         (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
         (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
-        (("distribution=replicated",), "distribution=replicated: neuro evolve does not use it"),
         (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
         (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
         (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),
@@ -33,7 +31,6 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),
         (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
         (("cluster.bind=",), "cluster.bind=: must be an address or the name of a host"),
-        (("cluster.bind=null",), "cluster.bind=None: must be an address or the name of a host"),
         (("cluster.bind='0'",), "cluster.bind=0: means all addresses of this machine: say 0.0.0.0, if that is meant"),
         (("cluster.advertise='a b'",), "cluster.advertise=a b: must be an address or the name of a host"),
         (("cluster.secret_file=/dev/zero",), "cluster.secret_file=/dev/zero: must be a regular file"),
@@ -50,7 +47,7 @@ def test_bad_input_is_one_line(arguments, line, tmp_path):
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-def test_a_run_that_is_there_may_have_a_cluster_that_lives_on(tmp_path):
+def test_a_run_that_exists_may_have_a_cluster_that_lives_on(tmp_path):
     (tmp_path / "there/.hydra").mkdir(parents=True)
     (tmp_path / "there/.hydra/config.yaml").touch()
     done = neuro_inside("evolve", "cluster.from_run=there", cwd=tmp_path, **SECRET)
@@ -58,18 +55,13 @@ def test_a_run_that_is_there_may_have_a_cluster_that_lives_on(tmp_path):
 
 
 def test_a_port_that_is_taken_is_named(tmp_path):
+    arguments = ("cluster.local_peers=1", "threads=1")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = one_line(neuro_inside("evolve", f"cluster.port={port}", cwd=tmp_path, **SECRET))
-        assert line == f"cluster.port={port}: cannot listen at 127.0.0.1: Address already in use"
-
-
-def test_a_leader_port_that_is_taken_is_named(tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        arguments = ("election=takeover", f"election.port={port}", "cluster.local_peers=1", "threads=1")
-        line = one_line(neuro_inside("evolve", *arguments, cwd=tmp_path, **SECRET))
-    assert line == f"election.port={port}: the leader port cannot be opened: 127.0.0.1:{port}: Address already in use"
+        said = one_line(neuro_inside("evolve", f"cluster.port={port}", *arguments, cwd=tmp_path, **SECRET))
+        assert said == f"cluster.port={port}: cannot listen at 127.0.0.1: Address already in use"
+        said = one_line(neuro_inside("evolve", "election=takeover", f"election.port={port}", *arguments, cwd=tmp_path, **SECRET))
+    assert said == f"election.port={port}: the leader port cannot be opened: 127.0.0.1:{port}: Address already in use"
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
@@ -113,19 +105,9 @@ def test_a_secret_is_kept_and_never_shown_and_a_damaged_ledger_is_refused(tmp_pa
     ledger.write_bytes(whole)
     for command in (("export", "run", "from_start=true"), ("cluster.from_run=run", "cluster.force_new=true", *few)):
         assert one_line(neuro_inside("evolve", *command, cwd=tmp_path)) == "run/ledger.bin: damaged at iteration 0"
-    # one that was given is kept in no further place
+    # a secret that the user gives is written to no other file
     file.chmod(0o644)
     given = neuro_inside("evolve", *few, "cluster.secret_file=run/secret", "hydra.run.dir=other", cwd=tmp_path)
     assert given.returncode == 0, given.stderr
     assert "cluster.secret_file=run/secret: others on this machine may read it: chmod 600 run/secret" in given.stderr
     assert not (tmp_path / "other" / "secret").exists()
-
-
-def test_export_of_what_is_no_peer_is_refused(tmp_path):
-    assert (
-        one_line(neuro_inside("evolve", "export", "nowhere", cwd=tmp_path))
-        == "nowhere: not a neuro run (no .hydra/config.yaml there)"
-    )
-    assert one_line(neuro_inside("evolve", "export", "nowhere", "speed=1", cwd=tmp_path)).startswith(
-        "speed=1: neuro evolve export takes"
-    )

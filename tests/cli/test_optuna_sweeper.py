@@ -54,15 +54,14 @@ def trials(folder: Path) -> list[dict[str, object]]:
 
 
 def test_a_failed_trial_is_one_and_a_kill_repeats_no_draw(tmp_path: Path) -> None:
-    """Grid of three, one of which no command would take; the journal is cut before the last result, as a kill cuts it."""
-    arguments = (*OPTUNA, "hydra.sweeper.n_trials=9", "hydra.sweeper.sampler.name=grid", "algo.sigma=choice(0.02,-1,0.05)")
+    """One of two values is refused by the command; the journal is cut before the last result, as a kill cuts it."""
+    arguments = (*OPTUNA, "hydra.sweeper.n_trials=3", "algo.sigma=choice(0.02,-1)")
     done = neuro_inside("train", "-m", *SMALL, *arguments, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "algo.sigma=-1" in done.stderr
     sweep = tmp_path / "sweep"
     before = trials(sweep)
-    assert sorted(str(each["state"]) for each in before) == ["COMPLETE", "COMPLETE", "FAIL"]
-    assert sorted(float(each["params"]["algo.sigma"]) for each in before) == [-1, 0.02, 0.05]
+    assert {(each["state"], each["params"]["algo.sigma"]) for each in before} == {("COMPLETE", "0.02"), ("FAIL", "-1")}
     results = yaml.safe_load((sweep / "optimization_results.yaml").read_text())
     assert results["best_value"] == max(each["value"] for each in before if each["value"] is not None)
     lines = (sweep / "study.journal").read_text().splitlines(keepends=True)
@@ -101,7 +100,7 @@ def test_a_pruned_trial_stops_and_counts_as_one(tmp_path: Path) -> None:
         (("hydra.sweeper.direction=maximize", "+hydra.sweeper.sampler.x=0"), "hydra.sweeper.sampler.name=tpe: "),
         (
             ("hydra.sweeper.direction=maximize", "hydra.sweeper.sampler.name=grid"),
-            "hydra.sweeper.sampler.name=grid: needs choice(...) or range(...) with a step for algo.sigma",
+            "hydra.sweeper.sampler.name=grid: lists all points: leave out hydra/sweeper=optuna for that",
         ),
     ],
 )

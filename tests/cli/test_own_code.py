@@ -112,7 +112,7 @@ def test_a_user_types_or_trusts_an_environment_of_their_own(tmp_path):
     [
         pytest.param(("resume", ".", "generations=3"), marks=pytest.mark.slow),  # imports what evaluate and train import
         pytest.param(("evaluate", "."), marks=pytest.mark.slow),
-        ("report", "."),
+        pytest.param(("report", "."), marks=pytest.mark.slow),
         ("train", *SMALL, "hydra.run.dir=new", "model._target_=net.Net"),  # the folder is on the path, after what is installed
     ],
 )
@@ -135,28 +135,23 @@ def test_a_saved_run_finds_nothing_in_the_current_folder(runs, tmp_path):
     assert "pass trust=my_net" in one_line(neuro_inside("evaluate", ".", cwd=run))
     one_line(neuro_inside("evaluate", ".", "trust=another", cwd=run))
     assert not (run / TRACE).exists()
-    one_line(neuro_inside("evaluate", ".", "trust=my_net", cwd=run))  # found, made, and of another size than the checkpoint
+    one_line(neuro_inside("evaluate", ".", "trust=my_net", cwd=run))  # imported, and of another size than the checkpoint
     assert (run / TRACE).read_text().split() == ["my_net"]
 
 
 @needs_mpi
-@pytest.mark.parametrize("ranks", [(), pytest.param(("ranks=2", "distribution=replicated"), marks=pytest.mark.slow)])
-def test_a_users_package_in_the_current_folder_trains(ranks, tmp_path):
-    """The README's `neuro train model._target_=my_package.Net`, and resumed where it is trusted, also on ranks.
-
-    What tests/runner/test_ensemble_runs.py starts trains such a network on ranks.
-    """
+@pytest.mark.slow  # by default tests/cli/test_cli.py on one rank, tests/runner/test_ensemble_runs.py on ranks
+def test_a_users_package_in_the_current_folder_trains(tmp_path):
+    """The README's `neuro train model._target_=my_package.Net`, and resumed on ranks where it is trusted."""
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "__init__.py").write_text("from my_helper import NUMBER\n" + NET)
     (tmp_path / "my_helper.py").write_text("NUMBER = 1\n")
     done = neuro_inside("train", *SMALL, "model._target_=my_package.Net", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    sys.modules.pop("my_package")
-    sys.modules.pop("my_helper")
-    how = neuro if ranks else neuro_inside
-    done = how("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
+    ranks = ("ranks=2", "distribution=replicated")
+    done = neuro("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == (2 if ranks else 1)
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == 2
 
 
 @pytest.mark.parametrize("key", ["population", "sampler", "threads", "checkpoint"])
@@ -182,29 +177,20 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize("file", SETTINGS)
-def test_libraries_take_no_settings_from_the_current_folder(file, runs, tmp_path):
+def test_libraries_take_no_settings_from_the_current_folder(file, runs, tmp_path, monkeypatch):
     run, (library, content) = shutil.copytree(runs / "plain", tmp_path / "run"), SETTINGS[file]
     (run / file).parent.mkdir(parents=True, exist_ok=True)
     (run / file).write_text(content)
     for verb in (("evaluate", "."), ("resume", ".", "generations=3"), ("train", *SMALL, "hydra.run.dir=new"), ("doctor",)):
-        said = one_line(neuro_inside(*verb, cwd=run))
+        said = one_line(neuro_inside(*verb, cwd=run, NEURO_TRUST="other"))
         assert said.startswith(f"{file}: {library} would take "), said
         assert said.endswith(f"set NEURO_TRUST={library}")
     assert not (run / "new").exists()
     assert not (run / "kept").exists()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(run)
-        with pytest.raises(UserError, match="from the current folder"):
-            load(".")
-
-
-def test_a_user_trusts_a_library_of_their_folder(runs):
-    (runs / ".numba_config.yaml").write_text("show_help: 0\n")
-    try:
-        assert neuro_inside("evaluate", "plain", cwd=runs, NEURO_TRUST="numba").returncode == 0
-        assert "numba would take" in one_line(neuro_inside("evaluate", "plain", cwd=runs, NEURO_TRUST="other"))
-    finally:
-        (runs / ".numba_config.yaml").unlink()
+    assert neuro_inside("evaluate", ".", cwd=run, NEURO_TRUST=library).returncode == 0  # a user's own
+    monkeypatch.chdir(run)
+    with pytest.raises(UserError, match="from the current folder"):
+        load(".")
 
 
 # what commands look for in the current folder: files of a run, what is refused above, what is read and has no say

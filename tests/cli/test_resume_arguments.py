@@ -75,30 +75,26 @@ def contents(run: Path) -> dict[str, bytes]:
     ("arguments", "line"),
     [
         (["seed=5"], "seed=5: a resumed run keeps it; what can change: distribution, fabric, logger, generations, "),
-        (["generations=many"], "generations=many: must be an integer from 1"),
         (["generations=3"], "generations=3: the checkpoint has 4 already"),
         (["checkpoint.every=0"], "checkpoint.every=0: must be an integer >= 1"),
-        (["ranks=17"], "ranks=17: must be an integer from 1 to 16"),
         (["task.root=elsewhere"], "task.root=elsewhere: this run's config has no such key"),
         (["distribution.ranks_shaping=local"], "distribution.ranks_shaping=local: this run's config has no such key"),
         (["distribution=semi_updates", "distribution.ranks_shaping=local"], "distribution.ranks_shaping=local: the run's"),
         (["distribution.ranks_shaping=local", "distribution=semi_updates"], "distribution.ranks_shaping=local: the run's"),
         (["device=tpu"], "device=tpu: must be auto, cpu or cuda"),
         (["logger=csv", "checkpoint=3"], "plain: no checkpoint for generation 3; available: 0, 2, 4"),
-        (["logger=csv,wandb"], "logger=csv,wandb: one plain key=value is allowed here"),
     ],
 )
 def test_a_refused_change_leaves_the_run_as_it_was(folder, arguments, line):
     before = contents(folder / "plain")
     assert one_line(neuro_inside("resume", "plain", *arguments, cwd=folder)).startswith(line)
     assert contents(folder / "plain") == before
-    done = neuro_inside("resume", "plain", "generations=5", cwd=folder)
-    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
-    assert "lr_schedule ended at generation 4" in done.stderr
 
 
 def test_a_refused_change_leaves_an_earlier_one_in_force(folder):
-    assert neuro_inside("resume", "plain", "generations=6", "checkpoint.keep=1", cwd=folder).returncode == 0
+    done = neuro_inside("resume", "plain", "generations=6", "checkpoint.keep=1", cwd=folder)
+    assert (done.returncode, len(done.stderr.splitlines())) == (0, 1), done.stderr
+    assert "lr_schedule ended at generation 4" in done.stderr
     before = contents(folder / "plain")
     one_line(neuro_inside("resume", "plain", "generations=8", "device=tpu", cwd=folder))
     assert contents(folder / "plain") == before

@@ -1,4 +1,4 @@
-"""A sweep outlives failures, kills and stops: what is finished stays, the rest goes on, and every job trains once."""
+"""A sweep outlives failures, kills and stops: finished jobs stay, the others continue, and every job trains once."""
 
 import csv
 import json
@@ -85,7 +85,7 @@ def test_the_same_command_goes_on_and_another_one_is_refused(sweep):
 
 
 def test_a_failed_job_leaves_the_others_and_begins_anew(tmp_path):
-    """Its network gives NaN as long as a file is there."""
+    """Its network gives NaN as long as a file exists."""
     (tmp_path / "nan_net.py").write_text(
         "import torch\nfrom pathlib import Path\n\nclass Net(torch.nn.Linear):\n    def __init__(self):\n"
         "        super().__init__(64, 10)\n\n    def forward(self, images):\n"
@@ -183,8 +183,8 @@ def trained(sweep: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize(("jobs", "kills"), [(6, 2), (50, 10)])
-def test_kills_at_random_change_no_row_of_the_table(tmp_path, jobs, kills):
+def test_kills_at_random_change_no_row_of_the_table(tmp_path):
+    jobs, kills = 6, 2
     setting = (*SMALL[:-1], "generations=12", "checkpoint.every=5", "evaluate.every=100")
     line = [sys.executable, "-m", "neuro_cli", "train", "-m", *setting, f"seed=range(1,{jobs + 1})"]
     calm = subprocess.run([*line, "hydra.sweep.dir=calm"], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True)
@@ -218,7 +218,7 @@ from torch import nn
 
 class Slow(nn.Module):
     def __init__(self):
-        raise KeyboardInterrupt  # as Ctrl-C while it is made
+        raise KeyboardInterrupt  # as Ctrl-C in its constructor
 """
 
 
@@ -227,26 +227,3 @@ def test_ctrl_c_while_the_first_job_loads_leaves_no_folder(tmp_path):
     done = neuro_inside("train", "-m", *SMALL, "seed=1,2", "model._target_=nets_that_load.Slow", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (130, "neuro: interrupted\n")
     assert not (tmp_path / "outputs").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.2, 0.6, 1.2, 2.0, 3.0])
-def test_ctrl_c_at_some_moment_of_the_start_leaves_no_folder_without_a_run(tmp_path, seconds):
-    """Either nothing is there, or a sweep whose first job has begun and can go on."""
-    command = [sys.executable, "-P", "-m", "neuro_cli", "train", "-m", *SMALL, "seed=1,2", "hydra.sweep.dir=sweep"]
-    process = subprocess.Popen(command, cwd=tmp_path, env=clean_environment(), stderr=subprocess.PIPE, text=True)
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=300)
-    assert "Traceback" not in said
-    assert not (tmp_path / "sweep").exists() or (tmp_path / "sweep" / "0" / "log.txt").exists()
-
-
-@pytest.mark.slow
-def test_a_sweep_of_searches_in_its_own_folder_is_refused(sweep):
-    """As any verb but train: another command would write among its files."""
-    before = {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"}
-    for verb in ("search", "scale", "bench"):
-        text = one_line(neuro_inside(verb, "-m", "seed=1,2", "hydra.sweep.dir=sweep", cwd=sweep.parent))
-        assert text.startswith("hydra.sweep.dir=sweep: already contains a run or another sweep")
-    assert {path: path.read_bytes() for path in sweep.rglob("*") if path.is_file() and path.name != ".lock"} == before

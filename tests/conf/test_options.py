@@ -46,12 +46,7 @@ EXPECTED = {
     "pool": Pool,
     "strategy": Strategy,
 }
-# packages of extras that a logger says it needs when it is made
-LOGGERS = {
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("lightning", "mlflow"),
-    "comet": ("lightning", "comet_ml"),
-}
+TRAINED = ("algo", "task", "distribution", "logger")  # groups with a run of each option in tests/contracts
 ROOTS = {"election": "evolve", "selection": "evolve", "pool": "search", "strategy": "search"}  # groups of another verb than train
 GROUPS = {group: options for group, options in groups().items() if group != "experiment"}
 OPTIONS = [(group, option) for group, options in GROUPS.items() for option in options]
@@ -84,27 +79,30 @@ def pretrained(folder: Path) -> Path:
     return tiny_model(folder)
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS)
+@pytest.mark.parametrize(("group", "option"), [pair for pair in OPTIONS if pair[0] not in TRAINED])
 def test_an_option_composes_and_becomes_its_kind(group, option, tmp_path):
-    for package in LOGGERS.get(option, ()):
-        pytest.importorskip(package)
     verb = ROOTS.get(group, "train")
     needs = [f"model.path={pretrained(tmp_path)}"] if option == "huggingface" else []
     config = composed(f"{group}={option}", *needs, verb=verb)
     if verb != "search":
         RunConfig.of(config)
     assert isinstance(make(Options(config).plain, group, EXPECTED[group]), EXPECTED[group])
-    others = {name: config[name] for name in GROUPS if name != group and name in config}
-    usual = {name: composed(verb=verb)[name] for name in others}
-    if option == "ensemble":  # no population: its method is another by default
-        usual["distribution"] = option_of("distribution", "logits_allreduce")
-    if group == "task" and config["task"]["_target_"].endswith(".Reinforcement"):  # so is the network of an environment
-        usual["model"] = option_of("model", "mlp_policy")
-    if option in ("text", "reward", "choices"):  # so is one that reads tokens
-        usual["model"] = composed(f"task={option}", "model=char_gpt")["model"]
-    if option == "activation":  # noise on activations needs fitnesses that are not ranked
-        usual["algo"] = composed("algo=forward_gradient")["algo"]
-    assert others == usual
+
+
+def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
+    needs = {"algo=ensemble": {"distribution": "logits_allreduce"}, "sampler=activation": {"algo": "forward_gradient"}}
+    for task in GROUPS["task"]:
+        if option_of("task", task)["_target_"].endswith(".Reinforcement"):
+            needs[f"task={task}"] = {"model": "mlp_policy"}
+    needs |= {f"task={task}": {"model": "char_gpt"} for task in ("text", "reward", "choices")}
+    chosen = {}
+    for group, option in OPTIONS:
+        file = config_folder() / group / f"{option}.yaml"
+        assert "@package" not in file.read_text()  # its keys stay below its group
+        entries = [pair for entry in OmegaConf.load(file).get("defaults", []) for pair in entry.items()]
+        if entries:
+            chosen[f"{group}={option}"] = {str(key).removeprefix("override /").partition("@")[0]: name for key, name in entries}
+    assert chosen == needs
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

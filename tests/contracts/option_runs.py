@@ -22,7 +22,8 @@ from neuro_cli.runner.options import Options
 
 GROUPS = ("algo", "task", "distribution", "logger")
 CASES = [(group, option) for group in GROUPS for option in groups()[group]]
-TWINS = {("task", "ant"), ("task", "bipedal_walker"), ("task", "half_cheetah")}  # of lunar_lander or hopper: another id alone
+# another id, or other files, of lunar_lander, hopper or mnist
+TWINS = {("task", name) for name in ("ant", "bipedal_walker", "half_cheetah", "gymnasium", "fashion_mnist")}
 GENERATIONS, KILLED = 4, 3
 SEVERAL = "neuro_cli.logger.several.Several"
 SMALL = ("population=12", "batch_size=12", "threads=1", f"generations={GENERATIONS}", "checkpoint.every=2", "evaluate.every=4")
@@ -116,6 +117,13 @@ def resumed(overrides: tuple[str, ...], run: Path) -> Path:
 def network(run: Path) -> dict[str, Tensor]:
     """Tensors of the trained network."""
     return load_file(run / MODEL)
+
+
+def state(run: Path, generation: int) -> dict[str, Tensor]:
+    """Tensors of a checkpoint, shards included."""
+    left = CheckpointStore(run, keep=3).load(generation)
+    shards = {f"{each.name}/{name}": tensor for each in left.shards for name, tensor in left.shard(each.name).tensors.items()}
+    return left.tensors | shards
 
 
 def curve(run: Path) -> list[dict[str, str]]:

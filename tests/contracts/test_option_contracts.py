@@ -3,20 +3,17 @@
 The options are listed from ``conf/``: a new one is tested the moment its YAML exists.
 """
 
-import json
 from pathlib import Path
 
 import pytest
 import torch
-from option_runs import CASES, EXTRAS, GENERATIONS, KILLED, TWINS, curve, killed, network, options, resumed, setting, trained
+from option_runs import CASES, EXTRAS, GENERATIONS, KILLED, TWINS, curve, killed, network, resumed, setting, state, trained
 from support.configs import ALGOS
 from support.made_data import cifar_files, idx_files, write_image
 from support.thread_ranks import on_ranks
 
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.loop import assemble
 
 RANKS = 3
 # options whose ranks add numbers in another order; every other one has the same bits on any number of ranks
@@ -79,6 +76,8 @@ def test_ranks_train_the_network_of_one(case, overrides, run, tmp_path):
     def on_a_rank(world) -> None:
         trained(overrides, tmp_path, world)
 
+    if case[0] == "logger":
+        pytest.skip("rank 0 alone has loggers")
     if case in ALONE:
         with pytest.raises(UserError, match=f"distribution={case[1]}"):
             on_ranks(RANKS, on_a_rank)
@@ -92,7 +91,7 @@ def test_ranks_train_the_network_of_one(case, overrides, run, tmp_path):
             assert torch.equal(tensor, alone), name
 
 
-def test_all_that_a_run_writes_is_finite_and_the_network_has_learnt(overrides, run):
+def test_all_that_a_run_writes_is_finite_and_the_network_has_learnt(run):
     rows = curve(run)
     assert [int(row["generation"]) for row in rows] == list(range(1, GENERATIONS + 1))
     numbers = [float(value) for row in rows for value in row.values() if value]
@@ -100,11 +99,9 @@ def test_all_that_a_run_writes_is_finite_and_the_network_has_learnt(overrides, r
     for row in rows:
         best, mean = float(row["fitness_best"]), float(row["fitness_mean"])
         assert best >= mean - 1e-9 * abs(mean)  # the mean of equal fitnesses is rounded
-    work = assemble(options(overrides), SingleProcess())
-    begun = work.parameters_sha256()
-    work.close()
     assert all(tensor.isfinite().all() for tensor in network(run).values() if tensor.is_floating_point())
-    assert begun != json.loads((run / "summary.json").read_text())["parameters_sha256"]
+    ended = state(run, GENERATIONS)
+    assert any(not torch.equal(tensor, ended[name]) for name, tensor in state(run, 0).items())
 
 
 @pytest.mark.parametrize("algo", ALGOS)

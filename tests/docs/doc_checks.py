@@ -200,11 +200,9 @@ def plain(part: Any) -> Any:
 
 def without_outside(arguments: list[str]) -> list[str]:
     """Return the arguments less those of sweepers, launchers and simulators that come with an extra and are not installed."""
-    for kind, options in composition.IN_EXTRA.items():
-        for option in options:
-            chosen = f"hydra/{kind}={option}"
-            if chosen in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_{kind}") is None:
-                arguments = [word for word in arguments if not word.startswith((f"hydra/{kind}=", f"hydra.{kind}."))]
+    for option in composition.IN_EXTRA:
+        if f"hydra/launcher={option}" in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_launcher") is None:
+            arguments = [word for word in arguments if not word.startswith(("hydra/launcher=", "hydra.launcher."))]
     if importlib.util.find_spec("envpool") is None:
         arguments = [word for word in arguments if word != "task.simulator=envpool"]
     return arguments

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -42,26 +43,37 @@ def content(folder: Path) -> dict[str, bytes]:
     }
 
 
-@needs_mpi
-@pytest.mark.parametrize("ranks", [(), pytest.param(("ranks=2", "distribution=replicated"), marks=pytest.mark.slow)])
-def test_a_second_command_is_refused_and_the_first_goes_on(ranks, tmp_path):
-    process = started("train", *ENDLESS, *ranks, "hydra.run.dir=run", cwd=tmp_path)
+@pytest.mark.parametrize("how", ["moved", *(pytest.param(how, marks=pytest.mark.slow) for how in ("replaced", "removed"))])
+def test_a_second_command_is_refused_and_a_moved_folder_ends_the_first(how, tmp_path):
+    """No half of a run lies in a folder of the old name; `replaced`: another folder has that name by then."""
+    run, away = tmp_path / "run", tmp_path / "away"
+    process = started("train", *ENDLESS, "hydra.run.dir=run", cwd=tmp_path)
     try:
-        wait_for_rows(tmp_path / "run", 6, process)
-        before = content(tmp_path / "run")
+        wait_for_rows(run, 6, process)
+        before = content(run)
         for command in (("resume", "run"), ("resume", "run", "generations=2000000", "ranks=2", "distribution=replicated")):
             text = one_line(neuro_inside(*command, cwd=tmp_path))
-            assert text.startswith(f"{tmp_path / 'run'}: another command works on this run (process ")
-        assert content(tmp_path / "run") == before
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(240) == 0
+            assert text.startswith(f"{run}: another command works on this run (process ")
+        assert content(run) == before
+        run.rename(away)
+        if how == "replaced":
+            run.mkdir()
+            (run / "own.txt").write_text("another's")
+        if how == "removed":
+            shutil.rmtree(away)
+        said = process.communicate(timeout=240)[1].decode()
     finally:
         process.kill()
-    done = neuro_inside("resume", "run", "generations=1000000", "time_limit=0.1", "ranks=null", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
-        rows = [int(row["generation"]) for row in csv.DictReader(file)]
-    assert rows == list(range(1, len(rows) + 1))
+    assert process.returncode == 2, said
+    assert said.splitlines()[-1].startswith("neuro: error: run: it was moved or removed while its run was at work"), said
+    assert run.exists() == (how == "replaced")
+    assert [path.name for path in run.glob("*")] == ["own.txt"] * (how == "replaced")
+    if how != "removed":
+        done = neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        with (away / "metrics.csv").open(newline="") as file:
+            rows = [int(row["generation"]) for row in csv.DictReader(file)]
+        assert rows == list(range(1, len(rows) + 1))
 
 
 @needs_mpi
@@ -84,31 +96,6 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
         time.sleep(0.1)
     done = neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize("how", ["moved", *(pytest.param(how, marks=pytest.mark.slow) for how in ("replaced", "removed"))])
-def test_a_run_whose_folder_is_moved_ends_with_an_error(how, tmp_path):
-    """It ended with exit code 0 and half a run in a folder made anew; `replaced`: another folder has its name by then."""
-    run, away = tmp_path / "run", tmp_path / "away"
-    process = started("train", *ENDLESS, "hydra.run.dir=run", cwd=tmp_path)
-    try:
-        wait_for_rows(run, 6, process)
-        run.rename(away)
-        if how == "replaced":
-            run.mkdir()
-            (run / "own.txt").write_text("another's")
-        if how == "removed":
-            shutil.rmtree(away)
-        said = process.communicate(timeout=240)[1].decode()
-    finally:
-        process.kill()
-    assert process.returncode == 2, said
-    assert said.splitlines()[-1].startswith("neuro: error: run: it was moved or removed while its run was at work"), said
-    assert run.exists() == (how == "replaced")
-    assert [path.name for path in run.glob("*")] == ["own.txt"] * (how == "replaced")
-    if how != "removed":
-        done = neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow  # by default a second command meets the first
@@ -145,22 +132,19 @@ def test_a_new_run_in_a_folder_that_is_taken_writes_nothing(verb, tmp_path):
         assert os.listdir(run) == [lock.LOCK]
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_system_drops_the_lock_of_a_killed_process(number, tmp_path):
+def test_the_system_drops_the_lock_of_a_process_that_ends(tmp_path, monkeypatch):
     holding = _holding(tmp_path)
     with pytest.raises(UserError, match=r"another command works on this run \(process \d+ on "):
         lock.take(tmp_path)
-    holding.process.send_signal(number)
+    holding.process.kill()
     holding.process.wait()
     lock.take(tmp_path)
     lock.take(tmp_path)  # its own
-
-
-def test_a_job_that_slurm_started_again_waits_for_a_lost_node(tmp_path, monkeypatch):
+    lock.drop(tmp_path)
+    holding = _holding(tmp_path, seconds="2")
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
-    holding = _holding(tmp_path, seconds="2")
-    lock.take(tmp_path)
+    lock.take(tmp_path)  # a job that SLURM has started again waits for a lost node
     assert holding.process.wait() == 0
 
 
@@ -207,19 +191,29 @@ WRITTEN = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRITTEN)
-def test_resume_writes_through_no_link(name, finished, tmp_path):
-    run, outside = shutil.copytree(finished, tmp_path / "run"), tmp_path / "outside"
-    place = run / name
-    place.parent.mkdir(exist_ok=True)
-    if place.exists():
-        place.rename(outside)
-    else:
-        outside.write_text("the user's own")
-    place.symlink_to(outside)
-    before = content(outside) if outside.is_dir() else outside.read_bytes()
-    assert one_line(neuro_inside("resume", "run", "generations=7", cwd=tmp_path)).startswith(f"{place}: it is a symbolic link")
-    assert (content(outside) if outside.is_dir() else outside.read_bytes()) == before
+def bytes_of(path: Path) -> dict[str, bytes] | bytes:
+    return content(path) if path.is_dir() else path.read_bytes()
+
+
+def test_resume_writes_through_no_link(finished, tmp_path):
+    """The lock refuses all of them, and a command takes it before it writes."""
+    for number, name in enumerate(WRITTEN):
+        folder = tmp_path / str(number)
+        run, outside = shutil.copytree(finished, folder / "run"), folder / "outside"
+        place = run / name
+        place.parent.mkdir(exist_ok=True)
+        if place.exists():
+            place.rename(outside)
+        else:
+            outside.write_text("the user's own")
+        place.symlink_to(outside)
+        before = bytes_of(outside)
+        with pytest.raises(UserError, match=f"^{re.escape(str(place))}: it is a symbolic link"):
+            lock.take(run)
+        if name in ("log.txt", "metrics.csv", "summary.json.tmp"):
+            said = one_line(neuro_inside("resume", "run", "generations=7", cwd=folder))
+            assert said.startswith(f"{place}: it is a symbolic link")
+        assert bytes_of(outside) == before
 
 
 def test_report_writes_through_no_link(finished, tmp_path):

@@ -10,6 +10,8 @@ from support.inside import neuro_inside, one_line
 from support.torch_ranks import rank_of
 from support.worlds import clean_environment, neuro, wait_for_end, wait_for_rows
 
+from neuro_cli.cli import doctor
+
 WORDS = ("population=10", "batch_size=16", "threads=1", "model=MNIST_10K", "checkpoint.every=2", "fabric=gloo", "ranks=2")
 
 
@@ -60,3 +62,9 @@ def test_emulation_needs_ranks_that_do_not_share_the_loopback_interface(tmp_path
 def test_a_slurm_job_starts_its_ranks_by_srun(tmp_path):
     line = one_line(neuro_inside("train", "fabric=gloo", "ranks=2", cwd=tmp_path, SLURM_JOB_ID="7"))
     assert line.startswith("fabric.launcher=torchrun: starts ranks on one machine")
+
+
+@pytest.mark.slow
+def test_the_doctor_lets_two_ranks_meet():
+    (finding,) = doctor.torch_ranks()
+    assert finding.text == "gloo on this machine, for torchrun and fabric=gloo: 2 ranks met"

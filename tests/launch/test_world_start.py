@@ -1,13 +1,8 @@
 """How worlds are started, and that none outlives the process that waits for it."""
 
-import json
-import os
-import signal
-import subprocess
 import sys
 
 import pytest
-from support.worlds import clean_environment, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.network import Network
@@ -38,18 +33,3 @@ def test_more_hosts_than_addresses_are_refused(monkeypatch):
     monkeypatch.setattr(Network, "check_rights", lambda self: None)
     with pytest.raises(ConfigError, match="ranks=254: at most 253 hosts can be emulated"):
         launcher.world_start(254, ["program"], network)
-
-
-@needs_mpi
-@pytest.mark.slow  # by default tests/launch/test_lock.py kills one, and resumes what its ranks left
-def test_a_killed_runner_leaves_no_ranks(tmp_path):
-    """They get SIGTERM, so they even write a checkpoint."""
-    setting = ["train", "ranks=2", "distribution=replicated", "population=8", "generations=1000000", "hydra.run.dir=run"]
-    process = subprocess.Popen([sys.executable, "-m", "neuro_cli", *setting], cwd=tmp_path, env=clean_environment(),
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    wait_for_rows(tmp_path / "run", 3, process)
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate(timeout=240)  # the pipes are closed when the last rank has ended
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    state = json.loads((tmp_path / "run" / "checkpoints" / "state.json").read_text())
-    assert str(summary["generations"]) in json.dumps(state)

@@ -65,7 +65,7 @@ def test_tensorboard_has_the_rows_that_its_file_lost(tmp_path: Path) -> None:
 
 
 def test_mlflow_has_each_row_once(stand_ins: None, tmp_path: Path) -> None:  # noqa: F811
-    """A second point of the same step stayed beside the first."""
+    """A second point of the same step would stay next to the first."""
     session(tmp_path, LightningLogger("mlflow"), None, 9)
     del Recorder.made[0].calls[-5:]  # as after a server's loss
     session(tmp_path, LightningLogger("mlflow"), 7, 8, end=True)

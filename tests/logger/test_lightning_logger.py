@@ -12,8 +12,8 @@ import pytest
 
 from neuro_cli.core import install
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.logger import lightning as module
 from neuro_cli.logger.lightning import SERVICES, LightningLogger
+from neuro_cli.logger.several import Guarded
 
 
 class Recorder:
@@ -59,7 +59,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def play(run: Path, **settings: Any) -> None:
-    logger = LightningLogger("mlflow", settings)
+    logger = Guarded(LightningLogger("mlflow", settings))
     logger.start(run, {"algo": {"sigma": 0.1}}, None)
     for generation in (1, 2):
         logger.log({"generation": generation, "fitness_mean": 0.5, "test_accuracy": None})
@@ -142,7 +142,7 @@ def test_what_fails_is_told_once_and_ends_nothing(
     stand_ins: None, tmp_path: Path, caplog: pytest.LogCaptureFixture, fails: str
 ) -> None:
     play(tmp_path, fails=fails)
-    (record,) = [record for record in caplog.records if record.name == module.__name__]
+    (record,) = [record for record in caplog.records if record.name.startswith("neuro_cli.")]
     assert "(RuntimeError: the server is gone): nothing more is sent there, the run continues" in record.getMessage()
     assert record.levelno == logging.WARNING
     assert fails == "finalize" or Recorder.made[0].calls[-1] == ("finalize", "success"), "it would stay open"
@@ -153,9 +153,6 @@ def test_without_the_packages_a_line_names_the_extra(service: str, monkeypatch: 
     monkeypatch.setattr(install, "find_spec", lambda name: None)
     with pytest.raises(UserError, match=rf"logger={service}: needs lightning, \w+: pip install '\.\[{service}\]'"):
         LightningLogger(service)
-
-
-def test_an_unknown_service_is_a_line() -> None:
     with pytest.raises(ConfigError, match=r"logger\.service=aim: must be one of mlflow, comet"):
         LightningLogger("aim")
 

@@ -1,4 +1,4 @@
-"""wandb records offline without a key, and its failures are told once and end nothing."""
+"""wandb records offline without a key. Its first failure is a warning, and ends nothing."""
 
 import logging
 import socket
@@ -13,6 +13,7 @@ import pytest
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import wandb as module
+from neuro_cli.logger.several import Threaded
 from neuro_cli.logger.wandb import WandbLogger, has_key, previous_identifier
 
 
@@ -27,7 +28,7 @@ def _no_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.
 
 
 def play(run: Path, generations: range = range(1, 4), resumed_at: int | None = None) -> None:
-    logger = WandbLogger()
+    logger = Threaded(WandbLogger())
     logger.start(run, {"algo": {"sigma": 0.0234}}, resumed_at)
     for generation in generations:
         logger.log({"generation": generation, "fitness_mean": 0.5, "test_accuracy": None})
@@ -45,8 +46,8 @@ def recorded(folder: Path, *expected: bytes) -> bytes:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return this logger's warnings; wandb's own modules log as well."""
-    own = [record for record in caplog.records if record.name == module.__name__]
+    """Return our warnings; wandb's own modules log as well."""
+    own = [record for record in caplog.records if record.name.startswith("neuro_cli.")]
     return [record.getMessage() for record in own if record.levelno >= logging.WARNING]
 
 
@@ -86,25 +87,72 @@ def test_what_a_team_needs_goes_to_wandb(tmp_path: Path, monkeypatch: pytest.Mon
     assert capsys.readouterr().out == f"neuro: wandb: offline; upload it with: wandb sync {folder}\n"
 
 
-def test_names_of_the_environment_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = {}
-    fake = broken_wandb(BrokenRun(9))
-    fake.init = lambda **arguments: asked.update(arguments) or BrokenRun(9)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "wandb", fake)
+class FakeRun:
+    """A run whose calls fail from the ``fails``-th on."""
+
+    id, offline, url = "abc", True, ""
+
+    def __init__(self, fails: int = 9) -> None:
+        self.fails = fails
+        self.steps: list[int] = []
+        self.summary: dict[str, object] = {}
+
+    def log(self, metrics: dict[str, float], step: int) -> None:
+        if step >= self.fails:
+            raise RuntimeError("the service\nis gone")
+        self.steps.append(step)
+
+    def finish(self) -> None:
+        self.steps.append(0)  # the end
+        if self.fails == 9:
+            raise RuntimeError("the service is gone")
+
+
+class FakeWandb(types.ModuleType):
+    """A module in place of wandb, with the arguments of each start in ``asked``."""
+
+    Settings = dict
+
+    def __init__(self, run: FakeRun) -> None:
+        super().__init__("wandb")
+        self.run, self.asked = run, list[dict[str, Any]]()
+
+    def init(self, **arguments: Any) -> FakeRun:
+        self.asked.append(arguments)
+        return self.run
+
+    def setup(self) -> types.SimpleNamespace:
+        return types.SimpleNamespace(settings=types.SimpleNamespace(base_url="https://api.wandb.ai"))
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> FakeWandb:
+    module = FakeWandb(FakeRun())
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+def test_the_users_environment_and_keys_count(fake: FakeWandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog) -> None:
     play(tmp_path / "run")
-    assert (asked["name"], asked["group"]) == ("run", None)
+    assert [fake.asked[0][key] for key in ("name", "group", "mode")] == ["run", None, "offline"]
     monkeypatch.setenv("WANDB_NAME", "mine")
+    monkeypatch.setenv("WANDB_MODE", "online")
+    caplog.clear()
     play(tmp_path / "run")
-    assert asked["name"] is None  # wandb takes the variable
+    assert [fake.asked[1][key] for key in ("name", "mode")] == [None, None]  # wandb takes the variables
+    assert "recording offline" not in caplog.text
+    monkeypatch.delenv("WANDB_MODE")
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    for mode in ("offline", "online", None):
+        WandbLogger(mode=mode).start(tmp_path, {}, None)
+    assert [asked["mode"] for asked in fake.asked[2:]] == ["offline", "online", None]
 
 
 @pytest.mark.parametrize("name", ["wandb/settings", ".wandb/settings"])
-def test_the_current_folder_does_not_choose_who_gets_the_key(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_current_folder_does_not_choose_who_gets_the_key(
+    name: str, fake: FakeWandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Keys that `wandb init` writes are accepted; a server, a proxy, headers or an unreadable file are refused."""
-    made = []
-    fake = broken_wandb(BrokenRun(9))
-    fake.init = lambda **arguments: made.append(arguments["settings"]) or BrokenRun(9)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "wandb", fake)
     monkeypatch.chdir(tmp_path)
     file = tmp_path / name
     file.parent.mkdir()
@@ -112,7 +160,7 @@ def test_the_current_folder_does_not_choose_who_gets_the_key(name: str, tmp_path
         file.write_text(text)
         with pytest.raises(UserError, match=rf"^logger=wandb: {name} of the current folder sets .*NEURO_TRUST=wandb$"):
             play(tmp_path / "run")
-    assert made == []
+    assert fake.asked == []
     monkeypatch.setenv("NEURO_TRUST", "wandb")
     play(tmp_path / "run")
     monkeypatch.delenv("NEURO_TRUST")
@@ -120,25 +168,13 @@ def test_the_current_folder_does_not_choose_who_gets_the_key(name: str, tmp_path
     play(tmp_path / "run")
     monkeypatch.syspath_prepend(str(tmp_path))  # a user's own script or command
     play(tmp_path / "run")
-    assert [settings["disable_git"] for settings in made] == [True, True, False]
-
-
-def test_an_offline_run_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-    fake = broken_wandb(BrokenRun(9))
-    fake.init = lambda **arguments: asked.append(arguments["mode"]) or BrokenRun(9)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
-    for mode in ("offline", "online", None):
-        logger = WandbLogger(mode=mode)
-        logger.start(tmp_path, {}, None)
-        logger.finish({})
-    assert asked == ["offline", "online", None]
+    assert [asked["settings"]["disable_git"] for asked in fake.asked] == [True, True, False]
 
 
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
+        ({"project": ""}, "logger.project=: must be the name of a project"),
         ({"mode": "onlin"}, "logger.mode=onlin: must be one of online, offline, disabled"),
         ({"tags": "one"}, "logger.tags=one: must be a list of texts"),
         ({"log_model": 1}, "logger.log_model=1: must be true or false"),
@@ -155,62 +191,28 @@ def test_not_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: 
     play(tmp_path / "run")
     (warning,) = warnings(caplog)
     assert warning.startswith("wandb failed to start (ModuleNotFoundError: ")
-    assert warning.endswith("nothing more is sent to wandb, the run continues")
-
-
-class BrokenRun:
-    """A run whose calls fail from the ``fails``-th on."""
-
-    id, offline, url = "abc", True, ""
-
-    def __init__(self, fails: int) -> None:
-        self.fails = fails
-        self.steps: list[int] = []
-        self.summary: dict[str, object] = {}
-
-    def log(self, metrics: dict[str, float], step: int) -> None:
-        if step >= self.fails:
-            raise RuntimeError("the service\nis gone")
-        self.steps.append(step)
-
-    def finish(self) -> None:
-        self.steps.append(0)  # the end
-        raise RuntimeError("the service is gone")
-
-
-def broken_wandb(run: BrokenRun) -> types.ModuleType:
-    fake = types.ModuleType("wandb")
-    fake.init = lambda **_: run  # type: ignore[attr-defined]
-    fake.Settings = dict  # type: ignore[attr-defined]
-    settings = types.SimpleNamespace(base_url="https://api.wandb.ai")
-    fake.setup = lambda: types.SimpleNamespace(settings=settings)  # type: ignore[attr-defined]
-    return fake
+    assert warning.endswith("nothing more is sent there, the run continues")
 
 
 @pytest.mark.parametrize(("fails", "verb"), [(2, "log"), (9, "finish")])
-def test_breaks_on_the_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fails: int, verb: str
-) -> None:
-    run = BrokenRun(fails)
-    monkeypatch.setitem(sys.modules, "wandb", broken_wandb(run))
+def test_breaks_on_the_way(fails: int, verb: str, fake: FakeWandb, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fake.run = FakeRun(fails)
     play(tmp_path / "run")
-    assert run.steps == [*(step for step in (1, 2, 3) if step < fails), 0]
+    assert fake.run.steps == [*(step for step in (1, 2, 3) if step < fails), 0]
     (warning,) = warnings(caplog)
     assert warning.startswith(f"wandb failed to {verb} (RuntimeError: the service is gone)")
 
 
 def test_a_server_that_does_not_answer_holds_up_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    fake: FakeWandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fake = broken_wandb(BrokenRun(9))
-    fake.init = lambda **_: time.sleep(30)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.setattr(fake, "init", lambda **_: time.sleep(30))
     monkeypatch.setattr(module, "START_SECONDS", 0.2)
     monkeypatch.setattr(module, "FINISH_SECONDS", 0.2)
     begun = time.monotonic()
     play(tmp_path / "run")
     assert time.monotonic() - begun < 2
-    assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder, see wandb sync"]
+    assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder"]
 
 
 REFUSED = """
@@ -218,9 +220,10 @@ import logging, sys, time
 from pathlib import Path
 from typing import Any
 from neuro_cli.logger import wandb
+from neuro_cli.logger.several import Threaded
 logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
 wandb.START_SECONDS = 1.0
-logger = wandb.WandbLogger()
+logger = Threaded(wandb.WandbLogger())
 begun = time.monotonic()
 logger.start(Path(sys.argv[1]), {}, None)
 logger.log({"generation": 1, "fitness_mean": 0.5})
@@ -250,37 +253,22 @@ def test_a_refused_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     recorded(folder, b"fitness_mean")
 
 
-FORGE, LEGACY = "https://api.forge.coreweave.com", "https://api.wandb.ai"
+FORGE, LEGACY, OWN = "https://api.forge.coreweave.com", "https://api.wandb.ai", "https://example.org:8080"
 
 
-def test_has_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "netrc"
+@pytest.mark.parametrize(
+    ("machine", "known"),
+    [
+        ("machine example.org:8080 ", (False, False, True)),
+        ("machine api.wandb.ai ", (True, True, False)),
+        ("machine api.forge.coreweave.com ", (True, False, False)),
+        ("nonsense ", (False, False, False)),
+    ],
+)
+def test_has_key(machine: str, known: tuple[bool, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     assert not has_key(LEGACY)
-    monkeypatch.setenv("NETRC", str(path))
-    path.write_text("machine example.org:8080 login user password secret\n")
-    assert [has_key(server) for server in (FORGE, LEGACY, "https://example.org:8080")] == [False, False, True]
-    path.write_text("machine api.wandb.ai login user password secret\n")
-    assert [has_key(server) for server in (FORGE, LEGACY, "https://example.org:8080")] == [True, True, False]
-    path.write_text("machine api.forge.coreweave.com login user password secret\n")
-    assert [has_key(server) for server in (FORGE, LEGACY, "https://example.org:8080")] == [True, False, False]
-    path.write_text("nonsense\n")
-    assert not has_key(FORGE)
+    (tmp_path / "netrc").write_text(f"{machine}login user password secret\n")
+    assert tuple(map(has_key, (FORGE, LEGACY, OWN))) == known
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     assert has_key(LEGACY)
-
-
-def test_the_users_mode_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    asked = {}
-    fake = broken_wandb(BrokenRun(9))
-    fake.init = lambda **arguments: asked.update(arguments) or BrokenRun(9)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "wandb", fake)
-    monkeypatch.setenv("WANDB_MODE", "online")
-    play(tmp_path / "run")
-    assert asked["mode"] is None
-    assert "recording offline" not in caplog.text
-
-
-@pytest.mark.parametrize("project", ["", None, 3])
-def test_bad_project(project: object) -> None:
-    with pytest.raises(ConfigError, match=f"logger.project={project}: must be the name of a project"):
-        WandbLogger(project)  # type: ignore[arg-type]

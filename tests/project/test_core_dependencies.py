@@ -34,7 +34,7 @@ SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "hydra.r
 
 def imported() -> set[str]:
     """Names of the distributions of which the package imports a module anywhere."""
-    files = [*(ROOT / "neuro_cli").rglob("*.py"), *(ROOT / "hydra_plugins").rglob("*.py")]
+    files = list((ROOT / "neuro_cli").rglob("*.py"))
     modules = {name for file in files for name in IMPORT.findall(file.read_text())}
     others = modules - sys.stdlib_module_names - {"neuro_cli", "hydra_plugins"}
     return {DISTRIBUTION_OF.get(name, name) for name in others}

@@ -12,7 +12,6 @@ from neuro_cli.scaling import scaling
 from neuro_cli.scaling.plan import Point, study_of
 from neuro_cli.scaling.plot import plot_scaling
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, PROJECTED, Projection, rows_of
-from neuro_cli.scaling.scaling import points
 from neuro_cli.scaling.table import error_line, measured_table, projected_table, show
 from neuro_cli.scaling.worker import BYTES, extrapolated
 from neuro_cli.scaling.worlds import Measurements
@@ -149,25 +148,20 @@ def test_several_models_have_rows_and_a_column_of_their_own(study, found):
     assert (columns[0], len(cells)) == ("model", 4)
 
 
-def test_metrics_of_a_study_have_ranks_as_steps(study, found):
-    made = {(name, step): value for step, name, value in points(rows_of(study, found))}
-    assert made["weak_efficiency/MNIST_3M/ethernet_1g/replicated/3", 2] == pytest.approx((1.1 / 2.2 + 2.0 / 2.5) / 2)
-    assert made["strong_efficiency/MNIST_3M/ethernet_1g/replicated/8", 1] == 1.0
-    assert made["weak_bytes_sent/MNIST_3M/ethernet_1g/replicated/3", 2] == 7.0
-    assert made["weak_seconds/MNIST_3M/ethernet_1g/replicated/3/projected", 8] > 1.0
-    assert ("weak_efficiency/MNIST_3M/ethernet_1g/replicated/3", 4) not in made  # ranks that share cores have none
+def test_numbers_of_a_study(study, found):
+    made = {(row.scaling, row.fabric, row.scale, row.source == MEASURED, row.ranks): row for row in rows_of(study, found)}
+    efficiency = made["weak", "ethernet_1g", 3, True, 2].efficiency
+    assert efficiency.middle == pytest.approx((1.1 / 2.2 + 2.0 / 2.5) / 2)
+    assert made["strong", "ethernet_1g", 8, True, 1].efficiency.middle == 1.0
+    assert made["weak", "ethernet_1g", 3, True, 2].bytes["bytes_sent"] == 7.0
+    assert made["weak", "ethernet_1g", 3, False, 8].seconds.middle > 1.0
+    assert made["weak", "ethernet_1g", 3, True, 4].efficiency is None  # ranks that share cores have none
 
 
-def test_a_logger_gets_the_study(study, found, tmp_path, monkeypatch):
-    """All of ``neuro scale`` but the measurement."""
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+def test_all_of_a_study_but_the_measurement(study, found, tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "measure", lambda study, folder: found)
     monkeypatch.setattr(scaling, "study_of", lambda config: study)
-    scaling.scale(composed("logger=tensorboard", verb="scale"), tmp_path)
-    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
-    events.Reload()
-    points = [(event.step, event.value) for event in events.Scalars("weak_efficiency/MNIST_3M/ethernet_1g/replicated/3")]
-    assert points == [(1, 1.0), (2, pytest.approx(0.65))]
+    scaling.scale(composed(verb="scale"), tmp_path)
     assert {path.name for path in tmp_path.glob("*.svg")} == {"weak.svg", "strong.svg"}
 
 

@@ -147,38 +147,27 @@ def kill(folder: Path, job: int, rank: bool) -> None:
 
 
 @pytest.mark.slow  # by default a job is queued again, and ranks are killed without SLURM
-def test_a_killed_job_is_reported_and_the_rest_finish(folder, start, slurm):
-    sweep = start(*LONG, *SLURM, "generations=40", "population=8,10", "hydra.sweep.dir=killed")
-    wait_for_rows(folder / "killed" / "0", 2, sweep)
-    kill(folder / "killed", 0, rank=True)
+def test_killed_jobs_and_one_with_bad_input_are_reported_and_the_rest_finish(folder, start, slurm):
+    """submitit asks SLURM ever more seldom: it takes a while until it knows of a job whose own process was killed."""
+    sweep = start(*LONG, *SLURM, "generations=40", "population=8,12,7,10", "hydra.sweep.dir=killed")
+    for job in (0, 1):
+        wait_for_rows(folder / "killed" / str(job), 2, sweep)
+        kill(folder / "killed", job, rank=job == 0)
     _, err = sweep.communicate(timeout=400)
     assert sweep.returncode == 1, err
-    killed, fine = table(folder / "killed")
-    assert (killed["state"], fine["state"]) == ("failed", "finished")
+    killed, silent, bad, fine = table(folder / "killed")
+    assert [row["state"] for row in (killed, silent, bad, fine)] == ["failed", "failed", "failed", "finished"]
     assert killed["reason"] == "the world of 2 ranks ended with exit code 137"
     assert int(killed["generations"]) >= 2
-    assert [fine[name] for name in ("run", "population", "generations", "ranks")] == ["1", "10", "40", "2"]
-    alone = (*LONG, "population=10", "generations=40", "distribution=local", "hydra.run.dir=alone-killed")
-    assert neuro_inside("train", *alone, cwd=folder, NAP="0").returncode == 0
-    assert sha256(folder / "killed" / "1") == sha256(folder / "alone-killed")
-    assert list((folder / "killed").rglob("*.pkl")) == []
-    assert jobs_left(slurm, folder / "killed") == []
-    assert processes_left(folder) == []
-
-
-@pytest.mark.slow
-def test_a_job_that_says_nothing_more_and_one_with_bad_input(folder, start, slurm):
-    """submitit asks SLURM ever more seldom: it takes a while until it knows of a job whose own process was killed."""
-    sweep = start(*LONG, *SLURM, "generations=40", "population=8,7,10", "hydra.sweep.dir=silent")
-    wait_for_rows(folder / "silent" / "0", 2, sweep)
-    kill(folder / "silent", 0, rank=False)
-    _, err = sweep.communicate(timeout=400)
-    assert sweep.returncode == 1, err
-    silent, bad, fine = table(folder / "silent")
-    assert [row["state"] for row in (silent, bad, fine)] == ["failed", "failed", "finished"]
     # its ranks have a moment to stop in good order
     assert silent["reason"].startswith(("SLURM: FAILED; ended without a word", "SLURM: FAILED; stopped after generation"))
     assert bad["reason"] == "population=7: antithetic pairs need an even population"
+    assert [fine[name] for name in ("run", "population", "generations", "ranks")] == ["3", "10", "40", "2"]
+    alone = (*LONG, "population=10", "generations=40", "distribution=local", "hydra.run.dir=alone-killed")
+    assert neuro_inside("train", *alone, cwd=folder, NAP="0").returncode == 0
+    assert sha256(folder / "killed" / "3") == sha256(folder / "alone-killed")
+    assert list((folder / "killed").rglob("*.pkl")) == []
+    assert jobs_left(slurm, folder / "killed") == []
     assert processes_left(folder) == []
 
 
@@ -254,7 +243,7 @@ def neuro(folder: Path, slurm: dict[str, str], *arguments: str) -> subprocess.Co
 def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     """Submitted and left, cancelled by hand while a job runs and another waits, then resumed."""
     one_at_a_time = "hydra.launcher.array_parallelism=1"
-    line = (*LONG, *SLURM, "generations=60", "seed=1,2", one_at_a_time, "sweep.detach=true", "hydra.sweep.dir=detached")
+    line = (*LONG, *SLURM, "generations=300", "seed=1,2", one_at_a_time, "sweep.detach=true", "hydra.sweep.dir=detached")
     sweep = start(*line)
     out, err = sweep.communicate(timeout=200)
     assert sweep.returncode == 0, err
@@ -272,8 +261,8 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     assert resumed.returncode == 0, resumed.stderr
     wait_until(lambda: not jobs_of(slurm, folder / "detached"))
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
-    assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "60")] * 2
-    whole = (*LONG, "generations=60", "seed=1", "hydra.run.dir=detached-whole")
+    assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "300")] * 2
+    whole = (*LONG, "generations=300", "seed=1", "hydra.run.dir=detached-whole")
     assert neuro_inside("train", *whole, cwd=folder, NAP="0").returncode == 0
     assert sha256(folder / "detached" / "0") == sha256(folder / "detached-whole")
 

@@ -44,49 +44,33 @@ class CommandPlaces(SearchPathPlugin):
 
 @dataclass(frozen=True)
 class ConfigTree:
-    """Config ``name`` of a verb in the folder ``root``, with more options in ``folders`` and ``searched``.
-
-    Both are URLs of folders (file://) and packages (pkg://). Hydra reads ``searched`` itself, from an override of the command.
-    """
+    """Config ``name`` of a verb in ``conf/``, with more options in ``places``: URLs of folders (file://) and packages (pkg://)."""
 
     name: str
-    folders: tuple[str, ...] = ()
-    searched: tuple[str, ...] = ()
-    root: str = str(config_folder())
-
-    @property
-    def is_ours(self) -> bool:
-        """Return whether the tree begins at ``conf/``, not at a ``--config-path`` of the user."""
-        return self.root == str(config_folder())
+    places: tuple[str, ...] = ()
 
     @cached_property
     def more(self) -> bool:
         """Return whether options may lie outside ``conf/``."""
-        with self.loaded(self.searched) as loader:
+        with self.loaded() as loader:
             return any(place.provider not in PROVIDERS for place in loader.get_search_path().get_path())
 
     @contextmanager
-    def loaded(self, more: tuple[str, ...] = ()) -> Iterator[ConfigLoader]:
-        """Enter Hydra with this search path, and the places ``more``."""
-        with self.places(more):
-            entered = initialize_config_dir(self.root, job_name=self.name, **BASE)
-        with entered:
-            yield GlobalHydra.instance().config_loader()
-
-    @contextmanager
-    def places(self, more: tuple[str, ...] = ()) -> Iterator[None]:
-        """Let a Hydra that starts here search the folders of this tree, and the places ``more``."""
+    def loaded(self) -> Iterator[ConfigLoader]:
+        """Enter Hydra with this search path."""
         Plugins.instance().register(CommandPlaces)
-        CommandPlaces.paths = (*self.folders, *more)
+        CommandPlaces.paths = self.places
         try:
-            yield
+            entered = initialize_config_dir(str(config_folder()), job_name=self.name, **BASE)
         finally:
             CommandPlaces.paths = ()
+        with entered:
+            yield GlobalHydra.instance().config_loader()
 
     @cached_property
     def groups(self) -> dict[str, list[str]]:
         """Return the groups of all places with their options; a group within another one is named by its path."""
-        with self.loaded(self.searched) as loader:
+        with self.loaded() as loader:
             return _below(loader, "")
 
     @cached_property
@@ -108,17 +92,17 @@ def _below(loader: ConfigLoader, parent: str) -> dict[str, list[str]]:
 
 def tree_of(verb: str, flags: Namespace) -> ConfigTree:
     """Return the tree that the flags and overrides of a command name. Raises UserError for a place that does not exist."""
-    folders = (f"file://{_folder('--config-dir', flags.config_dir)}",) if flags.config_dir else ()
-    root = str(_folder("--config-path", flags.config_path) if flags.config_path else config_folder())
-    named = [text for text in flags.overrides if text.lstrip("+").startswith(f"{SEARCH_PATH}=")]
-    searched = tuple(place for text in named for place in _searched(text))
-    return ConfigTree(flags.config_name or verb, folders, searched, root)
+    places = [place for text in flags.overrides if sets_places(text) for place in _searched(text)]
+    if flags.config_dir:
+        if not Path(flags.config_dir).is_dir():
+            raise UserError(f"--config-dir {flags.config_dir}: there is no such folder")
+        places.insert(0, f"file://{Path(flags.config_dir).absolute()}")
+    return ConfigTree(flags.config_name or verb, tuple(places))
 
 
-def _folder(flag: str, name: str) -> Path:
-    if not Path(name).is_dir():
-        raise UserError(f"{flag} {name}: there is no such folder")
-    return Path(name).absolute()
+def sets_places(text: str) -> bool:
+    """Return whether an override names places of options, which are part of a tree, and no key of a config."""
+    return text.lstrip("+").startswith(f"{SEARCH_PATH}=")
 
 
 def _searched(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.options.groups import TABLES, groups, options_in
-from neuro_cli.cli.options.tree import ConfigTree, tree_of
+from neuro_cli.cli.options.tree import ConfigTree, sets_places, tree_of
 from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
 from neuro_cli.cli.overrides.flags import parsed_arguments
 from neuro_cli.cli.overrides.keys import checked_key
@@ -28,7 +28,6 @@ from neuro_cli.cli.overrides.words import (
     override_of,
     sweeps,
     values_of,
-    without_plus,
 )
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.launch import lock, slurm_sweep
@@ -53,26 +52,25 @@ def _known(tree: ConfigTree) -> dict[str, list[str]]:
 class Checked:
     """A command that Hydra accepts: its ``flags``, and ``overrides`` of the config ``tree``.
 
-    ``composed``: the config that they give, of a sweep that of its first job; None for a config tree of the user's.
+    ``composed``: the config that they give, of a sweep that of its first job.
     ``complete``: ``composed`` is to the last key what runs, Hydra's own settings included.
     """
 
     tree: ConfigTree
     flags: Namespace
     overrides: list[str]
-    composed: DictConfig | None
+    composed: DictConfig
     complete: bool = False
 
     @property
     def shows(self) -> bool:
         """Return whether the command asks for help or the config, so that nothing runs."""
-        return any((self.flags.help, self.flags.hydra_help, self.flags.cfg, self.flags.info))
+        return any((self.flags.help, self.flags.hydra_help, self.flags.cfg))
 
     @property
     def sweeps(self) -> bool:
         """Return whether the command runs several jobs."""
-        mode = None if self.composed is None else OmegaConf.select(self.composed, "hydra.mode")
-        return bool(self.flags.multirun) or mode == RunMode.MULTIRUN
+        return bool(self.flags.multirun) or self.composed.hydra.mode == RunMode.MULTIRUN
 
 
 def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] = lambda _: False) -> Checked:
@@ -82,19 +80,15 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     """
     flags = parsed_arguments(arguments)
     tree = tree_of(verb, flags)
-    known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
-    typed = [override_of(with_stored_files(text, known)) for text in flags.overrides]
+    available = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
+    typed = [override_of(with_stored_files(text, available)) for text in flags.overrides if not sets_places(text)]
     # Hydra takes null in a defaults list, and not for an override
-    overrides = [override for override in typed if not is_default_null(verb, override, known)]
+    overrides = [override for override in typed if not is_default_null(verb, override, available)]
     name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
-    if not tree.is_ours:
-        # a tree with options and keys of its own, which Hydra checks
-        texts = [without_plus(o) if o.key_or_group in known else str(o.input_line) for o in overrides]
-        return Checked(tree, flags, [name, *texts], None)
-    texts, config = compose_whole(tree, [name], overrides, known) if tree.name == verb else ([], None)
+    texts, config = compose_whole(tree, [name], overrides, available) if tree.name == verb else ([], None)
     complete = config is not None
     if config is None:
-        texts, config = _composed_in_steps(tree, overrides, known)
+        texts, config = _composed_in_steps(tree, overrides, available)
     command = Checked(tree, flags, [name, *texts], config, complete)
     _check(verb, command, overrides, continues)
     if OmegaConf.select(config, "hydra.launcher._target_") != slurm_sweep.LAUNCHER:
@@ -102,26 +96,30 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     return replace(command, overrides=[*command.overrides, *_tasks(config, overrides)], complete=False)
 
 
-def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[str, list[str]]) -> tuple[list[str], DictConfig]:
+def _composed_in_steps(
+    tree: ConfigTree, overrides: list[Override], available: dict[str, list[str]]
+) -> tuple[list[str], DictConfig]:
     """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
-    hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
-    bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
-    texts = [checked_key(override, bases, known, tree) for override in overrides]
+    hydras = [str(o.input_line) for o in overrides if is_hydras(o, available) and not sweeps(o)]
+    bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, available)]
+    texts = [checked_key(override, bases, available, tree) for override in overrides]
     # the jobs check swept values themselves
-    values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
+    values = [o for o in overrides if not (o.key_or_group in available or is_hydras(o, available) or sweeps(o))]
     return texts, with_values(bases[0], values)
 
 
 def _check(verb: str, command: Checked, overrides: list[Override], continues: Callable[[Path], bool]) -> None:
     """Check launcher, folders and swept values. Raises UserError."""
     config = command.composed
-    assert config is not None
-    slurm_jobs = OmegaConf.select(config, "hydra.launcher._target_") == slurm_sweep.LAUNCHER
-    if slurm_jobs and not (command.flags.cfg or command.flags.info):
+    if OmegaConf.select(config, "hydra.launcher._target_") == slurm_sweep.LAUNCHER and not command.flags.cfg:
         slurm_sweep.check(command.sweeps)
     subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")
+    if OmegaConf.select(config, "hydra.callbacks"):
+        raise ConfigError(
+            "hydra.callbacks", ", ".join(config.hydra.callbacks), "neuro calls none; a logger gets every generation"
+        )
     if verb not in CONTINUES:
         _refuse_existing(config, command.sweeps, continues)
     _check_sweeps([override for override in overrides if sweeps(override)], command.sweeps)

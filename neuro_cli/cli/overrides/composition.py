@@ -16,26 +16,24 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.removed import no_option
 
-# options of the packages hydra-NAME-launcher and hydra-NAME-sweeper, and the extras of neuro that install some of them
-PLUGINS = {"launcher": ("rq", "submitit"), "sweeper": ("ax", "nevergrad")}
-IN_EXTRA = {"launcher": {"joblib": "sweep", "ray": "ray"}, "sweeper": {}}
+IN_EXTRA = {"joblib": "sweep", "ray": "ray"}  # launchers of packages that an extra of neuro installs
 
 
 def compose_whole(
-    tree: ConfigTree, first: list[str], overrides: list[Override], known: dict[str, list[str]]
+    tree: ConfigTree, first: list[str], overrides: list[Override], available: dict[str, list[str]]
 ) -> tuple[list[str], DictConfig | None]:
     """Return plain overrides as Hydra takes them, and the config of ``first`` and them; None where keys must be checked.
 
-    A plain override chooses an option of a known group or sets an existing key. Hydra refuses other keys; composing again
+    A plain override chooses an option of a group or sets an existing key. Hydra refuses other keys; composing again
     without the values shows what is wrong with them.
     """
     texts = [str(o.input_line) if o.key_or_group in tree.own_groups else without_plus(o) for o in overrides]
-    if not all(_is_plain(override, known) for override in overrides):
+    if not all(_is_plain(override, available) for override in overrides):
         return texts, None
-    single = {o.key_or_group for o in overrides if "." not in o.key_or_group} - known.keys()
+    single = {o.key_or_group for o in overrides if "." not in o.key_or_group} - available.keys()
     if single and not single.isdisjoint(sections_of(tree.name)):
         return texts, None  # a value in place of keys
-    choices_of(overrides, known)  # refuses what is no option
+    choices_of(overrides, available)  # refuses what is no option
     try:
         with tree.loaded():
             return texts, compose(tree.name, [*first, *texts], return_hydra_config=True)
@@ -43,11 +41,11 @@ def compose_whole(
         return texts, None
 
 
-def _is_plain(override: Override, known: dict[str, list[str]]) -> bool:
+def _is_plain(override: Override, available: dict[str, list[str]]) -> bool:
     key = override.key_or_group
     if not key or sweeps(override) or override.is_delete() or "@" in str(override.input_line).partition("=")[0]:
         return False
-    if key in known:
+    if key in available:
         return True
     return not (override.is_add() or override.is_force_add() or key.startswith("hydra/") or key == "hydra.mode")
 
@@ -85,12 +83,11 @@ def with_values(base: DictConfig, overrides: list[Override]) -> DictConfig:
 
 
 def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
-    """Return the error for an absent launcher or sweeper, with the package that brings it if one does."""
+    """Return the error for an absent launcher or sweeper, with the extra that installs it if one does."""
+    if kind == "launcher" and name in IN_EXTRA:
+        return ConfigError("hydra/launcher", name, f"is not installed: {install(IN_EXTRA[name])}")
     valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
-    if extra := IN_EXTRA[kind].get(name):
-        return ConfigError(f"hydra/{kind}", name, f"is not installed: {install(extra)}")
-    package = f"; it comes with: pip install hydra-{name}-{kind}" if name in PLUGINS[kind] else ""
-    return no_option(f"hydra/{kind}", name, valid, package)
+    return no_option(f"hydra/{kind}", name, valid)
 
 
 def _named(verb: str) -> str:

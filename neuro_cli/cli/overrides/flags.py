@@ -4,9 +4,8 @@ from argparse import Namespace
 
 from neuro_cli.cli.arguments import Parser
 
-INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 USAGE = "neuro VERB [group=option ...] [key=value ...] [FLAG ...] (--hydra-help lists flags)"
-MODES = ("run", "multirun", "cfg", "info", "shell_completion")  # flags that exclude each other
+MODES = ("run", "multirun", "cfg")  # flags that exclude each other
 
 
 def flag_parser() -> Parser:
@@ -18,14 +17,10 @@ def flag_parser() -> Parser:
     add("--hydra-help", action="store_true", help="Show these flags and Hydra's own settings")
     add("--cfg", "-c", choices=("job", "hydra", "all"), help="Show the config instead of running [job|hydra|all]")
     add("--resolve", action="store_true", help="With --cfg: show values in place of interpolations")
-    add("--package", "-p", help="With --cfg: show the keys below this one only")
     add("--run", "-r", action="store_true", help="Run one job (the default)")
     add("--multirun", "-m", action="store_true", help="Run a sweep: a job for each combination of the values")
-    add("--shell-completion", "-sc", action="store_true", help="With install=SHELL: print the script of neuro completion SHELL")
-    add("--config-path", "-cp", help="Folder of configs in place of neuro's")
     add("--config-name", "-cn", help="Config file in place of the verb's")
     add("--config-dir", "-cd", help="Folder with further options")
-    add("--info", "-i", const="all", nargs="?", choices=INFO, help=f"Show where the config comes from [{'|'.join(INFO)}]")
     return parser
 
 

@@ -11,7 +11,7 @@ from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 
 
-def checked_key(override: Override, bases: list[DictConfig], known: dict[str, list[str]], tree: ConfigTree) -> str:
+def checked_key(override: Override, bases: list[DictConfig], available: dict[str, list[str]], tree: ConfigTree) -> str:
     """Return the override with the prefix that Hydra needs. Raises UserError for an unknown key.
 
     ``bases``: the config with the chosen options, one for every option of a sweep.
@@ -19,7 +19,7 @@ def checked_key(override: Override, bases: list[DictConfig], known: dict[str, li
     text, key, bare = str(override.input_line), override.key_or_group, without_plus(override)
     if override.is_delete() or "@" in text.split("=")[0] or key.startswith("hydra/"):
         return text
-    if key in known:
+    if key in available:
         return text if key in tree.own_groups else bare
     if key.startswith("hydra."):
         return text
@@ -29,7 +29,7 @@ def checked_key(override: Override, bases: list[DictConfig], known: dict[str, li
         if exists:
             return bare
         if "." not in key:
-            words = [*known, *(str(name) for name in base if name != "hydra")]
+            words = [*available, *(str(name) for name in base if name != "hydra")]
             raise ConfigError(f"+{key}", "=".join(text.split("=")[1:]), f"no such group or key; {nearest(key, words)}")
         parent = key.rsplit(".", 1)[0]
         if not _exists(base, parent):
@@ -43,7 +43,7 @@ def checked_key(override: Override, bases: list[DictConfig], known: dict[str, li
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
         return f"++{bare}"  # a class for a key that is null by default
-    near = nearest(key, _keys(base) if "." in key else [*known, *(k for k in _keys(base) if "." not in k)])
+    near = nearest(key, _keys(base) if "." in key else [*available, *(k for k in _keys(base) if "." not in k)])
     new = f"; a new one is added with +{key}=" if "." in key else ""
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
 

@@ -11,23 +11,23 @@ from neuro_cli.cli.options.groups import TABLES, several_of
 from neuro_cli.core.errors import ConfigError
 
 
-def with_stored_files(text: str, known: dict[str, list[str]]) -> str:
+def with_stored_files(text: str, available: dict[str, list[str]]) -> str:
     """Replace ``model=FOLDER/NAME.yaml``: the file becomes an option of its group, named NAME, which the override chooses.
 
-    ``known`` has it afterwards. Raises ConfigError for a file that is absent or no option.
+    ``available`` has it afterwards. Raises ConfigError for a file that is absent or no option.
     """
     key, equals, values = text.partition("=")
     group = key.lstrip("+")
-    if group not in known or not equals:
+    if group not in available or not equals:
         return text
     if group == "logger" and (listed := re.fullmatch(r"\[([\w, ]*)\]", values)):
-        return f"{key}={_several(re.split(r'[, ]+', listed[1].strip(' ,')), known)}"
+        return f"{key}={_several(re.split(r'[, ]+', listed[1].strip(' ,')), available)}"
     # brackets of lists stay in place, in a sweep of lists too
     parts = re.split(r"([\[\],])", values)
-    return f"{key}={''.join(_stored(group, Path(part), known) if part.endswith('.yaml') else part for part in parts)}"
+    return f"{key}={''.join(_stored(group, Path(part), available) if part.endswith('.yaml') else part for part in parts)}"
 
 
-def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
+def _stored(group: str, file: Path, available: dict[str, list[str]]) -> str:
     """Store ``file`` as an option of ``group`` and return its name: that of the file, with a number if it is taken."""
     try:
         node = OmegaConf.load(file)
@@ -41,16 +41,16 @@ def _stored(group: str, file: Path, known: dict[str, list[str]]) -> str:
         )
     stem = re.sub(r"\W", "_", file.stem)  # the name may become a key
     names = (f"{stem}_{number}" if number > 1 else stem for number in count(1))
-    name = next(name for name in names if name not in known[group])
+    name = next(name for name in names if name not in available[group])
     ConfigStore.instance().store(name, node, group, f"tables.{name}" if group == TABLES else None)
-    known[group].append(name)
+    available[group].append(name)
     return name
 
 
-def _several(names: list[str], known: dict[str, list[str]]) -> str:
+def _several(names: list[str], available: dict[str, list[str]]) -> str:
     """Store the loggers ``names`` as one option, with each under its own name, and return its name. Raises ConfigError."""
     name = "_".join(names)
-    if name not in known["logger"]:
+    if name not in available["logger"]:
         ConfigStore.instance().store(name, OmegaConf.create(several_of(names)), "logger")
-        known["logger"].append(name)
+        available["logger"].append(name)
     return name

@@ -41,26 +41,26 @@ def sweeps(override: Override) -> bool:
     return bool(override.is_sweep_override())
 
 
-def is_hydras(override: Override, known: dict[str, list[str]]) -> bool:
+def is_hydras(override: Override, available: dict[str, list[str]]) -> bool:
     """Return whether the override sets one of Hydra's own keys, or removes a group from the defaults."""
-    removes = override.is_delete() and override.key_or_group in known
+    removes = override.is_delete() and override.key_or_group in available
     return removes or override.key_or_group.startswith(("hydra.", "hydra/"))
 
 
-def is_default_null(verb: str, override: Override, known: dict[str, list[str]]) -> bool:
+def is_default_null(verb: str, override: Override, available: dict[str, list[str]]) -> bool:
     """Return whether the override chooses no option of a group that has none by default. Raises ConfigError in a sweep."""
     group = override.key_or_group
-    if group not in known or defaults_of(verb).get(group, "") is not None or override.is_delete():
+    if group not in available or defaults_of(verb).get(group, "") is not None or override.is_delete():
         return False
-    if sweeps(override) and {"None", "null"} & set(values_of(override, known[group])):
+    if sweeps(override) and {"None", "null"} & set(values_of(override, available[group])):
         raise ConfigError(group, "null", "a sweep chooses options; runs without one are a sweep of their own")
     return not sweeps(override) and override.value() is None
 
 
-def values_of(override: Override, known: list[str]) -> list[str]:
+def values_of(override: Override, available: list[str]) -> list[str]:
     value = override.value()
     if isinstance(value, Glob):
-        return list(value.filter(known))
+        return list(value.filter(available))
     if isinstance(value, list):
         return [f"[{','.join(map(str, value))}]"]
     if override.is_choice_sweep() or override.is_range_sweep():
@@ -68,26 +68,26 @@ def values_of(override: Override, known: list[str]) -> list[str]:
     return [str(value)]
 
 
-def choices_of(overrides: list[Override], known: dict[str, list[str]]) -> list[list[str]]:
+def choices_of(overrides: list[Override], available: dict[str, list[str]]) -> list[list[str]]:
     """Return the choices of a sweep's first job, then the same with each other option of a swept group in turn."""
-    options = [_options(override, known) for override in overrides if override.key_or_group in known]
+    options = [_options(override, available) for override in overrides if override.key_or_group in available]
     options = [values for values in options if values]
     first = [values[0] for values in options]
     return [first] + [[*first[:i], value, *first[i + 1 :]] for i, values in enumerate(options) for value in values[1:]]
 
 
-def _options(override: Override, known: dict[str, list[str]]) -> list[str]:
+def _options(override: Override, available: dict[str, list[str]]) -> list[str]:
     """Return the pairs ``group=option`` that the override chooses. Raises UserError for an unknown option."""
     name = override.key_or_group
     if override.is_delete():
         return []
-    values = values_of(override, known[name])
+    values = values_of(override, available[name])
     if not values:
-        raise UserError(f"{override.input_line}: matches no option; {nearest('', known[name])}")
+        raise UserError(f"{override.input_line}: matches no option; {nearest('', available[name])}")
     for value in values:
         for option in re.split(r",\s*", value.strip("[]")) if name == TABLES else [value]:
-            if option not in known[name]:
-                raise no_option(name, option, known[name])
+            if option not in available[name]:
+                raise no_option(name, option, available[name])
     # no defaults list has a group of the user's own folder, so it keeps its +
     plus = "+" if override.is_add() and name not in groups() and name != TABLES else ""
     return [f"{plus}{name}={value}" for value in values]

@@ -1,28 +1,25 @@
-"""Launches the jobs of a sweep by the chosen launcher: announces each, skips finished ones, continues after failures.
+"""Launches the jobs of a sweep by a launcher of Hydra: announces each, skips finished ones, continues after failures.
 
-Hydra's launchers end at the first failure and repeat finished jobs. Sweepers of any kind hand their jobs to a launcher, so all of
-them pass here, by the plugin ``hydra_plugins/neuro_sweep.py``.
+Hydra's launchers end at the first failure and repeat finished jobs.
 """
 
-import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus, filter_overrides
-from hydra.types import HydraContext
 from omegaconf import DictConfig, open_dict
 
 from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.sweep.jobs import Left, clear, headline_of, left_in, refuse_other_job
 from neuro_cli.core.errors import UserError, printable
 
-BASIC = "basic"  # option of hydra/launcher and hydra/sweeper: Hydra's own, one job after another
+BASIC = "basic"  # option of hydra/launcher: Hydra's own, one job after another
 NUMBERED = "${hydra.job.num}"
+Launch = Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
 PATIENCE = 30.0  # seconds that the ranks of a killed command have to end
 
 
@@ -48,7 +45,7 @@ class Job:
     left: Left
 
 
-@dataclass
+@dataclass(frozen=True)
 class Rules:
     """Rules of a sweep for its jobs. ``trust``: packages that a resumed sweep may name, None for one that was typed.
 
@@ -59,34 +56,24 @@ class Rules:
     continues: bool
     fail_fast: bool
     trust: list[str] | None
-    launch: Callable[[Sequence[Sequence[str]], int], Sequence[JobReturn]]
+    launch: Launch
     begins: Callable[[list[int]], None]
 
 
 class SweepLauncher:
-    """Launcher of a sweep's jobs, with the errors of failed ones in ``failures``. It continues with Hydra's own sweeper."""
+    """Launcher of a sweep's jobs, with the errors of failed ones in ``failures``.
 
-    def __init__(self, context: HydraContext, config: DictConfig, rules: Rules) -> None:
-        self._context, self._config, self._rules = context, config, rules
-        self.in_turn = option(config, "hydra/launcher") == BASIC
-        self._basic = option(config, "hydra/sweeper") == BASIC
-        texts = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
-        swept = OverridesParser.create(config_loader=context.config_loader).parse_overrides(
-            [*texts, *config.hydra.overrides.task]
-        )
-        keys = {override.key_or_group for override in swept if override.is_sweep_override()}
-        self._fixed = {str(override.input_line) for override in swept if override.key_or_group not in keys}
-        self.total = _count(swept) if self._basic else None
+    ``swept``: keys by which jobs differ, for their lines. ``total``: number of jobs, None where it is open.
+    """
+
+    def __init__(self, loader: ConfigLoader, config: DictConfig, rules: Rules, swept: Collection[str], total: int | None) -> None:
+        self._loader, self._config, self._rules, self._swept, self._total = loader, config, rules, swept, total
+        self._in_turn = option(config, "hydra/launcher") == BASIC
         self.failures: list[Exception] = []
 
-    def launch(self, job_overrides: Sequence[Sequence[str]], initial_job_idx: int) -> Sequence[JobReturn]:
-        jobs = [self._job(initial_job_idx + place, list(overrides)) for place, overrides in enumerate(job_overrides)]
-        run = self._one_by_one if self.in_turn else self._side_by_side
-        returns = run(jobs)
-        for each in returns:
-            if each.status == JobStatus.FAILED:
-                self._failed(each)
-        return returns
+    def launch(self, job_overrides: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        jobs = [self._job(number, list(overrides)) for number, overrides in enumerate(job_overrides, first)]
+        return self._one_by_one(jobs) if self._in_turn else self._side_by_side(jobs)
 
     def _one_by_one(self, jobs: list[Job]) -> list[JobReturn]:
         returns = []
@@ -96,9 +83,8 @@ class SweepLauncher:
                 returns.append(_finished(job))
                 continue
             self._rules.begins([job.number])
-            returns += self._rules.launch([job.overrides], job.number)
-            if returns[-1].status == JobStatus.FAILED and self._rules.fail_fast:
-                self._failed(returns[-1])
+            returns += self._launched([job.overrides], job.number)
+            if self.failures and self._rules.fail_fast:
                 raise self.failures[-1]
         return returns
 
@@ -116,25 +102,19 @@ class SweepLauncher:
             if job.left is Left.FAILED:
                 clear(job.run)
         if left == jobs:
-            return list(self._rules.launch([job.overrides for job in jobs], jobs[0].number))
+            return self._launched([job.overrides for job in jobs], jobs[0].number)
         placed = [[*job.overrides, f"hydra.sweep.subdir='{job.subdir}'"] for job in left]
-        done = dict(zip((job.number for job in left), self._rules.launch(placed, left[0].number), strict=True))
+        done = dict(zip((job.number for job in left), self._launched(placed, left[0].number), strict=True))
         return [done[job.number] if job.number in done else _finished(job) for job in jobs]
 
-    def _failed(self, job: JobReturn) -> None:
-        """Note the failure. Hydra's own sweeper would end with a page at the first one that it sees: it gets None."""
-        job.status = JobStatus.COMPLETED  # a failed job would print and raise its error when it is read
-        error = job.return_value
-        if error not in self.failures:
-            self.failures.append(error)
-        if self._basic:
-            job.return_value = None
-        else:
-            job.status = JobStatus.FAILED
+    def _launched(self, jobs: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
+        returns = list(self._rules.launch(jobs, first))
+        self.failures += [_error_of(job) for job in returns if job.status == JobStatus.FAILED]
+        return returns
 
     def _line(self, job: Job) -> str:
-        swept = " ".join(text for text in filter_overrides(job.overrides) if text not in self._fixed)
-        total = f"/{self.total}" if self.total is not None else ""
+        swept = " ".join(text for text in filter_overrides(job.overrides) if text.partition("=")[0] in self._swept)
+        total = f"/{self._total}" if self._total is not None else ""
         left = f": {job.left.value}" if job.left.value else ""
         return printable(f"[{job.number + 1}{total}] {swept}{left}")
 
@@ -156,7 +136,7 @@ class SweepLauncher:
         """Return the folder of a job below the sweep's. The classes that the job names are checked if a file gave the command."""
         if plain_keys(self._config.hydra.sweep)["subdir"] == NUMBERED and self._rules.trust is None:
             return str(number)
-        config = self._context.config_loader.load_sweep_config(self._config, overrides)
+        config = self._loader.load_sweep_config(self._config, overrides)
         with open_dict(config):
             config.hydra.job.id = config.hydra.job.num = number
         before = HydraConfig.instance().cfg
@@ -178,17 +158,16 @@ def option(config: DictConfig, group: str) -> str | None:
     return chosen
 
 
+def _error_of(job: JobReturn) -> Exception:
+    """Return the error of a failed job, which Hydra prints and raises when the result of a failed job is read."""
+    job.status = JobStatus.COMPLETED
+    error: Exception = job.return_value
+    job.status = JobStatus.FAILED
+    return error
+
+
 def _finished(job: Job) -> JobReturn:
     """Return the result of a job that an earlier command has finished."""
     done = JobReturn(overrides=job.overrides, working_dir=str(job.run), status=JobStatus.COMPLETED)
     done.return_value = headline_of(job.run)
     return done
-
-
-def _count(overrides: Sequence[Override]) -> int:
-    """Return the number of jobs of Hydra's own sweeper: the product of the numbers of values that each key has last."""
-    lengths = {override.key_or_group: 1 for override in overrides}
-    for override in overrides:
-        if override.is_sweep_override() and override.is_discrete_sweep():
-            lengths[override.key_or_group] = sum(1 for _ in override.sweep_string_iterator())
-    return math.prod(lengths.values())

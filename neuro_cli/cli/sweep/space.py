@@ -35,16 +35,3 @@ def _numbers(low: float, high: float, step: float | None, log: bool) -> BaseDist
     if isinstance(low, int) and isinstance(high, int) and isinstance(step, int | None):
         return IntDistribution(low, high, log=log, step=step or 1)
     return FloatDistribution(low, high, log=log, step=None if log or step is None else step)
-
-
-def values_of(distribution: BaseDistribution) -> list[str | int | float] | None:
-    """Return all values of a distribution; None where there are infinitely many."""
-    if isinstance(distribution, CategoricalDistribution):
-        return [str(choice) for choice in distribution.choices]
-    if isinstance(distribution, IntDistribution):
-        return list(range(distribution.low, distribution.high + 1, distribution.step))
-    assert isinstance(distribution, FloatDistribution)
-    if distribution.step is None:
-        return None
-    count = round((distribution.high - distribution.low) / distribution.step)
-    return [distribution.low + place * distribution.step for place in range(count + 1)]

@@ -1,18 +1,15 @@
 """Study of Optuna behind a sweep: its file, its sampler, its pruner, by the keys of ``hydra/sweeper=optuna``."""
 
 import inspect
-import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import optuna
-from optuna.distributions import BaseDistribution
 from optuna.storages import BaseStorage, JournalStorage, get_storage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-from neuro_cli.cli.sweep.space import values_of
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
@@ -20,8 +17,8 @@ from neuro_cli.core.errors import ConfigError
 FILE = "study.journal"
 DIRECTIONS = ("minimize", "maximize")
 DATABASES = (".db", ".sqlite", ".sqlite3")
-ONCE = ("grid", "bruteforce")
-FIXED = (*ONCE, "qmc")  # samplers with one sequence of points: a seed for each trial would break it
+LISTED = ("grid", "bruteforce")  # samplers of what neuro train -m runs by itself
+FIXED = ("qmc",)  # samplers with one sequence of points: a seed for each trial would break it
 
 
 def study_of(settings: Mapping[str, Any], folder: Path) -> optuna.Study:
@@ -53,32 +50,20 @@ def _storage(name: str | None, folder: Path) -> BaseStorage:
     return JournalStorage(JournalFileBackend(text, lock_obj=JournalFileOpenLock(text)))  # a lock that needs no symbolic links
 
 
-def sampler_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution], trial: int) -> optuna.samplers.BaseSampler:
+def sampler_of(settings: Mapping[str, Any], trial: int) -> optuna.samplers.BaseSampler:
     """Return the sampler that draws the values of ``trial``. Raises ConfigError.
 
     The seed depends on the trial, so that a resumed sweep draws the values of an undisturbed one.
     """
-    arguments = dict(settings["sampler"] or {})
-    name, seed = str(arguments.get("name") or "tpe"), arguments.get("seed")
-    if name == "grid":
-        arguments["search_space"] = {key: values_of(distribution) for key, distribution in space.items()}
+    arguments = {"name": "tpe", **(settings["sampler"] or {})}
+    name, seed = str(arguments["name"]), arguments.get("seed")
+    if name in LISTED:
+        raise ConfigError("hydra.sweeper.sampler.name", name, "lists all points: leave out hydra/sweeper=optuna for that")
     if seed is not None and name not in FIXED:
         arguments["seed"] = int(np.random.SeedSequence([int(seed), trial]).generate_state(1)[0])
-    made = _made(optuna.samplers, "Sampler", "sampler", {"name": "tpe", **arguments})
+    made = _made(optuna.samplers, "Sampler", "sampler", arguments)
     assert isinstance(made, optuna.samplers.BaseSampler)
     return made
-
-
-def points_of(settings: Mapping[str, Any], space: Mapping[str, BaseDistribution]) -> float:
-    """Return the number of points of a sampler that draws each of them once; infinity for others. Raises ConfigError."""
-    name = (settings["sampler"] or {}).get("name")
-    if name not in ONCE:
-        return math.inf
-    values = {key: values_of(distribution) for key, distribution in space.items()}
-    endless = next((key for key, each in values.items() if each is None), None)
-    if endless is not None:
-        raise ConfigError("hydra.sweeper.sampler.name", name, f"needs choice(...) or range(...) with a step for {endless}")
-    return math.prod(len(each or ()) for each in values.values())
 
 
 def _made(module: Any, ending: str, key: str, arguments: dict[str, Any]) -> Any:

@@ -14,16 +14,18 @@ from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, configure_log
 from hydra.errors import HydraException
-from hydra.types import HydraContext, RunMode, TaskFunction
-from omegaconf import DictConfig, OmegaConf, open_dict, read_write
+from hydra.plugins.launcher import Launcher
+from hydra.types import RunMode, TaskFunction
+from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.callbacks import Callbacks
-from neuro_cli.cli.compose import composed
+from neuro_cli.cli.compose import composed, context_of, plain_keys
 from neuro_cli.cli.overrides.check import Checked
-from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Rules, SweepLauncher, option
+from neuro_cli.cli.sweep.grid import grid_of, typed_overrides
+from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Launch, Rules, SweepLauncher, option
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
+from neuro_cli.core.install import absent, install
 from neuro_cli.core.verbosity import say
 from neuro_cli.launch import lock
 from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
@@ -32,8 +34,8 @@ from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 from neuro_cli.run_folder.sweep_record import SweepRecord, read_record
 
-PLUGIN = "hydra_plugins.neuro_sweep.NeuroLauncher"  # Hydra's way to the launcher of a sweep here
-MULTIRUN = "multirun.yaml"  # Hydra's file in a sweep's folder
+GRID, OPTUNA = "basic", "optuna"  # options of hydra/sweeper: Hydra's own, and neuro's
+MULTIRUN = "multirun.yaml"  # the sweep's config, which marks its folder
 
 
 @dataclass(frozen=True)
@@ -58,22 +60,19 @@ class Command:
 class Sweep:
     """Sweep of ``config`` in its folder, whose lock it takes. Raises UserError for jobs of an earlier command that still run."""
 
-    current: "Sweep | None" = None  # the one of this process, for Hydra's plugin
-
     def __init__(self, config: DictConfig, typed: Command) -> None:
         self.folder, self.trust = Path(str(config.hydra.sweep.dir)), typed.trust
         lock.take(self.folder)
         self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
-        self.launcher: SweepLauncher | None = None
-        self.chosen = config.hydra.launcher
-        self.options = OmegaConf.select(config, "sweep") or {}  # a config tree of the user's has none
-        comment = str(self.chosen.comment) if self.chosen._target_ == LAUNCHER else ""
-        self.submitted = SubmittedJobs(self.folder, comment) if comment else None
+        self.failures: list[Exception] = []
+        on_slurm = config.hydra.launcher._target_ == LAUNCHER
+        comment = str(config.hydra.launcher.comment) if on_slurm else ""
+        self.submitted = SubmittedJobs(self.folder, comment) if on_slurm else None
         self.continues = self.written = False
         self.record: SweepRecord | None = None
         if config.hydra.job.name == "train":
             self._continue(replace(typed.record(str(config.hydra.sweep.dir)), comment=comment))
-        if self.chosen._target_ == LAUNCHER:
+        if on_slurm:
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
             say(f"neuro: sweep folder {self.folder}; progress: neuro report {self.folder}")
@@ -86,30 +85,27 @@ class Sweep:
             put_aside(self.folder)
         self.record = record
 
-    def run(self, config: DictConfig, name: str, task: TaskFunction, loader: ConfigLoader) -> None:
-        """Run the jobs of ``config``, the file ``name``, by Hydra's sweeper."""
-        callbacks = Callbacks(config)
-        callbacks.on_multirun_start(config=config, config_name=name)
-        _choose_launcher(config, OmegaConf.create({"_target_": PLUGIN}))
-        context = HydraContext(config_loader=loader, callbacks=callbacks)  # type: ignore[arg-type]
-        sweeper = Plugins.instance().instantiate_sweeper(config=config, hydra_context=context, task_function=task)
-        sweeper.sweep(arguments=list(config.hydra.overrides.task))
-        callbacks.on_multirun_end(config=config, config_name=name)
+    def run(self, config: DictConfig, task: TaskFunction, loader: ConfigLoader) -> None:
+        """Run the jobs of ``config``."""
+        inner = Plugins.instance().instantiate_launcher(context_of(loader), task, config)
+        rules = Rules(
+            self.continues, bool(config.sweep.fail_fast), self.trust, _launch_by(inner, config.sweep.detach), self._begins
+        )
+        overrides = typed_overrides(config, loader)
+        swept = [key for key, override in overrides.items() if override.is_sweep_override()]
+        jobs = grid_of(overrides) if option(config, "hydra/sweeper") == GRID else None
+        launcher = SweepLauncher(loader, config, rules, swept, None if jobs is None else len(jobs))
+        self.failures = launcher.failures
+        self.folder.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(config, self.folder / MULTIRUN)
+        if jobs is None:
+            from neuro_cli.cli.sweep.trials import run_trials
 
-    def launcher_of(self, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig) -> SweepLauncher:
-        """Return the launcher of this sweep, around the one that the user chose, which is in the ``config`` again."""
-        _choose_launcher(config, self.chosen)
-        inner = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
-
-        def launch(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
-            if self.options.get("detach"):
-                submit(inner, jobs, first, Singleton.get_state())
-                raise DetachedError
-            return inner.launch(jobs, initial_job_idx=first)
-
-        rules = Rules(self.continues, bool(self.options.get("fail_fast")), self.trust, launch, self._begins)
-        self.launcher = SweepLauncher(hydra_context, config, rules)
-        return self.launcher
+            run_trials(plain_keys(config.hydra.sweeper), overrides, launcher, self.folder)
+        else:
+            batch = config.hydra.sweeper.max_batch_size or len(jobs)
+            for first in range(0, len(jobs), batch):
+                launcher.launch(jobs[first : first + batch], first)
 
     def _begins(self, numbers: list[int]) -> None:
         """Write the record before the first job, with the numbers that identify the jobs on SLURM for a later command."""
@@ -138,6 +134,11 @@ def check_sweep(config: DictConfig) -> None:
     detach = boolean("sweep.detach", OmegaConf.select(config, "sweep.detach"))
     if detach and OmegaConf.select(config, "hydra.launcher._target_") != LAUNCHER:
         raise ConfigError("sweep.detach", True, "needs hydra/launcher=slurm: other jobs end with the command that starts them")
+    sweeper = option(config, "hydra/sweeper")
+    if sweeper not in (GRID, OPTUNA):
+        raise ConfigError("hydra/sweeper", sweeper, f"must be {GRID} or {OPTUNA}")
+    if sweeper == OPTUNA and absent("optuna"):
+        raise ConfigError("hydra/sweeper", OPTUNA, f"is not installed: {install('sweep')}")
     if fail_fast and option(config, "hydra/launcher") != BASIC:
         raise ConfigError("sweep.fail_fast", True, "needs jobs one after another; this hydra/launcher runs them in parallel")
 
@@ -148,9 +149,9 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
     with _signals_put_back():
         config = composed(command, loader, RunMode.MULTIRUN)
         configure_log(config.hydra.hydra_logging, config.hydra.verbose)
-        this = Sweep.current = Sweep(config, typed)
+        this = Sweep(config, typed)
         try:
-            this.run(config, command.tree.name, task, loader)
+            this.run(config, task, loader)
         except BaseException as error:
             failure = error
         if isinstance(failure, DetachedError):
@@ -168,9 +169,16 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
     return code
 
 
-def _choose_launcher(config: DictConfig, launcher: DictConfig) -> None:
-    with read_write(config.hydra), open_dict(config.hydra):
-        config.hydra.launcher = launcher
+def _launch_by(inner: Launcher, detach: bool) -> Launch:
+    """Return the function that hands jobs to the ``inner`` launcher; to ``detach`` them ends the command."""
+
+    def launch(jobs: Sequence[Sequence[str]], first: int) -> Sequence[JobReturn]:
+        if detach:
+            submit(inner, jobs, first, Singleton.get_state())
+            raise DetachedError
+        return inner.launch(jobs, initial_job_idx=first)
+
+    return launch
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
@@ -205,8 +213,7 @@ def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
         return INTERRUPTED
     if isinstance(failure, SystemExit):
         return failure.code if isinstance(failure.code, int) else FAILED
-    failed = sweep.launcher.failures if sweep.launcher is not None else []
-    first = failed[0] if failed else failure
+    first = sweep.failures[0] if sweep.failures else failure
     return first.code if isinstance(first, JobFailedError) else FAILED if first is not None else 0
 
 

@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any
 
 import optuna
-from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.utils import JobReturn, JobStatus
-from hydra.types import HydraContext
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from optuna.distributions import BaseDistribution
 from optuna.trial import Trial, TrialState
 
 from neuro_cli.cli.sweep.jobs import metric_of
+from neuro_cli.cli.sweep.launcher import SweepLauncher
 from neuro_cli.cli.sweep.pruning import Pruning
 from neuro_cli.cli.sweep.space import distribution_of
-from neuro_cli.cli.sweep.study import points_of, sampler_of, study_of
+from neuro_cli.cli.sweep.study import sampler_of, study_of
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import write_atomically
@@ -40,7 +40,7 @@ class Trials:
     settings: Mapping[str, Any]
     space: dict[str, BaseDistribution]
     fixed: list[str]
-    launcher: Any
+    launcher: SweepLauncher
     folder: Path
 
     def run(self) -> None:
@@ -58,17 +58,15 @@ class Trials:
         if begun and count % jobs == 0:
             return []
         trials = []
-        most = min(self.settings["n_trials"], points_of(self.settings, self.space))
-        for number in range(count, min(most, (count // jobs + 1) * jobs)):
-            self.study.sampler = sampler_of(self.settings, self.space, number)
+        for number in range(count, min(self.settings["n_trials"], (count // jobs + 1) * jobs)):
+            self.study.sampler = sampler_of(self.settings, number)
             trials.append(self.study.ask(fixed_distributions=self.space))
         return trials
 
     def _play(self, trials: list[Trial]) -> None:
         overrides = [[*self.fixed, *(f"{key}={_text(value)}" for key, value in trial.params.items())] for trial in trials]
         with Pruning(self.study, self._runs(trials, overrides)) as pruning:
-            returns = self.launcher.launch(overrides, initial_job_idx=trials[0].number)
-        self.study.sampler = optuna.samplers.RandomSampler()  # a grid's sampler would stop Optuna's loop, which is not used here
+            returns = self.launcher.launch(overrides, trials[0].number)
         for trial, job in zip(trials, returns, strict=True):
             value = _value(job)
             if trial.number in pruning.pruned:
@@ -109,32 +107,22 @@ class Trials:
         say(f"neuro: study: {text}{best_text}; {self.folder / RESULTS}")
 
 
-def run_trials(settings: Mapping[str, Any], config: DictConfig, context: HydraContext, arguments: list[str]) -> None:
-    """Run the sweep of ``arguments`` with the keys ``settings`` of ``hydra/sweeper=optuna``. Raises ConfigError."""
-    from neuro_cli.cli.sweep.sweep import Sweep  # imported here, since that module imports this one
-
+def run_trials(settings: Mapping[str, Any], overrides: Mapping[str, Override], launcher: SweepLauncher, folder: Path) -> None:
+    """Run the trials of a sweep with the keys ``settings`` of ``hydra/sweeper=optuna``. Raises ConfigError."""
     for key in ("n_trials", "n_jobs"):
         integer(f"hydra.sweeper.{key}", settings[key], 1)
-    texts = [f"{key}={value}" for key, value in (settings.get("params") or {}).items()]
-    parsed = OverridesParser.create(config_loader=context.config_loader).parse_overrides([*texts, *arguments])
-    last = {override.key_or_group: override for override in parsed}
-    space = {str(each.get_key_element()): distribution_of(each) for each in last.values() if each.is_sweep_override()}
+    space = {key: distribution_of(each) for key, each in overrides.items() if each.is_sweep_override()}
     if not space:
         raise ConfigError("hydra/sweeper", "optuna", "needs a key with values to choose from: algo.sigma=interval(0.01,0.1)")
-    fixed = [str(each.input_line) for each in last.values() if not each.is_sweep_override()]
-    points_of(settings, space)
-    sampler_of(settings, space, 0)
-    folder = Path(str(config.hydra.sweep.dir))
-    sweep = Sweep.current
-    assert sweep is not None
-    assert sweep.launcher is not None
-    trials = Trials(study_of(settings, folder), settings, space, fixed, sweep.launcher, folder)
+    fixed = [str(each.input_line) for each in overrides.values() if not each.is_sweep_override()]
+    sampler_of(settings, 0)
+    trials = Trials(study_of(settings, folder), settings, space, fixed, launcher, folder)
     try:
         trials.run()
     finally:
         trials.write()
     if any(trial.state is TrialState.COMPLETE for trial in trials.study.get_trials(deepcopy=False)):
-        sweep.launcher.failures.clear()  # failed trials are results, too
+        launcher.failures.clear()  # failed trials are results, too
 
 
 def _value(job: JobReturn) -> float | None:

@@ -16,20 +16,12 @@ from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
 from neuro_cli.bench.search import bench_search
 from neuro_cli.bench.semi_updates import bench_semi_updates
-from neuro_cli.broker.packages import need_packages
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.logger.tables import log_points, points_of
 from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
-
-
-def _bench_brokers(config: BenchConfig, run: Path) -> None:
-    need_packages()
-    from neuro_cli.bench.brokers import bench_brokers
-
-    bench_brokers(config, run)
 
 
 KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
@@ -45,7 +37,6 @@ KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
     "semi_updates": bench_semi_updates,
     "search": bench_search,
     "growth": bench_growth,
-    "brokers": _bench_brokers,
 }
 
 

@@ -30,7 +30,6 @@ KINDS = {
     "growth": "seconds and memory of a generation against parameters, population and ranks",
     "semi_updates": "accuracy of exact and of published semi-updates",
     "search": "best candidates of search strategies against random search",
-    "brokers": "tasks a second through brokers and workers",
 }
 
 

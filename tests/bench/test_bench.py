@@ -120,7 +120,7 @@ def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "nois", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
     kinds = "noise, layer, correlation, diversity, rollout, ensemble, ensemble_bytes, reinforcement"
-    assert done.stderr == f"neuro: error: what=nois: must be one of {kinds}, records, growth, semi_updates, search, brokers\n"
+    assert done.stderr == f"neuro: error: what=nois: must be one of {kinds}, records, growth, semi_updates, search\n"
 
 
 @pytest.mark.slow  # by default tests/distribution/test_ensemble_methods.py counts what is handed to the fabric

@@ -256,7 +256,7 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
     elif verb == "scale":
         study_of(options)
     elif verb == "bench":
-        require(config["what"] in {*KINDS, "brokers"}, ("neuro bench", config["what"]), "no such measurement")
+        require(config["what"] in KINDS, ("neuro bench", config["what"]), "no such measurement")
 
 
 def check_pip(words: list[str]) -> None:

@@ -88,24 +88,6 @@ class Check:
         command = "python scripts/bench_peers.py --systems neuro,textbook,roof --device cuda --precision ... --repeats 10"
         return [f"`{command}`: MNIST_3M, population 64, 128 examples", "", *made]
 
-    def noise(self) -> Lines:
-        """Measure nanoseconds per normal number on the device."""
-        run = self.folder / "noise"
-        self.run("noise", [*NEURO, "bench", "noise", "device=cuda", "repeats=15", f"hydra.run.dir={run}"])
-        found: dict[str, list[float]] = {}
-        for row in csv.DictReader((run / "noise.csv").open()):
-            if "cuda" in row["what"]:
-                found.setdefault(row["what"], []).append(float(row["ns_per_normal"]))
-        self.results["noise"] = found
-        made = [f"| {name} | {median([1e3 * value for value in values], '.2f')} |" for name, values in found.items()]
-        return [
-            "`neuro bench noise device=cuda repeats=15`, 104,788,288 normals",
-            "",
-            "| what | ps a normal |",
-            "|---|---|",
-            *made,
-        ]
-
     def reproduce(self) -> Lines:
         """Reproduce tables 1 to 4 of the paper and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
         from neuro_cli.reproduce.markdown import counts, headlines, summary
@@ -234,7 +216,6 @@ TITLES: dict[str, str] = {
     "tests": "Correctness on CUDA",
     "generation": "A generation (W1)",
     "evosax": "The same generation by evosax",
-    "noise": "Noise",
     "reproduce": "Tables 1 to 4 and memory, float16",
     "inference": "Low rank against batch inference (goal: at least 0.9 with the update)",
     "mnist": "MNIST: 97.3 % in at most 27 s, by noise on activations",

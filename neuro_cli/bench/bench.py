@@ -10,7 +10,6 @@ from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
 from neuro_cli.bench.growth import bench_growth
 from neuro_cli.bench.layer.measure import bench_layer
-from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.rollout import bench_rollout
@@ -25,7 +24,6 @@ from neuro_cli.runner.options import Options
 
 
 KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
-    "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,
     "diversity": bench_diversity,

@@ -18,7 +18,6 @@ def _bench(config: dict[str, Any], run: Path) -> int:
 
 # what each kind of bench.KINDS measures
 KINDS = {
-    "noise": "normal numbers a second of the noise kernels, and of torch",
     "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",
     "correlation": "cosine of each sampler's gradient estimate and the gradient by back-propagation",
     "diversity": "the published measure of a sampler's diversity",

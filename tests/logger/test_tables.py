@@ -81,8 +81,8 @@ def noise_table(config, run: Path) -> None:
 @pytest.mark.parametrize("logger", ["tensorboard", "csv"])
 def test_neuro_bench_tells_the_logger(tmp_path, monkeypatch, logger):
     pytest.importorskip("tensorboard")
-    monkeypatch.setitem(module.KINDS, "noise", noise_table)
-    module.bench(composed("what=noise", f"logger={logger}", verb="bench"), tmp_path)
+    monkeypatch.setitem(module.KINDS, "diversity", noise_table)
+    module.bench(composed("what=diversity", f"logger={logger}", verb="bench"), tmp_path)
     assert (tmp_path / "tensorboard").exists() == (logger == "tensorboard")
     if logger == "tensorboard":
         assert scalars(tmp_path, "linear_24/iid_forward/seconds") == [(0, 0.5), (1, 0.25)]
@@ -90,7 +90,7 @@ def test_neuro_bench_tells_the_logger(tmp_path, monkeypatch, logger):
 
 def test_a_logger_that_is_missing_is_named_before_anything_is_measured(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorboard", None)
-    monkeypatch.setitem(module.KINDS, "noise", noise_table)
+    monkeypatch.setitem(module.KINDS, "diversity", noise_table)
     with pytest.raises(UserError, match="logger=tensorboard: needs the extra"):
-        module.bench(composed("what=noise", "logger=tensorboard", verb="bench"), tmp_path)
+        module.bench(composed("what=diversity", "logger=tensorboard", verb="bench"), tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -77,7 +77,7 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
     }
     assert (rows["generations"]["published"], rows["generations"]["measured"]) == ("2.0", "2.0")
     assert rows["parameters"]["measured"] == "11274.0"
-    assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of noise, ")
+    assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of layer, ")
     assert rows["without data"]["reason"] == "there is no x in root=no data"
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
     assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
@@ -174,7 +174,7 @@ def test_a_sweep_has_a_folder_for_each_of_its_jobs_and_continues(tmp_path):
         "table=tiny.yaml",
         "+with.seed=1,2",
         "folder=out",
-        "tables.tiny.runs.wrong.overrides=['what=noise']",
+        "tables.tiny.runs.wrong.overrides=['what=diversity','diversity.draws=2']",
     )
     for _ in range(2):
         done = neuro_inside(*command, cwd=tmp_path)

@@ -20,7 +20,6 @@ from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
-
 KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
     "layer": bench_layer,
     "correlation": bench_correlation,

@@ -33,7 +33,7 @@ class Curve:
     def has_band(self) -> bool:
         return bool((self.least < self.most).any())
 
-    def smaller(self) -> dict[str, np.ndarray]:
+    def columns(self) -> dict[str, np.ndarray]:
         """Return the columns of a plot, in 32 bits, with a band only where it has a width."""
         columns = {"x": self.x, "y": self.mean}
         if self.has_band:

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -86,7 +85,7 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
         assert word in rows["generations"]["machine"]
 
 
-def test_all_files_are_there_and_the_page_needs_no_network(finished):
+def test_all_files_are_written(finished):
     folder, _ = finished
     out = folder / "out"
     markdown = (out / "tiny" / "tiny.md").read_text()
@@ -98,21 +97,6 @@ def test_all_files_are_there_and_the_page_needs_no_network(finished):
     for name in pictures:
         assert f"]({name})" in markdown
         assert (out / "tiny" / name).read_bytes() == (out / "tiny" / "runs" / "one" / name.removeprefix("tiny_one_")).read_bytes()
-    page = (out / "index.html").read_text()
-    assert page.count('src="data:image/') == 1 + len({Path(name).stem for name in pictures})
-    assert "default-src 'none'" in page  # no request, and no scripts but the page's own
-    assert "Tiny &lt;trainings&gt; &amp; more" in page
-    assert "<i>" not in page
-    for outside in ('src="http', 'href="http', "@import", "Bokeh ="):
-        assert outside not in page
-    identities: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag, attributes):
-            identities.extend(value for name, value in attributes if name == "id" and value)
-
-    Reader().feed(page)
-    assert len(identities) == len(set(identities)) >= 5
 
 
 def test_the_same_command_goes_on_and_runs_nothing_twice(finished):

@@ -172,19 +172,6 @@ class Check:
             made.append("| " + " | ".join(cells) + " |")
         return [f"`python scripts/gpu_hyperscale.py OUT.json FOLDER 12`: bfloat16, {found['versions']}", "", *made]
 
-    def evosax(self) -> Lines:
-        """Time W1 in turns with evosax on the same GPU."""
-        out = self.folder / "evosax.json"
-        self.run("evosax", ["scripts/gpu_evosax.py", str(out), "10"])
-        found = self.results["evosax"] = json.loads(out.read_text())
-        ours = found["seconds"]["neuro"]
-        made = []
-        for name, values in found["seconds"].items():
-            ratio = median([a / b for a, b in zip(ours, values, strict=True)], ".2f")
-            made.append(f"| {name} | {median(values, '.4f')} | {ratio} |")
-        head = f"`python scripts/gpu_evosax.py OUT.json 10`: MNIST_3M, population 64, 128 examples, {found['versions']}"
-        return [head, "", "| system | s a generation | neuro's time over it |", "|---|---|---|", *made]
-
     def networks(self) -> Lines:
         """Time small networks and large layers in turns with evosax and plain inference."""
         out = self.folder / "networks.csv"
@@ -215,7 +202,6 @@ def three(values: list[float]) -> str:
 TITLES: dict[str, str] = {
     "tests": "Correctness on CUDA",
     "generation": "A generation (W1)",
-    "evosax": "The same generation by evosax",
     "reproduce": "Tables 1 to 4 and memory, float16",
     "inference": "Low rank against batch inference (goal: at least 0.9 with the update)",
     "mnist": "MNIST: 97.3 % in at most 27 s, by noise on activations",

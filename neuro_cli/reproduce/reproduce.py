@@ -81,4 +81,3 @@ def _show(entry: Entry, results: Sequence[RowResult]) -> None:
     console: Console = wide_console()
     console.print(table)
     console.print(f"{entry.name}: {counts(results)}", highlight=False)
-

@@ -12,7 +12,6 @@ from neuro_cli.bench.layer.measure import bench_layer
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
 from neuro_cli.bench.search import bench_search
-from neuro_cli.bench.semi_updates import bench_semi_updates
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.logger.tables import log_points, points_of
@@ -28,7 +27,6 @@ KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
     "records": bench_records,
-    "semi_updates": bench_semi_updates,
     "search": bench_search,
 }
 

@@ -25,7 +25,6 @@ KINDS = {
     "ensemble_bytes": "bytes that an ensemble's ranks exchange, against data parallelism",
     "reinforcement": "minutes to a mean return by method; hours",
     "records": "seconds to an accuracy, a setting against the one before it; hours",
-    "semi_updates": "accuracy of exact and of published semi-updates",
     "search": "best candidates of search strategies against random search",
 }
 

@@ -77,8 +77,8 @@ def _timed(run: ReportedRun, name: str) -> Points:
     seconds = run.metrics[ELAPSED]
     if not np.isfinite(seconds).any():
         seconds = np.cumsum(np.nan_to_num(run.metrics["seconds"]))
-    known = np.isfinite(run.metrics[name]) & np.isfinite(seconds) & (seconds >= 0) & (seconds < LONGEST)
-    return np.round(seconds[known] * MILLI), run.metrics[name][known]
+    usable = np.isfinite(run.metrics[name]) & np.isfinite(seconds) & (seconds >= 0) & (seconds < LONGEST)
+    return np.round(seconds[usable] * MILLI), run.metrics[name][usable]
 
 
 def _picture(groups: Sequence[Group], name: str, of_members: bool, traces: Sequence[Trace], timed: bool) -> Picture:

@@ -175,6 +175,6 @@ def _short(text: str) -> str:
 
 
 def _without_empty(table: Table) -> Table:
-    kept = [place for place in range(len(table.columns)) if any(row[place].text for row in table.rows)]
-    rows = [[row[place] for place in kept] for row in table.rows]
-    return Table(table.caption, [table.columns[place] for place in kept], rows, table.note)
+    filled = [place for place in range(len(table.columns)) if any(row[place].text for row in table.rows)]
+    rows = [[row[place] for place in filled] for row in table.rows]
+    return Table(table.caption, [table.columns[place] for place in filled], rows, table.note)

@@ -1,9 +1,9 @@
 """``neuro reproduce``: runs a published table or figure again, and shows published and measured values side by side.
 
     FOLDER/NAME/NAME.csv .md .png .svg    an entry; FOLDER/NAME/runs: its commands and their run folders
-    FOLDER/NAME/NAME_RUN_*.svg            pictures that its runs made
+    FOLDER/NAME/NAME_RUN_*.svg            pictures of its runs
 
-Finished runs are kept: the same command on the same folder continues.
+The same command on the same folder continues, and finished runs do not run again.
 """
 
 from collections.abc import Sequence

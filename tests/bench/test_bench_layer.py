@@ -12,10 +12,10 @@ from torch import nn
 
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.layer.cases import Case, Convolution, Layer, Linear, Networks, cases, convolution, linear
-from neuro_cli.bench.layer.held import HeldNoise
 from neuro_cli.bench.layer.measure import bench_layer, method_of, precision_of
 from neuro_cli.bench.layer.memory import noise_numbers, peak_bytes
 from neuro_cli.bench.layer.methods import SIGMA, SharedPass
+from neuro_cli.bench.layer.stored import StoredNoise
 from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.runner.config import section
@@ -74,7 +74,7 @@ def test_a_wrong_size_is_refused(make, size, told):
 def test_noise_that_is_held_gives_each_example_a_member_of_its_own(place, pair):
     made = subject(small()[place])
     method = method_of(made, IID | {"antithetic": pair})
-    assert isinstance(method, HeldNoise)
+    assert isinstance(method, StoredNoise)
     assert method.examples == 6
     method.draw(3)
     with torch.no_grad():
@@ -149,7 +149,7 @@ def test_pairs_need_an_even_number_of_examples():
 
 
 def test_noise_beyond_memory_is_held_for_some_examples(monkeypatch):
-    monkeypatch.setattr("neuro_cli.bench.layer.held.dense_directions", lambda size, device: 2)
+    monkeypatch.setattr("neuro_cli.bench.layer.stored.dense_directions", lambda size, device: 2)
     made = subject(linear([8, 4], 10))
     assert [method_of(made, IID | {"antithetic": pair}).examples for pair in (False, True)] == [2, 4]
 

@@ -14,9 +14,9 @@ import torch
 
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.layer.cases import STEPS, Layer, cases
-from neuro_cli.bench.layer.held import HeldNoise
 from neuro_cli.bench.layer.memory import FLOAT, noise_numbers, peak_bytes
 from neuro_cli.bench.layer.methods import Method, SharedPass
+from neuro_cli.bench.layer.stored import StoredNoise
 from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.bench.table import in_turn, ratios, show, write
 from neuro_cli.core.checks import one_of
@@ -46,7 +46,7 @@ def bench_layer(config: BenchConfig, run: Path) -> None:
     for case in cases(own):
         subject = Subject(case, device, precision, count)
         times += timed(subject, samplers, own.steps, config.repeats)
-        memory += held(subject, samplers) if "memory" in own.steps else []
+        memory += memory_rows(subject, samplers) if "memory" in own.steps else []
         subject.threads.close()
     write(run / "layer.csv", times, count)
     if memory:
@@ -72,7 +72,7 @@ def method_of(subject: Subject, node: Any) -> Method:
             "layer", subject.case.examples, f"{subject.case.name}: antithetic pairs need an even number of examples"
         )
     shared = sampler.reuses_noise or subject.device.type != "cpu"
-    return SharedPass(subject, node) if shared else HeldNoise(subject, node)
+    return SharedPass(subject, node) if shared else StoredNoise(subject, node)
 
 
 def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats: int) -> list[Row]:
@@ -93,7 +93,7 @@ def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats:
     return rows
 
 
-def held(subject: Subject, samplers: dict[str, Any]) -> list[Row]:
+def memory_rows(subject: Subject, samplers: dict[str, Any]) -> list[Row]:
     """Return rows of memory: each method's noise by formula, and the peak of drawing it and running a forward pass with it."""
     peak = peak_bytes(lambda: subject.unperturbed(0), subject.device)
     case = subject.case
@@ -128,11 +128,11 @@ def table(times: list[Row], memory: list[Row], names: list[str]) -> Iterator[lis
         plain = _words([row for row in own if row["what"] == UNPERTURBED])
         for place, name in enumerate(names):
             rows = [[row for row in own if row["what"] == f"{name} {step}"] for step in STEPS[:3]]
-            kept = [row for row in memory if (row["layer"], row["method"]) == (layer, name)]
-            some = next((row for part in [*rows, kept] for row in part if row["examples"] < row["of"]), None)
+            of_memory = [row for row in memory if (row["layer"], row["method"]) == (layer, name)]
+            some = next((row for part in [*rows, of_memory] for row in part if row["examples"] < row["of"]), None)
             label = name if some is None else f"{name} (of {some['examples']:,}, scaled)"
             bytes_of = [
-                f"{row[key] / 1e6:.1f}" if row[key] != "" else "" for row in kept for key in ("noise_bytes", "peak_bytes")
+                f"{row[key] / 1e6:.1f}" if row[key] != "" else "" for row in of_memory for key in ("noise_bytes", "peak_bytes")
             ]
             yield [*((layer, plain) if not place else ("", "")), label, *map(_cell, rows), *(bytes_of or ("", ""))]
 

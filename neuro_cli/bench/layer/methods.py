@@ -1,7 +1,7 @@
 """Ways to perturb every example: each draws noise and stores it, runs a forward pass with it, and sums it by weights.
 
 Samplers that reuse noise, and every sampler on a GPU, run as in a training, by the library's shared forward pass; what a CPU has
-no memory for is in :mod:`neuro_cli.bench.layer.held`.
+no memory for is in :mod:`neuro_cli.bench.layer.stored`.
 """
 
 import logging
@@ -62,8 +62,8 @@ class SharedPass(Method):
         directions = self._sampler.directions
         self._bounds = [(low, min(low + length, directions)) for low in range(0, directions, length)]
         self._inputs = [self._rows(low, high) for low, high in self._bounds]
-        self._kept: list[Any] = [None] * len(self._bounds)
-        self._fill(self._sampler, 0, self._kept)
+        self._stored: list[Any] = [None] * len(self._bounds)
+        self._fill(self._sampler, 0, self._stored)
         # one module per thread: two threads must not share a mapped module
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         self._modules.put(subject.module)
@@ -82,16 +82,16 @@ class SharedPass(Method):
         sides = [x[side * directions + low : side * directions + high] for side in range(len(self._scales))]
         return sides[0] if len(sides) == 1 else torch.cat(sides)
 
-    def _fill(self, sampler: Sampler, number: int, kept: list[Any]) -> None:
-        """Put the noise of each chunk into ``kept``."""
+    def _fill(self, sampler: Sampler, number: int, chunks: list[Any]) -> None:
+        """Put the noise of each chunk into ``chunks``."""
         sampler.prepare(number, range(sampler.directions))
 
         def chunk(place: int) -> None:
             low, high = self._bounds[place]
             rows = MemberBatch(self._scales, high - low, 1)
-            kept[place] = sampler.perturbation(number, low, rows, self._subject.precision)
+            chunks[place] = sampler.perturbation(number, low, rows, self._subject.precision)
 
-        self._subject.map(chunk, range(len(kept)))
+        self._subject.map(chunk, range(len(chunks)))
 
     def draw(self, number: int) -> None:
         self._fill(self._drawing, number, [None] * len(self._bounds))
@@ -106,7 +106,7 @@ class SharedPass(Method):
         """Return outputs of a chunk by the pass ``forward``. Raises Unsupported where that does not serve the module."""
         module = self._modules.get()
         try:
-            with forward(module, self._subject.layout, self._kept[place]):
+            with forward(module, self._subject.layout, self._stored[place]):
                 outputs: Tensor = module(self._inputs[place])
         finally:
             self._modules.put(module)
@@ -129,7 +129,7 @@ class SharedPass(Method):
         else:
             weights = by_direction(self._weights, sampler).to(subject.device, subject.precision)
             total = torch.zeros(subject.layout.size, device=subject.device)  # float32, since half precision would lose chunks
-            for (low, high), noise in zip(self._bounds, self._kept, strict=True):
+            for (low, high), noise in zip(self._bounds, self._stored, strict=True):
                 self._add(total, weights[low:high], noise)
         subject.map(lambda _: None, ())
         return total

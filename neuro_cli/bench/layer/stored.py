@@ -22,7 +22,7 @@ from neuro_cli.scoring.chunk_size import dense_directions
 LAYERS = (nn.Linear, nn.Conv2d)  # run with many weights at once; networks run one example after the other
 
 
-class HeldNoise(Method):
+class StoredNoise(Method):
     """Noise in memory, (D, M): by algorithm 2 perturbed weights, by algorithm 3 the noise of pairs."""
 
     def __init__(self, subject: Subject, node: Any) -> None:

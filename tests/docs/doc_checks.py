@@ -174,8 +174,9 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     write_files(arguments, cwd)
     arguments = without_outside(arguments)
     command = checked(verb, arguments)
-    for job in jobs_of([text for text in command.overrides if text != f"hydra.job.name={verb}"]):
-        node = composition.compose_choices(command.tree, job)
+    jobs = jobs_of([text for text in command.overrides if text != f"hydra.job.name={verb}"])
+    for job in jobs:
+        node = command.composed if len(jobs) == 1 else composition.compose_choices(command.tree, job)
         parts = {str(key): node[key] for key in node if key != "hydra"}
         check_config(verb, with_members({key: plain(part) for key, part in parts.items()}))
 

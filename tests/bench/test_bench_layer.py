@@ -15,7 +15,6 @@ from neuro_cli.bench.layer.cases import Case, Convolution, Layer, Linear, Networ
 from neuro_cli.bench.layer.measure import bench_layer, method_of, precision_of
 from neuro_cli.bench.layer.memory import noise_numbers, peak_bytes
 from neuro_cli.bench.layer.methods import SIGMA, SharedPass
-from neuro_cli.bench.layer.stored import StoredNoise
 from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.runner.config import section
@@ -71,23 +70,23 @@ def test_a_wrong_size_is_refused(make, size, told):
 
 
 @pytest.mark.parametrize(("place", "pair"), [(0, True), (1, False), (1, True), (2, False), (2, True)])
-def test_noise_that_is_held_gives_each_example_a_member_of_its_own(place, pair):
+def test_dense_noise_gives_each_example_a_member_of_its_own(place, pair):
     made = subject(small()[place])
     method = method_of(made, IID | {"antithetic": pair})
-    assert isinstance(method, StoredNoise)
     assert method.examples == 6
-    method.draw(3)
+    sides = (1, -1) if pair else (1,)
     with torch.no_grad():
-        outputs = torch.cat([rows for thread in range(2) for rows in method.outputs(thread)]).reshape(6, -1)
+        outputs = torch.cat([method.outputs(method._pass, chunk) for chunk in range(len(method._bounds))]).flatten(1)
+    rows = [(direction, sign) for low, high in method._bounds for sign in sides for direction in range(low, high)]
     sampler, candidate = made.sampler(IID | {"antithetic": pair}, 6), made.candidate()
-    for example in range(6):
-        direction, sign = sampler.side(example)
-        candidate.flat.copy_(made.centre + sign * SIGMA * sampler.explicit(3, direction))
+    for output, (direction, sign) in zip(outputs, rows, strict=True):
+        example = direction + (sign < 0) * sampler.directions
+        candidate.flat.copy_(made.centre + sign * SIGMA * sampler.explicit(0, direction))
         with torch.no_grad():
             wanted = candidate.ready()(made.x[example : example + 1])
-        torch.testing.assert_close(outputs[example], wanted.flatten(), atol=1e-5, rtol=1e-4)
-    wanted = sampler.combine(method_weights(6), (1,), 3, range(6), 0, made.layout.size)[0]
-    torch.testing.assert_close(method.update(0) / SIGMA, wanted, atol=2e-2, rtol=1e-3)
+        torch.testing.assert_close(output, wanted.flatten(), atol=1e-5, rtol=1e-4)
+    wanted = sampler.combine(method_weights(6), (1,), 0, range(6), 0, made.layout.size)[0]
+    torch.testing.assert_close(method.update(0), wanted, atol=1e-3, rtol=1e-3)
 
 
 def method_weights(count: int) -> np.ndarray:
@@ -148,8 +147,8 @@ def test_pairs_need_an_even_number_of_examples():
         method_of(subject(linear(4, 5)), IID | {"antithetic": True})
 
 
-def test_noise_beyond_memory_is_held_for_some_examples(monkeypatch):
-    monkeypatch.setattr("neuro_cli.bench.layer.stored.dense_directions", lambda size, device: 2)
+def test_noise_beyond_memory_is_that_of_some_examples(monkeypatch):
+    monkeypatch.setattr("neuro_cli.bench.layer.methods.STORED", 2 * 32)
     made = subject(linear([8, 4], 10))
     assert [method_of(made, IID | {"antithetic": pair}).examples for pair in (False, True)] == [2, 4]
 

@@ -52,9 +52,7 @@ def _lines(results: Sequence[RowResult]) -> Iterator[Line]:
     for verdict, colour in COLOURS.items():
         own = [(place, r) for place, r in enumerate(results) if r.verdict == verdict]
         finite = [(place, r) for place, r in own if _finite(r.measured)]
-        x, low, high = (
-            [_finite_or(getattr(r, name), r.measured) for _, r in finite] for name in ("measured", "least", "most")
-        )
+        x, low, high = ([_finite_or(getattr(r, name), r.measured) for _, r in finite] for name in ("measured", "least", "most"))
         label = f"measured: {verdict}" if own else ""
         yield Line(x, [place for place, _ in finite], label, colour, "", "o", low=low, high=high, whiskers="x")
     published = [(r.published, place) for place, r in enumerate(results) if r.published is not None]

@@ -29,7 +29,7 @@ STORED = 2**26  # most numbers of dense noise on a CPU, 256 MiB
 class SharedPass:
     """Members in one forward pass per chunk of examples: one direction per example, or per pair of examples.
 
-    Steps take the number of the round. ``examples``: as many as the case has; of dense noise on a CPU as many as ``STORED`` allows.
+    Steps take the number of the round. ``examples``: all of the case; of dense noise on a CPU as many as ``STORED`` allows.
     """
 
     def __init__(self, subject: Subject, node: Any) -> None:

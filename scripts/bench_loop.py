@@ -7,13 +7,13 @@ In every round each has its turn of some generations; ratios of the rounds, with
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli import Evolution
+from neuro_cli.bench.table import in_turn, ratios, spread
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.model.mnist import MNIST_30K
 from neuro_cli.runner.build import Parts, build
@@ -62,18 +62,19 @@ def main() -> None:
         "step(closure)": loop(parts, given.population, True),
         "step(fitness, inputs, targets)": loop(parts, given.population, False),
     }
-    times: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(given.rounds + 1):
-        for name, step in ways.items():
-            begun = time.perf_counter()
-            for generation in range(turn * given.generations, (turn + 1) * given.generations):
+
+    def turns_of(step: Callable[[int], object]) -> Callable[[int], None]:
+        def turn(number: int) -> None:
+            for generation in range(number * given.generations, (number + 1) * given.generations):
                 step(generation)
-            times[name].append((time.perf_counter() - begun) / given.generations)
-    reference = times.pop("the runner")[1:]  # the first turn compiles
-    print(f"the runner: {statistics.median(reference):.4f} s a generation")
+
+        return turn
+
+    times = in_turn({name: turns_of(step) for name, step in ways.items()}, given.rounds)
+    reference = times.pop("the runner")
+    print(f"the runner: {statistics.median(reference) / given.generations:.4f} s a generation")
     for name, spent in times.items():
-        ratios = [own / other for own, other in zip(spent[1:], reference, strict=True)]
-        print(f"{name}: {statistics.median(ratios):.3f} of it ({min(ratios):.3f} to {max(ratios):.3f})")
+        print(f"{name}: {spread(ratios(spent, reference), '.3f')} of it")
 
 
 if __name__ == "__main__":

@@ -9,13 +9,13 @@ seconds and the difference of memory, of training up to its first generation and
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 
+from neuro_cli.bench.table import spread
 from neuro_cli.launch.launcher import launcher
 
 BEGINNING = """
@@ -79,11 +79,6 @@ def cost(name: str, folder: str) -> Cost:
     return Cost(spent, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def spread(values: list[float], form: str = ".3f") -> str:
-    """Format median, least and most."""
-    return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=10)
@@ -96,7 +91,7 @@ def main() -> None:
             for name in COMMANDS:
                 costs[name].append(cost(name, folder))
     for name, spent in costs.items():
-        seconds = (spread([getattr(each, what) for each in spent]) for what in ("clock", "processor"))
+        seconds = (spread([getattr(each, what) for each in spent], ".3f") for what in ("clock", "processor"))
         print("{:28} clock {} s, processor {} s, {} MB".format(name, *seconds, spread([each.megabytes for each in spent], ".0f")))
     pairs = list(zip(costs[TRAINS], costs[TORCH], strict=True))
     ratio = spread([one.processor / other.processor for one, other in pairs], ".2f")

@@ -88,24 +88,6 @@ class Check:
         command = "python scripts/bench_peers.py --systems neuro,textbook,roof --device cuda --precision ... --repeats 10"
         return [f"`{command}`: MNIST_3M, population 64, 128 examples", "", *made]
 
-    def noise(self) -> Lines:
-        """Measure nanoseconds per normal number on the device."""
-        run = self.folder / "noise"
-        self.run("noise", [*NEURO, "bench", "noise", "device=cuda", "repeats=15", f"hydra.run.dir={run}"])
-        found: dict[str, list[float]] = {}
-        for row in csv.DictReader((run / "noise.csv").open()):
-            if "cuda" in row["what"]:
-                found.setdefault(row["what"], []).append(float(row["ns_per_normal"]))
-        self.results["noise"] = found
-        made = [f"| {name} | {median([1e3 * value for value in values], '.2f')} |" for name, values in found.items()]
-        return [
-            "`neuro bench noise device=cuda repeats=15`, 104,788,288 normals",
-            "",
-            "| what | ps a normal |",
-            "|---|---|",
-            *made,
-        ]
-
     def reproduce(self) -> Lines:
         """Reproduce tables 1 to 4 of the paper and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
         from neuro_cli.reproduce.markdown import counts, headlines, summary
@@ -190,19 +172,6 @@ class Check:
             made.append("| " + " | ".join(cells) + " |")
         return [f"`python scripts/gpu_hyperscale.py OUT.json FOLDER 12`: bfloat16, {found['versions']}", "", *made]
 
-    def evosax(self) -> Lines:
-        """Time W1 in turns with evosax on the same GPU."""
-        out = self.folder / "evosax.json"
-        self.run("evosax", ["scripts/gpu_evosax.py", str(out), "10"])
-        found = self.results["evosax"] = json.loads(out.read_text())
-        ours = found["seconds"]["neuro"]
-        made = []
-        for name, values in found["seconds"].items():
-            ratio = median([a / b for a, b in zip(ours, values, strict=True)], ".2f")
-            made.append(f"| {name} | {median(values, '.4f')} | {ratio} |")
-        head = f"`python scripts/gpu_evosax.py OUT.json 10`: MNIST_3M, population 64, 128 examples, {found['versions']}"
-        return [head, "", "| system | s a generation | neuro's time over it |", "|---|---|---|", *made]
-
     def networks(self) -> Lines:
         """Time small networks and large layers in turns with evosax and plain inference."""
         out = self.folder / "networks.csv"
@@ -233,8 +202,6 @@ def three(values: list[float]) -> str:
 TITLES: dict[str, str] = {
     "tests": "Correctness on CUDA",
     "generation": "A generation (W1)",
-    "evosax": "The same generation by evosax",
-    "noise": "Noise",
     "reproduce": "Tables 1 to 4 and memory, float16",
     "inference": "Low rank against batch inference (goal: at least 0.9 with the update)",
     "mnist": "MNIST: 97.3 % in at most 27 s, by noise on activations",

@@ -8,42 +8,24 @@ from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
-from neuro_cli.bench.growth import bench_growth
 from neuro_cli.bench.layer.measure import bench_layer
-from neuro_cli.bench.noise import bench_noise
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
-from neuro_cli.bench.rollout import bench_rollout
 from neuro_cli.bench.search import bench_search
-from neuro_cli.bench.semi_updates import bench_semi_updates
-from neuro_cli.broker.packages import need_packages
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.options import Options
 
-
-def _bench_brokers(config: BenchConfig, run: Path) -> None:
-    need_packages()
-    from neuro_cli.bench.brokers import bench_brokers
-
-    bench_brokers(config, run)
-
-
 KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
-    "noise": bench_noise,
     "layer": bench_layer,
     "correlation": bench_correlation,
     "diversity": bench_diversity,
-    "rollout": bench_rollout,
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,
     "records": bench_records,
-    "semi_updates": bench_semi_updates,
     "search": bench_search,
-    "growth": bench_growth,
-    "brokers": _bench_brokers,
 }
 
 

@@ -177,7 +177,7 @@ def _fresh(cell: Trial, folder: Path) -> float:
         return float(json.loads(fresh.read_text())["fresh_return"]) if fresh.exists() else math.nan
     if not CheckpointStore(folder, keep=1).generations():  # a trial killed in an iteration longer than the patience has none
         return math.nan
-    config = read_config(folder, trust=None)  # the folder was made by our own command
+    config = read_config(folder, trust=None)  # our own command wrote the folder
     model = load_model(folder, config, read_checkpoint(folder, config, None))
     return fresh_return(config["task"], model, cell.seed, cell.episodes or 1)
 

@@ -1,4 +1,4 @@
-"""Mean return over held-out episodes, used to confirm that a target was reached."""
+"""Mean return over test episodes, which confirms that a run reached its goal."""
 
 import copy
 from typing import Any

@@ -1,6 +1,6 @@
 """``neuro bench search``: test accuracy of the best candidate by search strategy, over tasks and seeds, against random search.
 
-Every search is a job of a sweep, ``neuro search -m``, and its row is kept: the same command continues where it ended.
+Every search is a job of a sweep, ``neuro search -m``, and adds its row at once: the same command continues where it ended.
 
     neuro bench what=search search.seeds=[1,2,3,4,5] 'search.only=[digits]'
 """

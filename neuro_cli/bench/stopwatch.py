@@ -22,7 +22,7 @@ TERMINAL = "terminal.txt"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Row of ``metrics.csv`` with a value of the metric; ``steps``: environment steps of the whole command so far."""
+    """Row of ``metrics.csv`` with a value of the metric; ``steps``: environment steps of the command so far."""
 
     minutes: float
     value: float

@@ -19,19 +19,14 @@ def _bench(config: dict[str, Any], run: Path) -> int:
 
 # what each kind of bench.KINDS measures
 KINDS = {
-    "noise": "normal numbers a second of the noise kernels, and of torch",
     "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",
     "correlation": "cosine of each sampler's gradient estimate and the gradient by back-propagation",
     "diversity": "the published measure of a sampler's diversity",
-    "rollout": "environment steps a second, against a plain loop of gymnasium",
     "ensemble": "an iteration of an ensemble by method, against one graph",
     "ensemble_bytes": "bytes that an ensemble's ranks exchange, against data parallelism",
     "reinforcement": "minutes to a mean return by method; hours",
     "records": "seconds to an accuracy, a setting against the one before it; hours",
-    "growth": "seconds and memory of a generation against parameters, population and ranks",
-    "semi_updates": "accuracy of exact and of published semi-updates",
     "search": "best candidates of search strategies against random search",
-    "brokers": "tasks a second through brokers and workers",
 }
 
 

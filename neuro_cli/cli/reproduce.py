@@ -13,9 +13,8 @@ from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.overrides.words import overrides_of
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.did_you_mean import nearest
-from neuro_cli.core.errors import INTERRUPTED, ConfigError, UserError
+from neuro_cli.core.errors import INTERRUPTED, ConfigError
 from neuro_cli.core.files import config_folder
-from neuro_cli.core.install import absent, install
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, entry_of, read_entry
 
@@ -30,7 +29,8 @@ def reproduce_verb(arguments: list[str]) -> int:
 
 
 def _reproduce(config: dict[str, Any], folder: Path) -> int:
-    from neuro_cli.reproduce.reproduce import StoppedError, reproduce
+    from neuro_cli.reproduce.command import StoppedError
+    from neuro_cli.reproduce.reproduce import reproduce
 
     try:
         entries = entries_of(config["size"], config["tables"], config["with"])
@@ -44,8 +44,6 @@ def _reproduce(config: dict[str, Any], folder: Path) -> int:
 
 def _check(composed: DictConfig) -> None:
     """Raise UserError for a command that could not begin."""
-    if missing := absent("bokeh", "jinja2"):  # an error after hours of runs would come late
-        raise UserError(f"the page of neuro reproduce needs {', '.join(missing)}, not installed here: {install('report')}")
     config = plain_keys(composed, "hydra", resolve=True)
     entries_of(config["size"], config["tables"], config["with"])
     folder = config["folder"]

@@ -29,7 +29,7 @@ from neuro_cli.search.weights import WeightsFolder
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import Inputs
 
-MADE = ("strategy", "task", "model", "training")  # groups of a search whose objects are made here; its pool is not needed
+CREATED = ("strategy", "task", "model", "training")  # groups of a search whose objects are created here; its pool is not needed
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _of_peer(run: Path, trust: list[str]) -> Network:
 def _of_search(run: Path, trust: list[str]) -> Network:
     """Return the best candidate by validation. Raises UserError where its weights were not saved."""
     config = saved_config(run)
-    refuse_untrusted({part: config[part] for part in MADE}, trust, OURS)
+    refuse_untrusted({part: config[part] for part in CREATED}, trust, OURS)
     search = SearchConfig.of(config)
     engine = engine_of(search)
     replay(engine, saved_outcomes(CheckpointStore(run, keep=1).load()))

@@ -33,7 +33,7 @@ class Curve:
     def has_band(self) -> bool:
         return bool((self.least < self.most).any())
 
-    def smaller(self) -> dict[str, np.ndarray]:
+    def columns(self) -> dict[str, np.ndarray]:
         """Return the columns of a plot, in 32 bits, with a band only where it has a width."""
         columns = {"x": self.x, "y": self.mean}
         if self.has_band:
@@ -48,14 +48,14 @@ def points_of_each(curves: int) -> int:
 
 def curve(runs: Sequence[Points], points: int) -> Curve | None:
     """Return one curve of R runs' places (whole numbers from 0) and finite values; None without a value."""
-    known = [(places.astype(np.int64), values) for places, values in runs if len(places)]
-    if not known:
+    some_runs = [(places.astype(np.int64), values) for places, values in runs if len(places)]
+    if not some_runs:
         return None
-    width = math.ceil((1 + max(int(places.max()) for places, _ in known)) / points)
-    size = 1 + max(int(places.max()) for places, _ in known) // width
-    places, means, counts = np.zeros(size), np.full((len(known), size), np.nan), np.zeros(size)
+    width = math.ceil((1 + max(int(places.max()) for places, _ in some_runs)) / points)
+    size = 1 + max(int(places.max()) for places, _ in some_runs) // width
+    places, means, counts = np.zeros(size), np.full((len(some_runs), size), np.nan), np.zeros(size)
     least, most = np.full(size, np.inf), np.full(size, -np.inf)
-    for mine, (where, values) in zip(means, known, strict=True):
+    for mine, (where, values) in zip(means, some_runs, strict=True):
         buckets = where // width
         count = np.bincount(buckets, minlength=size)
         np.divide(np.bincount(buckets, values, size), count, out=mine, where=count > 0)

@@ -1,7 +1,4 @@
-"""Figures of the page: plots that Bokeh draws in the browser, and pictures from run folders.
-
-Every renderer has the tags (legend, item, smooth, role); the page's script shows, hides, colours and smooths by them.
-"""
+"""Figures of the page: plots that Bokeh draws in the browser, and pictures from run folders."""
 
 import base64
 from collections.abc import Iterable, Sequence
@@ -9,37 +6,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Line, Range1d, Scatter, VArea
+from bokeh.models import ColumnDataSource, GlyphRenderer, HoverTool, Legend, LegendItem, Line, Scatter, VArea
+from bokeh.palettes import Colorblind8
 from bokeh.plotting import figure
 
 from neuro_cli.report.downsample import Curve
-from neuro_cli.run_folder.palette import colour, dash
 
-HEIGHT = 250  # pixels
+HEIGHT, ROW = 250, 22  # pixels of a plot, and of a line of its legend
 MARKED = 40  # most points of a curve whose points are marked
-MANY = 24  # lines of a figure, beyond which it has neither bands nor marks
+MANY = len(Colorblind8)  # lines of a figure, beyond which colours repeat, and it has no legend, bands and marks
 FEW = 4  # most lines that a tooltip describes at once
 LARGEST = 4_000_000  # bytes of an embedded picture
 IMAGES = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 @dataclass(frozen=True)
-class Item:
-    """Entry of a legend: its label and its place in the palette."""
+class Trace:
+    """Curve of a figure. ``place``: of its colour in the palette."""
 
     label: str
     place: int
-
-
-@dataclass
-class Legend:
-    """Meaning of the colours of some figures. ``switches``: whether the reader may hide items."""
-
-    name: str
-    heading: str
-    items: list[Item]
-    switches: bool = True
+    data: Curve
 
 
 @dataclass
@@ -81,31 +68,25 @@ def new_plot(x: str, **options: Any) -> Any:
     return plot
 
 
-def draw(plot: Any, legend: str, item: Item, data: Curve, step: bool = False, bare: bool = False) -> GlyphRenderer:
-    """Draw a curve with its band. ``step``: the reader cannot smooth it; ``bare``: the line alone."""
-    source = ColumnDataSource(data.smaller())
-    tags = [legend, item.place, "" if step else "smooth"]
-    if data.has_band and not bare:
-        band = VArea(x="x", y1="least", y2="most", fill_color=colour(item.place), fill_alpha=0.18)
-        plot.add_glyph(source, band, name=item.label, tags=[*tags, "band"])
-    line = Line(x="x", y="y", line_color=colour(item.place), line_width=1.8, line_dash=dash(item.place))
-    renderer = plot.add_glyph(source, line, name=item.label, tags=tags)
-    if len(data.x) <= MARKED and not bare:
-        dots(plot, legend, item, source)
-    return renderer
-
-
-def dots(plot: Any, legend: str, item: Item, source: ColumnDataSource, alpha: float = 1.0) -> GlyphRenderer:
-    """Draw a mark for every row of ``source``."""
-    shade = {"line_color": colour(item.place), "fill_color": colour(item.place), "line_alpha": alpha, "fill_alpha": alpha}
-    return plot.add_glyph(source, Scatter(x="x", y="y", size=5, **shade), name=item.label, tags=[legend, item.place, "", "dots"])
-
-
-def fit_to_points(plot: Any, data: Sequence[Curve]) -> None:
-    """Fit the axes to curves of one point each: from 0 to its place, about as high as its value. Bokeh shows 2 of each."""
-    if data and all(len(each.x) == 1 for each in data):
-        plot.x_range.start = 0
-        plot.y_range.default_span = max(abs(float(each.mean[0])) for each in data) or 1.0
+def draw(plot: Any, traces: Sequence[Trace], x: str) -> None:
+    """Draw curves with their bands, marks and tooltips, and a legend in which a click hides a curve."""
+    bare, items = len(traces) > MANY, []
+    plain: list[GlyphRenderer] = []
+    banded: list[GlyphRenderer] = []
+    for trace in traces:
+        source, shade = ColumnDataSource(trace.data.columns()), Colorblind8[trace.place % MANY]
+        parts = [plot.add_glyph(source, Line(x="x", y="y", line_color=shade, line_width=1.8), name=trace.label)]
+        (banded if trace.data.has_band else plain).append(parts[0])
+        if trace.data.has_band and not bare:
+            parts.append(plot.add_glyph(source, VArea(x="x", y1="least", y2="most", fill_color=shade, fill_alpha=0.18)))
+        if len(trace.data.x) <= MARKED and not bare:
+            parts.append(plot.add_glyph(source, Scatter(x="x", y="y", size=5, line_color=shade, fill_color=shade)))
+        items.append(LegendItem(label=trace.label, renderers=parts))
+    if 1 < len(items) <= MANY:
+        plot.add_layout(Legend(items=items, click_policy="hide", background_fill_color=None, spacing=0), "below")
+        plot.height = HEIGHT + ROW * len(items)
+    hover(plot, plain, [(x, "x"), ("value", "y")])
+    hover(plot, banded, [(x, "x"), ("mean", "y"), ("least", "least"), ("greatest", "most"), ("runs", "runs")])
 
 
 def hover(plot: Any, renderers: list[GlyphRenderer], rows: list[tuple[str, str]]) -> None:
@@ -115,22 +96,6 @@ def hover(plot: Any, renderers: list[GlyphRenderer], rows: list[tuple[str, str]]
         formats = {f"@{field}": "printf" for _, field in rows}
         mode = "vline" if len(renderers) <= FEW else "mouse"
         plot.add_tools(HoverTool(renderers=renderers, tooltips=lines, formatters=formats, mode=mode))
-
-
-def describe(plot: Any, lines: list[tuple[GlyphRenderer, Curve]], x: str) -> None:
-    """Add the tooltips of curves, with the range of those that have a band."""
-    hover(plot, [line for line, data in lines if not data.has_band], [(x, "x"), ("value", "y")])
-    banded = [line for line, data in lines if data.has_band]
-    hover(plot, banded, [(x, "x"), ("mean", "y"), ("least", "least"), ("greatest", "most"), ("runs", "runs")])
-
-
-def without_first(lines: Sequence[np.ndarray], plot: Any) -> bool:
-    """Cut off first values that dwarf the others (imports, compilation); return whether there are any."""
-    long = [line for line in lines if len(line) > 2]
-    if not any(line[0] > 3.0 * np.median(line[1:]) for line in long):
-        return False
-    plot.y_range = Range1d(0.0, 1.1 * max(float(line[1:].max()) for line in long))
-    return True
 
 
 def amount(value: float) -> str:

@@ -1,31 +1,31 @@
-"""Tables of the page, as plain cells: the template draws them, its script sorts them."""
+"""Tables of the page, as plain cells that the template draws."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.core.metric import Metric
+import numpy as np
+
 from neuro_cli.report.curves import OF_MEMBER
 from neuro_cli.report.figure import amount
-from neuro_cli.report.runs import ReportedRun, differences
+from neuro_cli.report.runs import Group, ReportedRun, differences
 from neuro_cli.report.table import differing, headlines
 from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.rows import Rows, read_rows
 
 SHOWN = 400  # most rows of a table
-NUMBER = re.compile(r"[-+]?\d{1,18}(\.\d*)?([eE][-+]?\d{1,2})?")
+FRACTION = re.compile(r"[-+]?\d*\.\d{7,}([eE][-+]?\d{1,2})?")  # of more digits than a reader needs
 VERSIONS = ("neuro", "python", "torch", "numpy", "numba", "mpi")
+PHASE, REST = "seconds_", "other"
 
 
 @dataclass(frozen=True)
-class TableCell:
-    """Cell: ``text`` for the reader, ``key`` for sorting (a number or a text), ``link``: a relative address."""
+class Cell:
+    """Cell of a table. ``link``: a relative address; ``state``: of a run, which has a colour."""
 
     text: str
-    key: float | str = ""
     link: str = ""
     state: str = ""
 
@@ -36,39 +36,17 @@ class Table:
 
     caption: str
     columns: list[str]
-    rows: list[list[TableCell]]
+    rows: list[list[Cell]]
     note: str = ""
-    numeric: list[bool] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        keys = [[row[place].key for row in self.rows if row[place].text] for place in range(len(self.columns))]
-        self.numeric = [bool(some) and all(isinstance(key, int | float) for key in some) for some in keys]
 
 
-def text_cell(text: str) -> TableCell:
-    """Return the cell of a text, sorted as a text."""
-    return TableCell(text, text)
-
-
-def cell(value: Any) -> TableCell:
-    """Return the cell of a summary's value, or of a text as it was typed; a number is sorted as one."""
-    if value is None or value == "":
-        return TableCell("")
+def cell(value: Any) -> Cell:
+    """Return the cell of a summary's value, or of a text as it was typed."""
+    if value is None:
+        return Cell("")
     if isinstance(value, bool):
-        return TableCell(str(value).lower(), str(value))
-    if isinstance(value, int | float):
-        return TableCell(amount(value), value)
-    text = str(value)
-    return TableCell(text, float(text) if NUMBER.fullmatch(text) else text)
-
-
-def number(row: dict[str, str], column: str) -> float | None:
-    """Return the number in a cell of a row; None where it is not finite."""
-    try:
-        value = float(row.get(column) or "nan")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
+        return Cell(str(value).lower())
+    return Cell(amount(value) if isinstance(value, int | float) else str(value))
 
 
 def final(runs: Sequence[ReportedRun], link: Callable[[Path], str]) -> Table:
@@ -78,29 +56,17 @@ def final(runs: Sequence[ReportedRun], link: Callable[[Path], str]) -> Table:
     first = [metric for metric in headlines(jobs) if metric in metrics]
     further = [metric for metric in metrics if metric not in first and not OF_MEMBER.fullmatch(metric.name)]
     keys = differing(jobs)
-    rows = [_final(run, keys, first, further, link) for run in runs]
+    rows = []
+    for run in runs:
+        job = run.job
+        values = [job.overrides.get(key) for key in keys], [job.values.get(metric.name) for metric in first]
+        cost = (job.wall_seconds, job.candidates_per_second, job.ranks)
+        rest = (*(job.values.get(metric.name) for metric in further), run.summary.get("parameters"), _megabytes(run))
+        state = (Cell(job.state, state=job.state), cell(job.reason), cell(job.generations))
+        rows.append([Cell(run.name, link(run.path)), *map(cell, values[0]), *state, *map(cell, (*values[1], *cost, *rest))])
     columns = ["run", *keys, "state", "reason", "generations", *(metric.heading for metric in first), "wall seconds"]
     columns += ["candidates per second", "ranks", *(metric.heading for metric in further), "parameters", "megabytes sent"]
     return _without_empty(Table("Final figures", columns, rows))
-
-
-def _final(
-    run: ReportedRun, keys: Sequence[str], first: Sequence[Metric], further: Sequence[Metric], link: Callable[[Path], str]
-) -> list[TableCell]:
-    job = run.job
-    cost = (job.wall_seconds, job.candidates_per_second, job.ranks)
-    return [
-        TableCell(run.name, run.name, link(run.path)),
-        *(cell(job.overrides.get(key)) for key in keys),
-        TableCell(job.state, job.state, state=job.state),
-        text_cell(job.reason),
-        cell(job.generations),
-        *(cell(job.values.get(metric.name)) for metric in first),
-        *map(cell, cost),
-        *(cell(job.values.get(metric.name)) for metric in further),
-        cell(run.summary.get("parameters")),
-        cell(_megabytes(run)),
-    ]
 
 
 def _megabytes(run: ReportedRun) -> float | None:
@@ -109,35 +75,57 @@ def _megabytes(run: ReportedRun) -> float | None:
     return total or None
 
 
+def phases(groups: Sequence[Group]) -> Table | None:
+    """Return the mean seconds of a generation by phase (rank 0), with their shares; None where no run measured them."""
+    runs = [run for group in groups for run in group.runs]
+    names = list(dict.fromkeys(name for run in runs for name in run.metrics.measured() if name.startswith(PHASE)))
+    if not names:
+        return None
+    rows = []
+    for group in groups:
+        parts = np.concatenate([_parts(run, names) for run in group.runs])
+        if len(parts):
+            mean = [float(value) for value in parts.mean(axis=0)]
+            total = sum(mean)
+            shares = [f"{amount(value)} ({value / total:.0%})" if total else "" for value in mean]
+            rows.append([Cell(group.label), Cell(amount(total)), *map(Cell, shares)])
+    columns = ["runs", "all", *(name.removeprefix(PHASE) for name in names), REST]
+    return Table("Mean seconds of a generation", columns, rows)
+
+
+def _parts(run: ReportedRun, names: Sequence[str]) -> np.ndarray:
+    """Return seconds (G, phases + 1) of every phase and of the rest, without rows that lack a total."""
+    parts = np.stack([np.nan_to_num(run.metrics[name]) for name in names], axis=1)
+    total = run.metrics["seconds"]
+    rest = np.maximum(0.0, total - parts.sum(axis=1))  # phases that overlap may be more than their generation
+    return np.concatenate([parts, rest[:, None]], axis=1)[np.isfinite(total)]
+
+
 def config_table(runs: Sequence[ReportedRun]) -> Table | None:
     """Return the keys in which configs differ: a row per key, or a row per run where there are more runs than keys."""
     keys = differences(runs)
     if not keys:
         return None
-    cells = [[_config_cell(value, key, run) for value, run in zip(values, runs, strict=True)] for key, values in keys.items()]
+    # a key that a config lacks differs from one that is null
+    cells = [[Cell(_written(run.config[key]) if key in run.config else "not there") for run in runs] for key in keys]
     corner, heads, names = "key", list(keys), [run.name for run in runs]
     if len(runs) > max(8, len(keys)):
         corner, heads, names, cells = "run", names, heads, [list(column) for column in zip(*cells, strict=True)]
-    rows = [[text_cell(head), *line] for head, line in zip(heads, cells, strict=True)]
+    rows = [[Cell(head), *line] for head, line in zip(heads, cells, strict=True)]
     others = len(set().union(*(run.config for run in runs))) - len(keys)
-    note = f"{others} further keys have one value in all configs."
-    return Table("Configuration: what differs", [corner, *names], rows, note)
+    return Table("Configuration: what differs", [corner, *names], rows, f"{others} further keys have one value in all configs.")
+
+
+def _written(value: Any) -> str:
+    """Return a value as YAML has it."""
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def typed_table(run: ReportedRun) -> Table:
     """Return the overrides that were typed for a run."""
-    rows = [[text_cell(key), text_cell(value)] for key, value in run.job.overrides.items()]
+    rows = [[Cell(key), Cell(value)] for key, value in run.job.overrides.items()]
     note = "All else has the defaults of the command; .hydra/config.yaml has every key."
     return Table("Configuration: what was typed", ["key", "value"], rows, note)
-
-
-def _config_cell(value: Any, key: str, run: ReportedRun) -> TableCell:
-    """Return the cell of a config's value as written; a key that the config lacks differs from one that is null."""
-    if key not in run.config:
-        return TableCell("not there", "")
-    text = "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-    numeric = isinstance(value, int | float) and not isinstance(value, bool)
-    return TableCell(text, float(value) if numeric else text)
 
 
 def machines(runs: Sequence[ReportedRun]) -> Table | None:
@@ -148,7 +136,7 @@ def machines(runs: Sequence[ReportedRun]) -> Table | None:
             lines.setdefault(_machine(run.summary), []).append(run.name)
     if not lines:
         return None
-    rows = [[TableCell(_listed(names), names[0]), *map(cell, facts)] for facts, names in lines.items()]
+    rows = [[Cell(_listed(names)), *map(cell, facts)] for facts, names in lines.items()]
     columns = ["runs", "device", "ranks", "threads per rank", "distribution", "git revision", *VERSIONS]
     return _without_empty(Table("Device and versions", columns, rows))
 
@@ -178,16 +166,15 @@ def rows_table(caption: str, rows: Rows) -> Table:
     notes = [f"The first {SHOWN} of {len(rows):,} rows; the file has all."] if len(rows) > SHOWN else []
     same = ", ".join(f"{name} = {rows[0][name]}" for name in fixed if rows[0][name])
     notes += [f"In all rows: {same}."] if same else []
-    return Table(caption, shown, [[_short(row[name]) for name in shown] for row in rows[:SHOWN]], " ".join(notes))
+    cells = [[Cell(_short(row[name])) for name in shown] for row in rows[:SHOWN]]
+    return Table(caption, shown, cells, " ".join(notes))
 
 
-def _short(text: str) -> TableCell:
-    """Return the cell of a CSV file's text, a fraction with few digits."""
-    full = cell(text)
-    return TableCell(amount(full.key), full.key) if isinstance(full.key, float) and len(text) > 8 else full
+def _short(text: str) -> str:
+    return amount(float(text)) if FRACTION.fullmatch(text) else text
 
 
 def _without_empty(table: Table) -> Table:
-    kept = [place for place in range(len(table.columns)) if any(row[place].text for row in table.rows)]
-    rows = [[row[place] for place in kept] for row in table.rows]
-    return Table(table.caption, [table.columns[place] for place in kept], rows, table.note)
+    filled = [place for place in range(len(table.columns)) if any(row[place].text for row in table.rows)]
+    rows = [[row[place] for place in filled] for row in table.rows]
+    return Table(table.caption, [table.columns[place] for place in filled], rows, table.note)

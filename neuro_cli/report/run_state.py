@@ -29,7 +29,7 @@ TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters
 class RunState:
     """State of one run: finished | stopped | failed | running | waiting (on SLURM) | damaged; numbers are None until known.
 
-    ``metrics``: what its evaluations measure, the headline first; ``values``: by name, those that are known.
+    ``metrics``: what its evaluations measure, the headline first; ``values``: by name, those with a number.
     ``path``: its folder, None for a job that left none. ``study``: it is of ``neuro scale`` or ``neuro bench``.
     """
 
@@ -58,8 +58,8 @@ def read_job(run: Path, name: str) -> RunState:
     if job.study:
         job.state, job.reason = ("finished", "") if results_of(run) else ("failed", "no results: failed, or still at work")
         return job
-    summary, known = read_summary(run), declared(run)
-    job.metrics = known or UNDECLARED
+    summary, metrics = read_summary(run), declared(run)
+    job.metrics = metrics or UNDECLARED
     if not is_written(run):
         job.state, job.reason = _ended(run, config.get("generations") or 0, summary)
     if summary is not None and job.state in ("finished", "stopped"):
@@ -68,7 +68,7 @@ def read_job(run: Path, name: str) -> RunState:
             job.state, job.reason = "damaged", f"metrics.csv: {problem}"
     else:  # a summary would be of an earlier session
         _measure(job, run / "metrics.csv", config.get("ranks"))
-    if not known:  # the folder of an earlier version: what it has measured says what its headline is
+    if not metrics:  # the folder of an earlier version: what it has measured says what its headline is
         job.metrics = tuple(sorted(UNDECLARED, key=lambda metric: metric.name not in job.values))
     return job
 
@@ -142,6 +142,6 @@ def _measure(job: RunState, path: Path, ranks: Any) -> None:
     job.wall_seconds = float(np.nansum(metrics["seconds"][complete]))
     job.candidates_per_second = float(metrics["candidates_per_second"][complete][-1])
     for metric in job.metrics:
-        _, known = metrics.points(metric.name)
-        if len(known):
-            job.values[metric.name] = float(known[-1])
+        _, values = metrics.points(metric.name)
+        if len(values):
+            job.values[metric.name] = float(values[-1])

@@ -1,12 +1,12 @@
 """Sections of the page in their order: figures, tables and sentences."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from neuro_cli.report import curves, page_tables, phases, searches
-from neuro_cli.report.figure import MANY, Item, Legend, Picture, amount, embedded
-from neuro_cli.report.page_tables import Table, TableCell, text_cell
+from neuro_cli.report import curves, page_tables, searches
+from neuro_cli.report.figure import MANY, Picture, amount, embedded
+from neuro_cli.report.page_tables import Table
 from neuro_cli.report.run_state import RunState, results_of
 from neuro_cli.report.runs import Group, ReportedRun
 
@@ -18,29 +18,31 @@ BAND = (
 
 @dataclass
 class PageSection:
-    """Heading of the page with what is under it. ``smooth``: it has curves that the reader can smooth."""
+    """Heading of the page with what is under it."""
 
     name: str
     heading: str
     text: list[str] = field(default_factory=list)
-    legends: list[Legend] = field(default_factory=list)
     pictures: list[Picture] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
-    smooth: bool = False
-
-    def placed(self) -> Iterator[tuple[str, Picture]]:
-        """Yield every picture with the name of its place on the page."""
-        return ((f"{self.name}-plot-{number}", picture) for number, picture in enumerate(self.pictures))
 
 
 def sections_of(
     jobs: Sequence[RunState], runs: Sequence[ReportedRun], groups: Sequence[Group], address: Callable[[Path], str]
-) -> list[PageSection]:
-    """Return all sections that have content."""
-    of_runs = [_results(runs, address), _curves(groups), _over_time(groups), _search(runs, groups), _time(groups)] if runs else []
-    studies = [_study(job, number) for number, job in enumerate(job for job in jobs if job.study)]
-    sections = [*of_runs, *studies, *([_configuration(runs), _machines(runs)] if runs else [])]
-    return [section for section in sections if section is not None]
+) -> Iterator[PageSection]:
+    """Yield all sections that have content."""
+    if runs:
+        yield _results(runs, address)
+        yield _curves(groups)
+        yield from _over_time(groups)
+        yield from _search(runs, groups)
+        if table := page_tables.phases(groups):
+            yield PageSection("time", "Time of a generation", ["“other” is the rest of the generation."], tables=[table])
+    for number, job in enumerate(job for job in jobs if job.study):
+        yield _study(job, number)
+    if runs:
+        yield _configuration(runs)
+        yield _machines(runs)
 
 
 def _results(runs: Sequence[ReportedRun], address: Callable[[Path], str]) -> PageSection:
@@ -54,36 +56,21 @@ def _curves(groups: Sequence[Group]) -> PageSection:
     if not columns:
         return PageSection("curves", "Curves", ["No generation is on file yet."])
     same = curves.constants(groups, columns)
-    mirrors = curves.mirrored(groups, [name for name in columns if name not in same])
-    shown = [name for name in columns if name not in same and name not in mirrors]
+    shown = [name for name in columns if name not in same]
     text = _reading(groups, shown)
-    for name, other in mirrors.items():
-        heads = [curves.heading_of(groups, each) for each in (name, other)]
-        text.append(f"Without a figure: {heads[0]} is {heads[1]} with the other sign.")
     values = ", ".join(f"{curves.heading_of(groups, name)} {amount(value)}" for name, value in same.items() if value)
     text += [f"The same in every generation of every run: {values}."] if values else []
-    return PageSection("curves", "Curves", text, _legends(groups, shown), curves.pictures(groups, shown), smooth=True)
+    return PageSection("curves", "Curves", text, curves.pictures(groups, shown))
 
 
-def _over_time(groups: Sequence[Group]) -> PageSection | None:
-    """Return fitness and the headlines of the evaluations over wall time."""
+def _over_time(groups: Sequence[Group]) -> Iterator[PageSection]:
+    """Yield fitness and the headlines of the evaluations over wall time."""
     measured = curves.columns_of(groups)
     headlines = dict.fromkeys(run.job.metrics[0].name for group in groups for run in group.runs if run.job.metrics)
-    pictures = curves.over_time(groups, [name for name in ("fitness_mean", *headlines) if name in measured])
-    if not pictures:
-        return None
-    legends = [
-        replace(legend, switches=False) for legend in _legends(groups, [])
-    ]  # switches of the curves act on these figures too
-    text = "Seconds of all sessions, tests included; of runs of earlier versions those of the generations alone."
-    return PageSection("wall", "Over wall time", [text], legends, pictures)
-
-
-def _legends(groups: Sequence[Group], columns: Sequence[str]) -> list[Legend]:
-    if len(groups) > 1:
-        return [Legend(curves.LEGEND, "runs", [Item(group.label, place) for place, group in enumerate(groups)])]
-    numbers = sorted({int(match[1]) for match in map(curves.OF_MEMBER.fullmatch, columns) if match})
-    return [Legend(curves.MEMBERS, "members", [Item(f"member {number}", number) for number in numbers])] if numbers else []
+    pictures = curves.pictures(groups, [name for name in ("fitness_mean", *headlines) if name in measured], timed=True)
+    if pictures:
+        text = "Seconds of all sessions, tests included; of runs of earlier versions those of the generations alone."
+        yield PageSection("wall", "Over wall time", [text], pictures)
 
 
 def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
@@ -92,40 +79,20 @@ def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
     if width > 1:
         thinned = f"The longest curves are thinned: a point is the mean of {width} generations"
         text.append(f"{thinned}, and the band has the least and the greatest of them.")
+    if 1 < len(groups) <= MANY:
+        text.append("A click on a name in a legend hides its curve.")
     if len(groups) > MANY:
-        text.append(f"Bands and marks are left out of figures with more than {MANY} lines; pointing at a line shows its range.")
+        text.append(f"Figures of more than {MANY} lines have no legend, bands and marks; pointing at a line shows its name.")
     return text
 
 
-def _search(runs: Sequence[ReportedRun], groups: Sequence[Group]) -> PageSection | None:
+def _search(runs: Sequence[ReportedRun], groups: Sequence[Group]) -> Iterator[PageSection]:
     picture = searches.picture(groups)
-    if picture is None:
-        return None
-    failed = ", ".join(f"{run.name} {count}" for run in runs if (count := searches.failures(run)))
-    text = [f"Candidates that failed: {failed}; candidates.csv says why."] if failed else []
-    best = page_tables.rows_table(f"The {searches.BEST} best by validation", searches.best_of(runs))
-    return PageSection("search", "Search", text, pictures=[picture], tables=[best])
-
-
-def _time(groups: Sequence[Group]) -> PageSection | None:
-    names = phases.phases_of(groups)
-    if not names:
-        return None
-    pictures = phases.pictures(groups, names)
-    text = ["Seconds of each phase on top of each other (rank 0); “other” is the rest of the generation."]
-    if len(pictures) < len(groups):
-        text.append(f"Figures of the first {len(pictures)} of {len(groups)} groups; the table has all.")
-    means = {group.label: mean for group in groups if (mean := phases.means(group, names))}
-    rows = [[text_cell(label), *_shares(mean)] for label, mean in means.items()]
-    table = Table("Mean seconds of a generation", ["runs", "all", *names, phases.REST], rows)
-    return PageSection("time", "Time of a generation", text, [phases.legend(names)], pictures, [table])
-
-
-def _shares(mean: dict[str, float]) -> list[TableCell]:
-    """Return the cells of a mean generation's seconds, and of each phase with its share."""
-    total = sum(mean.values())
-    cells = [TableCell(f"{amount(value)} ({value / total:.0%})" if total else "", value) for value in mean.values()]
-    return [TableCell(amount(total), total), *cells]
+    if picture is not None:
+        failed = ", ".join(f"{run.name} {count}" for run in runs if (count := searches.failures(run)))
+        text = [f"Candidates that failed: {failed}; candidates.csv says why."] if failed else []
+        best = page_tables.rows_table(f"The {searches.BEST} best by validation", searches.best_of(runs))
+        yield PageSection("search", "Search", text, [picture], [best])
 
 
 def _study(job: RunState, number: int) -> PageSection:
@@ -133,7 +100,7 @@ def _study(job: RunState, number: int) -> PageSection:
     assert job.path is not None
     text = [job.reason] if job.reason else []
     tables = [page_tables.csv_table(path) for path in results_of(job.path)]
-    return PageSection(f"study-{number}", f"Study {job.name}", text, pictures=embedded(job.path.iterdir()), tables=tables)
+    return PageSection(f"study-{number}", f"Study {job.name}", text, embedded(job.path.iterdir()), tables)
 
 
 def _configuration(runs: Sequence[ReportedRun]) -> PageSection:

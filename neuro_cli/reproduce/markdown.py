@@ -46,7 +46,7 @@ def facts(results: Sequence[RowResult]) -> str:
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
     machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]
     dates = ", ".join(sorted(_distinct(result.date for result in results))) or "never"
-    revisions = ", ".join(_distinct(result.git_revision for result in results)) or "not known"
+    revisions = ", ".join(_distinct(result.git_revision for result in results)) or "unknown"
     return "\n".join([first, *commands, *machines, f"- {dates}; git revision {revisions}"])
 
 

@@ -95,7 +95,7 @@ def keep_pictures(
     for old in folder.glob(f"{folder.name}_*"):
         if old.suffix in SUFFIXES:
             old.unlink()  # an earlier start left it, and its run was repeated
-    kept = []
+    copied = []
     for name, patterns in figures.items():
         record = records.get(name)
         if record is None or not record.finished:
@@ -103,8 +103,8 @@ def keep_pictures(
         for picture in _fitting(patterns, cells[name].folders(record)):
             place = folder / f"{folder.name}_{name}_{picture.name}"
             shutil.copyfile(picture, place)
-            kept.append(place)
-    return kept
+            copied.append(place)
+    return copied
 
 
 def pictures_in(folder: Path) -> list[Path]:

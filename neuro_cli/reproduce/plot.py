@@ -51,10 +51,10 @@ def _lines(results: Sequence[RowResult]) -> Iterator[Line]:
     """Yield marks of the measured values, by verdict, and of the published ones."""
     for verdict, colour in COLOURS.items():
         own = [(place, r) for place, r in enumerate(results) if r.verdict == verdict]
-        known = [(place, r) for place, r in own if _finite(r.measured)]
-        x, low, high = ([_finite_or(getattr(r, name), r.measured) for _, r in known] for name in ("measured", "least", "most"))
+        finite = [(place, r) for place, r in own if _finite(r.measured)]
+        x, low, high = ([_finite_or(getattr(r, name), r.measured) for _, r in finite] for name in ("measured", "least", "most"))
         label = f"measured: {verdict}" if own else ""
-        yield Line(x, [place for place, _ in known], label, colour, "", "o", low=low, high=high, whiskers="x")
+        yield Line(x, [place for place, _ in finite], label, colour, "", "o", low=low, high=high, whiskers="x")
     published = [(r.published, place) for place, r in enumerate(results) if r.published is not None]
     x, y = ([point[n] for point in published] for n in range(2))
     yield Line(x, y, "published" if published else "", BLACK, "", "D", hollow=True)

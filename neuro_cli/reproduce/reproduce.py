@@ -1,10 +1,9 @@
 """``neuro reproduce``: runs a published table or figure again, and shows published and measured values side by side.
 
     FOLDER/NAME/NAME.csv .md .png .svg    an entry; FOLDER/NAME/runs: its commands and their run folders
-    FOLDER/NAME/NAME_RUN_*.svg            pictures that its runs made
-    FOLDER/index.html                     all entries of the command
+    FOLDER/NAME/NAME_RUN_*.svg            pictures of its runs
 
-Finished runs are kept: the same command on the same folder continues.
+The same command on the same folder continues, and finished runs do not run again.
 """
 
 from collections.abc import Sequence
@@ -15,11 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from neuro_cli.bench.table import wide_console
-from neuro_cli.reproduce.command import StoppedError
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.outputs import keep_pictures
-from neuro_cli.reproduce.page import write_page
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.requirements import missing
 from neuro_cli.reproduce.results import RATIO, RowResult, ratio, results_of, shown, spread, write_results
@@ -38,13 +35,12 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
     for entry in entries:  # before the first command runs, not after hours
         for cell in all_of(entry.runs, folder / entry.name, root).values():
             cell.record()
-    finished: list[tuple[Entry, list[RowResult]]] = []
+    failed = 0
     for entry in entries:
         print(f"neuro: {entry.name}, size={entry.size}: {entry.title} (about {entry.minutes[entry.size]:g} min)", flush=True)
-        finished.append((entry, _entry(entry, folder / entry.name, root)))
-        _show(*finished[-1])
-        write_page(folder, finished)
-    failed = sum(result.verdict == FAILED for _, results in finished for result in results)
+        results = _entry(entry, folder / entry.name, root)
+        _show(entry, results)
+        failed += sum(result.verdict == FAILED for result in results)
     again = f"; {failed} row{'s' * (failed > 1)} failed: the same command tries them again" if failed else ""
     print(f"neuro: results in {folder}{again}")
     return 1 if failed else 0
@@ -85,6 +81,3 @@ def _show(entry: Entry, results: Sequence[RowResult]) -> None:
     console: Console = wide_console()
     console.print(table)
     console.print(f"{entry.name}: {counts(results)}", highlight=False)
-
-
-__all__ = ["StoppedError", "reproduce"]

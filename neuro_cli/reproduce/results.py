@@ -146,8 +146,8 @@ def spread(result: RowResult) -> str:
 
 def ratio(result: RowResult) -> str:
     """Format the measured value over the published one; empty where one is missing, not finite or 0."""
-    known = [value for value in (result.measured, result.published) if value and math.isfinite(value)]
-    return f"{known[0] / known[1]:.2f}" if len(known) == 2 else ""
+    values = [value for value in (result.measured, result.published) if value and math.isfinite(value)]
+    return f"{values[0] / values[1]:.2f}" if len(values) == 2 else ""
 
 
 def hardware(results: Sequence[RowResult]) -> str:

@@ -165,11 +165,11 @@ def _models(config: Mapping[str, Any]) -> dict[str, Any]:
     return {name: config["known_models"][name] for name in _names(config, "models", config["known_models"])}
 
 
-def _names(config: Mapping[str, Any], key: str, known: Mapping[str, Any], empty: bool = False) -> tuple[str, ...]:
+def _names(config: Mapping[str, Any], key: str, options: Mapping[str, Any], empty: bool = False) -> tuple[str, ...]:
     given = config[key]
     if not isinstance(given, list) or not (given or empty):
-        raise ConfigError(key, given, f"must be a list of names, [{', '.join(known)}]")
+        raise ConfigError(key, given, f"must be a list of names, [{', '.join(options)}]")
     for name in given:
-        if name not in known:
-            raise ConfigError(key, name, f"no such one; {nearest(str(name), known)}")
+        if name not in options:
+            raise ConfigError(key, name, f"no such one; {nearest(str(name), options)}")
     return tuple(dict.fromkeys(given))

@@ -174,8 +174,9 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     write_files(arguments, cwd)
     arguments = without_outside(arguments)
     command = checked(verb, arguments)
-    for job in jobs_of([text for text in command.overrides if text != f"hydra.job.name={verb}"]):
-        node = composition.compose_choices(command.tree, job)
+    jobs = jobs_of([text for text in command.overrides if text != f"hydra.job.name={verb}"])
+    for job in jobs:
+        node = command.composed if len(jobs) == 1 else composition.compose_choices(command.tree, job)
         parts = {str(key): node[key] for key in node if key != "hydra"}
         check_config(verb, with_members({key: plain(part) for key, part in parts.items()}))
 
@@ -254,7 +255,7 @@ def check_config(verb: str, config: dict[str, Any]) -> None:
     elif verb == "scale":
         study_of(options)
     elif verb == "bench":
-        require(config["what"] in {*KINDS, "brokers"}, ("neuro bench", config["what"]), "no such measurement")
+        require(config["what"] in KINDS, ("neuro bench", config["what"]), "no such measurement")
 
 
 def check_pip(words: list[str]) -> None:

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment
-
-from neuro_cli.core import install
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -96,10 +93,3 @@ main()
     assert "results in run" in done.stdout
     assert (tmp_path / "run" / "metrics.csv").read_text().count("\n") == 3
     assert (tmp_path / "run" / "curves.png").is_file()
-
-
-def test_a_page_of_reproduce_asks_for_its_extra_before_the_first_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(install, "find_spec", lambda name: None if name == "jinja2" else name)
-    told = one_line(neuro_inside("reproduce", "table=nes_table_1", "folder=tables", cwd=tmp_path))
-    assert told == "the page of neuro reproduce needs jinja2, not installed here: pip install '.[report]'"
-    assert not (tmp_path / "tables").exists()

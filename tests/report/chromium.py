@@ -58,7 +58,7 @@ class Chromium:
     def open(self, page: Path) -> None:
         """Load a page of neuro report and wait until its figures are drawn."""
         self.driver.get(page.as_uri())
-        self.wait("document.documentElement.dataset.ready !== undefined")
+        self.wait("Bokeh.documents[0]?.roots().length === document.querySelectorAll('.plot').length")
         self.settle()
 
     def wait(self, condition: str, seconds: float = 30) -> None:

@@ -178,23 +178,22 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_a_damaged_run_is_listed_beside_the_others(damage, tmp_path):
-    """The file and the row are named, the other runs are shown, and the page is written."""
-    name, old, new, reason = DAMAGES[damage]
-    for number in range(3):
-        made(tmp_path / "sweep" / str(number), BEGUN, generations=10)
-    path = tmp_path / "sweep" / "1" / name
-    text = path.read_text()
-    path.write_text(new if old is None else text.replace(old, new, 1))
+def test_damaged_runs_are_listed_among_the_others(tmp_path):
+    """The file and the row of each are named, the other run is shown, and the page is written."""
+    for run, (name, old, new, _) in DAMAGES.items():
+        path = made(tmp_path / "sweep" / run, BEGUN, generations=10) / name
+        text = path.read_text()
+        path.write_text(new if old is None else text.replace(old, new, 1))
+    made(tmp_path / "sweep" / "sound", BEGUN, generations=10)
     done = neuro_inside("report", "sweep", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "sweep" / "report.html").exists()
     with (tmp_path / "sweep" / CSV).open() as file:
-        rows = list(csv.DictReader(file))
-    assert [row["state"] for row in rows] == ["finished", "damaged", "finished"]
-    assert reason in rows[1]["reason"]
-    alone = neuro_inside("report", "sweep/1", "html=false", cwd=tmp_path)
-    assert alone.returncode in (0, 2)
-    assert reason.split(": ")[0] in "".join((alone.stdout + alone.stderr).split("\n"))
-    assert "Traceback" not in alone.stderr
+        rows = {row["run"]: row for row in csv.DictReader(file)}
+    assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(DAMAGES, "damaged") | {"sound": "finished"}
+    for run, (*_, reason) in DAMAGES.items():
+        assert reason in rows[run]["reason"]
+        alone = neuro_inside("report", f"sweep/{run}", "html=false", cwd=tmp_path)
+        assert alone.returncode in (0, 2)
+        assert reason.split(": ")[0] in "".join((alone.stdout + alone.stderr).split("\n"))
+        assert "Traceback" not in alone.stderr

@@ -18,7 +18,11 @@ def layers_of(config) -> set[str]:
 
 def written(entry: Entry, run: str) -> tuple[set[str], set[str], set[str]]:
     """Layers, methods and timed steps in the files of a run."""
-    config = composed(*entry.run(run).overrides, verb="bench")
+    gone = [text.removeprefix("~samplers.") for text in entry.run(run).overrides if text.startswith("~samplers.")]
+    values = [text for text in entry.run(run).overrides if not text.startswith("~")]
+    config = composed(*values, verb="bench")  # without what is deleted, so that Hydra composes once for all runs
+    for name in gone:
+        del config["samplers"][name]
     methods = {"unperturbed", *config["samplers"]}
     steps = {f"{name} {step}" for name in config["samplers"] for step in config["layer"]["steps"]}
     return layers_of(config), methods, {"unperturbed", *steps}

@@ -6,11 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from PIL import Image
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, wait_for_rows
 
@@ -29,7 +27,6 @@ runs:
   missing: {verb: train, overrides: ["task.root=$root/x", task=mnist], needs: {data: x}}
   scored: {verb: evaluate, of: one, overrides: ["output=$kept/scores.json"]}
   unscored: {verb: evaluate, of: wrong}
-  named: {verb: predict, of: one, overrides: ["$root/a digit.png", top=2, "output=$kept/named.json"]}
 figures: {one: ["*.svg", "*.png"]}
 row: {run: one, file: summary.json, value: generations, quantity: generations, published: null}
 rows:
@@ -39,7 +36,6 @@ rows:
   - {name: without data, run: missing, size: quick, expect: [{at_most: generations}]}
   - {name: beside it, size: quick, expect: [{at_most: after an error}]}
   - {name: of its checkpoint, size: quick, run: scored, file: scores.json, value: generation, expect: [{near: generations}]}
-  - {name: second guess, size: quick, run: named, file: named.json, value: 0.classes.1.probability, expect: [{at_most: 0.5}]}
   - {name: of a run that failed, size: quick, run: unscored, expect: [{near: generations}]}
 """
 
@@ -55,7 +51,6 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproduce")
     (folder / "tiny.yaml").write_text(TINY)
     (folder / "no data").mkdir()
-    Image.new("L", (20, 30), 90).save(folder / "no data" / "a digit.png")
     done = neuro_inside("reproduce", "table=tiny.yaml", "folder=out", "root=no data", cwd=folder, NEURO_CURVES="1")
     return folder, done
 
@@ -72,12 +67,11 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
         "without data": "not measurable here",
         "beside it": "not measurable here",
         "of its checkpoint": "as expected",
-        "second guess": "as expected",
         "of a run that failed": "failed",
     }
     assert (rows["generations"]["published"], rows["generations"]["measured"]) == ("2.0", "2.0")
     assert rows["parameters"]["measured"] == "11274.0"
-    assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of noise, ")
+    assert rows["after an error"]["reason"].startswith("exit code 2: what=nothing: must be one of layer, ")
     assert rows["without data"]["reason"] == "there is no x in root=no data"
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
     assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
@@ -86,7 +80,7 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
         assert word in rows["generations"]["machine"]
 
 
-def test_all_files_are_there_and_the_page_needs_no_network(finished):
+def test_all_files_are_written(finished):
     folder, _ = finished
     out = folder / "out"
     markdown = (out / "tiny" / "tiny.md").read_text()
@@ -98,21 +92,6 @@ def test_all_files_are_there_and_the_page_needs_no_network(finished):
     for name in pictures:
         assert f"]({name})" in markdown
         assert (out / "tiny" / name).read_bytes() == (out / "tiny" / "runs" / "one" / name.removeprefix("tiny_one_")).read_bytes()
-    page = (out / "index.html").read_text()
-    assert page.count('src="data:image/') == 1 + len({Path(name).stem for name in pictures})
-    assert "default-src 'none'" in page  # no request, and no scripts but the page's own
-    assert "Tiny &lt;trainings&gt; &amp; more" in page
-    assert "<i>" not in page
-    for outside in ('src="http', 'href="http', "@import", "Bokeh ="):
-        assert outside not in page
-    identities: list[str] = []
-
-    class Reader(HTMLParser):
-        def handle_starttag(self, tag, attributes):
-            identities.extend(value for name, value in attributes if name == "id" and value)
-
-    Reader().feed(page)
-    assert len(identities) == len(set(identities)) >= 5
 
 
 def test_the_same_command_goes_on_and_runs_nothing_twice(finished):
@@ -174,7 +153,7 @@ def test_a_sweep_has_a_folder_for_each_of_its_jobs_and_continues(tmp_path):
         "table=tiny.yaml",
         "+with.seed=1,2",
         "folder=out",
-        "tables.tiny.runs.wrong.overrides=['what=noise']",
+        "tables.tiny.runs.wrong.overrides=['what=diversity','diversity.draws=2']",
     )
     for _ in range(2):
         done = neuro_inside(*command, cwd=tmp_path)

@@ -137,7 +137,8 @@ ROW = EntryRow("r", "a", "out.csv", "seconds", {"what": "iid", "round": 1}, {}, 
 def folder(tmp_path) -> Path:
     lines = ["what,round,seconds,least,most,ended", "iid,1,3.0,2.5,3.5,goal", "iid,1,5.0,4.5,5.5,budget", "iid,1,4.0,3,6,goal"]
     (tmp_path / "out.csv").write_text("\n".join([*lines, "iid,2,100,,,goal", "flip,1,,,,goal"]) + "\n")
-    (tmp_path / "summary.json").write_text(json.dumps({"test_accuracy": 0.5, "first": {"median": 0.25, "none": None}}))
+    summary = {"test_accuracy": 0.5, "first": {"median": 0.25, "none": None}, "rows": [{"p": 1.5}]}
+    (tmp_path / "summary.json").write_text(json.dumps(summary))
     return tmp_path
 
 
@@ -148,6 +149,7 @@ def test_a_number_is_the_middle_of_the_rows_that_are_meant(folder, tmp_path):
     value = measured(replace(ROW, spread=("least", "most")), [folder])
     assert (value.least, value.most) == (2.5, 6.0)
     assert measured(replace(ROW, file="summary.json", value="first.median"), [folder]).value == 0.25
+    assert measured(replace(ROW, file="summary.json", value="rows.0.p"), [folder]).value == 1.5
 
 
 def test_a_goal_that_was_not_reached_counts_as_slowest(folder):

@@ -165,9 +165,8 @@ def test_all_of_a_study_but_the_measurement(study, found, tmp_path, monkeypatch)
     assert {path.name for path in tmp_path.glob("*.svg")} == {"weak.svg", "strong.svg"}
 
 
-@pytest.mark.parametrize("scaling", ["weak", "strong"])
-def test_plots_are_drawn(study, found, tmp_path, scaling):
-    assert plot_scaling(rows_of(study, found), scaling, tmp_path / "plot")
+def test_plots_are_drawn(study, found, tmp_path):
+    assert plot_scaling(rows_of(study, found), "weak", tmp_path / "plot")
     words = (tmp_path / "plot.svg").read_text()
     assert all(word in words for word in ("MNIST_3M, ethernet_1g", "measured: filled", "projected: hollow"))
     assert (tmp_path / "plot.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"

@@ -1,12 +1,12 @@
 """``scripts/bench_networks.py``: what it refuses, its rows, and some of them for real (slow)."""
 
 import csv
-import runpy
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support.inside import one_line, script_inside
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
@@ -21,18 +21,11 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
         (("--threads", "9999"), "--threads 9999: "),
     ],
 )
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, capsys, arguments, message):
-    monkeypatch.chdir(tmp_path)
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, message):
     monkeypatch.syspath_prepend(SCRIPT.parent)
-    monkeypatch.setattr(sys, "argv", [str(SCRIPT), *arguments])
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert ended.value.code == 2
-    out, err = capsys.readouterr()
-    assert err.startswith("neuro: error: ")
-    assert err.count("\n") == 1
-    assert message in err
-    assert out == ""
+    done = script_inside(SCRIPT, *arguments, cwd=tmp_path)
+    assert message in one_line(done)
+    assert done.stdout == ""
 
 
 def test_torch_networks_have_the_sizes_that_the_rows_promise(monkeypatch):

@@ -14,9 +14,8 @@ import torch
 
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.layer.cases import STEPS, Layer, cases
-from neuro_cli.bench.layer.held import HeldNoise
 from neuro_cli.bench.layer.memory import FLOAT, noise_numbers, peak_bytes
-from neuro_cli.bench.layer.methods import Method, SharedPass
+from neuro_cli.bench.layer.methods import SharedPass
 from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.bench.table import in_turn, ratios, show, write
 from neuro_cli.core.checks import one_of
@@ -46,7 +45,7 @@ def bench_layer(config: BenchConfig, run: Path) -> None:
     for case in cases(own):
         subject = Subject(case, device, precision, count)
         times += timed(subject, samplers, own.steps, config.repeats)
-        memory += held(subject, samplers) if "memory" in own.steps else []
+        memory += memory_rows(subject, samplers) if "memory" in own.steps else []
         subject.threads.close()
     write(run / "layer.csv", times, count)
     if memory:
@@ -64,21 +63,20 @@ def precision_of(name: Any, device: torch.device) -> torch.dtype:
     return allowed[one_of("precision", name, tuple(allowed))]
 
 
-def method_of(subject: Subject, node: Any) -> Method:
+def method_of(subject: Subject, node: Any) -> SharedPass:
     """Return the method of the sampler that the config's ``node`` describes. Raises UserError."""
     sampler = subject.sampler(node, 2)
     if sampler.antithetic and subject.case.examples % 2:
         raise ConfigError(
             "layer", subject.case.examples, f"{subject.case.name}: antithetic pairs need an even number of examples"
         )
-    shared = sampler.reuses_noise or subject.device.type != "cpu"
-    return SharedPass(subject, node) if shared else HeldNoise(subject, node)
+    return SharedPass(subject, node)
 
 
 def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats: int) -> list[Row]:
     """Return rows of times: one per step of each method and round, and one of the unperturbed pass per round."""
     chosen = [step for step in STEPS[:3] if step in steps]
-    methods: dict[str, Method] = {name: method_of(subject, node) for name, node in samplers.items()} if chosen else {}
+    methods: dict[str, SharedPass] = {name: method_of(subject, node) for name, node in samplers.items()} if chosen else {}
     work = {f"{name} {step}": getattr(method, step) for name, method in methods.items() for step in chosen}
     rest = SPIN if subject.threads.count > 1 and subject.device.type == "cpu" else 0.0
     seconds = in_turn({UNPERTURBED: subject.unperturbed} | work, repeats, rest)
@@ -93,16 +91,16 @@ def timed(subject: Subject, samplers: dict[str, Any], steps: list[str], repeats:
     return rows
 
 
-def held(subject: Subject, samplers: dict[str, Any]) -> list[Row]:
+def memory_rows(subject: Subject, samplers: dict[str, Any]) -> list[Row]:
     """Return rows of memory: each method's noise by formula, and the peak of drawing it and running a forward pass with it."""
     peak = peak_bytes(lambda: subject.unperturbed(0), subject.device)
     case = subject.case
     rows = [_memory_row(case.name, UNPERTURBED, (case.examples, case.examples), (0, 0), peak)]
     for name, node in samplers.items():
         method_of(subject, node).forward(0)  # compiles first
-        measured: list[Method] = []
+        measured: list[SharedPass] = []
 
-        def work(node: Any = node, measured: list[Method] = measured) -> None:
+        def work(node: Any = node, measured: list[SharedPass] = measured) -> None:
             measured.append(method_of(subject, node))
             measured[0].forward(0)
 
@@ -128,11 +126,11 @@ def table(times: list[Row], memory: list[Row], names: list[str]) -> Iterator[lis
         plain = _words([row for row in own if row["what"] == UNPERTURBED])
         for place, name in enumerate(names):
             rows = [[row for row in own if row["what"] == f"{name} {step}"] for step in STEPS[:3]]
-            kept = [row for row in memory if (row["layer"], row["method"]) == (layer, name)]
-            some = next((row for part in [*rows, kept] for row in part if row["examples"] < row["of"]), None)
+            of_memory = [row for row in memory if (row["layer"], row["method"]) == (layer, name)]
+            some = next((row for part in [*rows, of_memory] for row in part if row["examples"] < row["of"]), None)
             label = name if some is None else f"{name} (of {some['examples']:,}, scaled)"
             bytes_of = [
-                f"{row[key] / 1e6:.1f}" if row[key] != "" else "" for row in kept for key in ("noise_bytes", "peak_bytes")
+                f"{row[key] / 1e6:.1f}" if row[key] != "" else "" for row in of_memory for key in ("noise_bytes", "peak_bytes")
             ]
             yield [*((layer, plain) if not place else ("", "")), label, *map(_cell, rows), *(bytes_of or ("", ""))]
 

@@ -62,7 +62,7 @@ def _of_direction(sampler: BlockSums, block: Block, drawn_bytes: int) -> tuple[i
     if isinstance(sampler, Permutation):
         plan, device = sampler.plan(block), sampler.noise.device
         rows = (plan.groups or plan.all_groups) * plan.outputs or plan.groups
-        channels = plan.groups * block.inner  # a group's index is kept as that of each of its channels
+        channels = plan.groups * block.inner  # a group's index is stored as that of each of its channels
         # an index of four bytes encodes both where channels have groups and places in them
         short = short_order(plan.all_groups if plan.groups else block.rows, device) and not (plan.groups and plan.outputs)
         of_row = 2 if short else FLOAT

@@ -1,12 +1,10 @@
-"""Ways to perturb every example: each draws noise and stores it, runs a forward pass with it, and sums it by weights.
+"""Way to perturb every example: noise is drawn and stored, a forward pass runs with it, and it is summed by weights.
 
-Samplers that reuse noise, and every sampler on a GPU, run as in a training, by the library's shared forward pass; what a CPU has
-no memory for is in :mod:`neuro_cli.bench.layer.held`.
+By the library's shared forward pass, as in a training.
 """
 
 import logging
 import queue
-from abc import ABC, abstractmethod
 from functools import cache
 from typing import Any
 
@@ -25,45 +23,34 @@ from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 log = logging.getLogger(__name__)
 SIGMA = 0.01
+STORED = 2**26  # most numbers of dense noise on a CPU, 256 MiB
 
 
-class Method(ABC):
-    """Noise of ``examples`` of the subject's examples, drawn and stored. Each step takes the number of the round."""
+class SharedPass:
+    """Members in one forward pass per chunk of examples: one direction per example, or per pair of examples.
 
-    examples: int
-
-    @abstractmethod
-    def draw(self, number: int) -> None:
-        """Draw noise for all examples."""
-
-    @abstractmethod
-    def forward(self, number: int) -> None:
-        """Run the examples with the stored noise, each with its own."""
-
-    @abstractmethod
-    def update(self, number: int) -> Tensor:
-        """Return the weighted sum (M,) of the stored noise."""
-
-
-class SharedPass(Method):
-    """Members in one forward pass per chunk of examples, as in a training: one direction per example, or per pair of examples."""
+    Steps take the number of the round. ``examples``: all of the case; of dense noise on a CPU as many as ``STORED`` allows.
+    """
 
     def __init__(self, subject: Subject, node: Any) -> None:
-        self._subject, self.examples = subject, subject.case.examples
+        self._subject, case = subject, subject.case
+        probe = subject.sampler(node, 2)
+        self._scales = [SIGMA, -SIGMA] if probe.antithetic else [SIGMA]
+        directions, length = case.examples // len(self._scales), max(1, subject.rows // len(self._scales))
+        if not probe.reuses_noise:
+            length = min(length, dense_directions(subject.layout.size, subject.device))
+            if subject.device.type == "cpu":
+                directions = min(directions, max(1, STORED // subject.layout.size))
+        self.examples = directions * len(self._scales)
         # two samplers, since drawing in every round would overwrite the noise that the passes use
         self._sampler, self._drawing = (subject.sampler(node, self.examples) for _ in range(2))
-        self._scales = [SIGMA, -SIGMA] if self._sampler.antithetic else [SIGMA]
-        length = max(1, subject.rows // len(self._scales))
-        if not self._sampler.reuses_noise:
-            length = min(length, dense_directions(subject.layout.size, subject.device))
         period = self._sampler.noise_period
         if period is not None:  # a chunk has one matrix of noise
             length = max(divisor for divisor in range(1, min(length, period) + 1) if period % divisor == 0)
-        directions = self._sampler.directions
         self._bounds = [(low, min(low + length, directions)) for low in range(0, directions, length)]
         self._inputs = [self._rows(low, high) for low, high in self._bounds]
-        self._kept: list[Any] = [None] * len(self._bounds)
-        self._fill(self._sampler, 0, self._kept)
+        self._stored: list[Any] = [None] * len(self._bounds)
+        self._fill(self._sampler, 0, self._stored)
         # one module per thread: two threads must not share a mapped module
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         self._modules.put(subject.module)
@@ -71,9 +58,8 @@ class SharedPass(Method):
         for _ in range(1, subject.threads.count):
             self._modules.put(subject.module if self._pass is PerturbedForward else subject.copy())
         self._weights = weights_of(self.examples, torch.device("cpu"), torch.float64)
-        if isinstance(
-            self._sampler, BlockSums
-        ):  # an update reads other lists of factors than a forward pass, so they are cached apart
+        if isinstance(self._sampler, BlockSums):
+            # an update reads other lists of factors than a forward pass, so they are cached apart
             self._sampler.factors = cache(self._sampler.factors)  # type: ignore[method-assign]
 
     def _rows(self, low: int, high: int) -> Tensor:
@@ -82,21 +68,24 @@ class SharedPass(Method):
         sides = [x[side * directions + low : side * directions + high] for side in range(len(self._scales))]
         return sides[0] if len(sides) == 1 else torch.cat(sides)
 
-    def _fill(self, sampler: Sampler, number: int, kept: list[Any]) -> None:
-        """Put the noise of each chunk into ``kept``."""
+    def _fill(self, sampler: Sampler, number: int, chunks: list[Any]) -> None:
+        """Put the noise of each chunk into ``chunks``."""
         sampler.prepare(number, range(sampler.directions))
 
         def chunk(place: int) -> None:
             low, high = self._bounds[place]
             rows = MemberBatch(self._scales, high - low, 1)
-            kept[place] = sampler.perturbation(number, low, rows, self._subject.precision)
+            chunks[place] = sampler.perturbation(number, low, rows, self._subject.precision)
 
-        self._subject.map(chunk, range(len(kept)))
+        self._subject.map(chunk, range(len(chunks)))
 
     def draw(self, number: int) -> None:
+        """Draw noise for all examples."""
         self._fill(self._drawing, number, [None] * len(self._bounds))
 
     def forward(self, number: int) -> None:
+        """Run the examples with the stored noise, each with its own."""
+
         def chunk(place: int) -> None:
             self.outputs(self._pass, place)
 
@@ -106,7 +95,7 @@ class SharedPass(Method):
         """Return outputs of a chunk by the pass ``forward``. Raises Unsupported where that does not serve the module."""
         module = self._modules.get()
         try:
-            with forward(module, self._subject.layout, self._kept[place]):
+            with forward(module, self._subject.layout, self._stored[place]):
                 outputs: Tensor = module(self._inputs[place])
         finally:
             self._modules.put(module)
@@ -123,13 +112,14 @@ class SharedPass(Method):
         return PerturbedForward
 
     def update(self, number: int) -> Tensor:
+        """Return the weighted sum (M,) of the stored noise."""
         subject, sampler = self._subject, self._sampler
         if sampler.reuses_noise:
             total = sampler.combine(self._weights[None].numpy(), (1,), 0, range(sampler.population), 0, subject.layout.size)[0]
         else:
             weights = by_direction(self._weights, sampler).to(subject.device, subject.precision)
             total = torch.zeros(subject.layout.size, device=subject.device)  # float32, since half precision would lose chunks
-            for (low, high), noise in zip(self._bounds, self._kept, strict=True):
+            for (low, high), noise in zip(self._bounds, self._stored, strict=True):
                 self._add(total, weights[low:high], noise)
         subject.map(lambda _: None, ())
         return total

@@ -1,4 +1,4 @@
-"""Worker of ``neuro bench ensemble`` and ``semi_updates``: every rank of a world trains runs one after the other.
+"""Worker of ``neuro bench ensemble``: every rank of a world trains runs one after the other.
 
 mpiexec -n N python -m neuro_cli.bench.workers.training PLAN RESULTS
 """

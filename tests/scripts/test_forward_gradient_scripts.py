@@ -1,0 +1,51 @@
+"""``scripts/gradient_by_layer.py`` and ``scripts/twenty_networks.py``: their tables, on small networks."""
+
+import csv
+import runpy
+
+import pytest
+import torch
+from support.inside import script_inside
+from test_kept_results import ROOT
+from torch import nn
+
+SCRIPTS = ROOT / "scripts"
+
+
+def test_cosines_are_of_each_layer_and_of_all():
+    script = runpy.run_path(str(SCRIPTS / "gradient_by_layer.py"))
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    case = script["Case"](network, torch.randn(64, 4), torch.randint(2, (64,)), 1)
+    rows = script["table"]("tiny", case, 40, ["plain"])
+    assert [row["layer"] for row in rows] == ["0", "2", "all"]
+    assert float(rows[-1]["plain"]) > 0.8
+    norm = nn.BatchNorm1d(4)
+    assert script["true_gradients"](case._replace(network=nn.Sequential(norm, network))).keys() >= {"0.weight", "1.0.weight"}
+    assert norm.running_mean.count_nonzero() == 0  # its statistics stay
+
+
+def test_both_ways_learn_from_one_split():
+    script = runpy.run_path(str(SCRIPTS / "twenty_networks.py"))
+    script["IMAGES"]["tiny"] = script["NETWORKS"]["tiny"] = lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
+    assert [len(part) for part in script["data"]("tiny")] == [1797, 1797]
+    assert script["data"]("hf_bert")[0].dtype == torch.int64
+    for forward in (False, True):
+        accuracy, _ = script["train"]("tiny", 40, 64, forward)
+        assert accuracy > 0.6
+
+
+@pytest.mark.slow  # processes for packages of networks, which compile their passes
+def test_the_tables_have_a_row_for_each_network(tmp_path):
+    pytest.importorskip("timm")
+    words = ("--only", "timm_mixer", "--steps", "2", "--batch-size", "8", "--csv", "twenty.csv")
+    done = script_inside(SCRIPTS / "twenty_networks.py", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "twenty.csv").open() as file:
+        ((name, size, steps, *_),) = csv.reader(file)
+    assert (name, int(size) > 1000, steps) == ("timm_mixer", True, "2")
+    words = ("--only", "char_gpt", "--examples", "2", "--ways", "plain", "--csv", "layers.csv")
+    done = script_inside(SCRIPTS / "gradient_by_layer.py", *words, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "layers.csv").open() as file:
+        assert [row["layer"] for row in csv.DictReader(file)][-1] == "all"

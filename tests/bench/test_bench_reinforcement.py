@@ -47,7 +47,7 @@ def test_a_cell_is_a_command_that_anyone_can_type():
         )
 
 
-@pytest.mark.parametrize("task", composed(verb="bench")["reinforcement"]["tasks"])
+@pytest.mark.parametrize("task", OmegaConf.load(config_folder() / "bench.yaml")["reinforcement"]["tasks"])
 def test_every_task_has_the_columns_that_the_issue_asks_for(task):
     cells = plan(settings(only=[task]))
     assert {"evolve", "openai_es", "ddpg"} <= {cell.setting for cell in cells}

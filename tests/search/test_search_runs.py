@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.forked import Forked
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, descendants
 
@@ -113,7 +114,7 @@ def test_a_report_shows_a_search_and_others_refuse_it_in_a_line(finished, folder
 def begun(run: Path, rows: int, *overrides: str) -> "subprocess.Popen[bytes]":
     """A search as a process of its own, once ``rows`` candidates are done."""
     command = [sys.executable, "-m", "neuro_cli", "search", *TINY, *overrides, f"hydra.run.dir={run}"]
-    process = subprocess.Popen(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
+    process = Forked(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 240
     while not (run / "candidates.csv").exists() or len(candidates(run)) < rows:
         assert process.poll() in (None, 0)

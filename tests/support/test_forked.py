@@ -63,5 +63,5 @@ def test_ranks_meet_and_end_as_those_of_their_own(end, tmp_path):
     path = tmp_path / "ranks.py"
     path.write_text(f"from mpi4py import MPI\nprint(MPI.COMM_WORLD.allreduce(1), flush=True)\n{end}")
     fork, own = (program(path, cwd=tmp_path, ranks=2, fresh=fresh) for fresh in (False, True))
-    assert fork.stdout.split()[:2] == own.stdout.split()[:2] == ["2", "2"]
+    assert fork.stdout.count("2") == own.stdout.count("2") == 2
     assert fork.returncode == own.returncode == (7 if end else 0)

@@ -30,7 +30,11 @@ VERBS = ("train", "evolve", "search", "scale")
 # whose contract a class of the user's own may derive from
 CONTRACTS = ("sampler", "algo", "distribution", "task", "logger")
 # classes of other files that belong to a contract
-MORE = {"sampler": ["sampler.dense.Dense"], "task": ["core.metric.Metric"], "Evolution": ["library.candidates.Candidates"]}
+MORE = {
+    "sampler": ["sampler.dense.Dense"],
+    "task": ["core.metric.Metric"],
+    "Evolution": ["library.loop.Loop", "library.candidates.Candidates"],
+}
 API_HEAD = """# Python API
 
 Made from the docstrings of `import neuro_cli as neuro`. Shapes stand in brackets: P members, D directions of noise, M parameters

@@ -58,22 +58,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     A group is the work of one worker, and workers take groups in order. While one waits, the cores are those of the others.
     """
+    paths = {path: path.relative_to(HERE) for path in {item.path for item in items}}
     for item in items:
-        path = item.path.relative_to(HERE)
+        path = paths[item.path]
         if path.parts[0] in WAITING:
             item.add_marker("waits")
         if item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group("slurm" if path.parts[0] == "slurm" else str(path.with_suffix(""))))
-    items.sort(key=_place)
+    items.sort(key=lambda item: _place(paths[item.path]))
     waiting, computing = _names(items)
     turns = {name: place / len(computing) for place, name in enumerate(computing)}
     turns |= {name: 0.7 * place / len(waiting) for place, name in enumerate(waiting)}  # none is left for the end
     items.sort(key=lambda item: turns[_group(item)])
 
 
-def _place(item: pytest.Item) -> int:
-    """Return the place of an item's folder among the long ones."""
-    folder = item.path.relative_to(HERE).parts[0]
+def _place(path: Path) -> int:
+    """Return the place of a file's folder among the long ones."""
+    folder = path.parts[0]
     return LONG.index(folder) if folder in LONG else len(LONG)
 
 

@@ -16,19 +16,19 @@ from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.copies import copied, own_memory, state_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
-from neuro_cli.core.machine.memory import keep_freed_memory
-from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
+from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all
 from neuro_cli.library.fitness import Fitness, FitnessTask
+from neuro_cli.library.loop import Loop
 from neuro_cli.library.named import option
 from neuro_cli.library.ranks import share_initial
 from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.runner.build import PRECISIONS, threads_of
+from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.frozen import share_frozen
@@ -36,7 +36,6 @@ from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.jobs import write_members
 
-FORMAT = 1
 _SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # the Evolution that each part is bound to
 
 
@@ -51,7 +50,7 @@ class Point(nn.Module):
         return self.vector
 
 
-class Evolution:
+class Evolution(Loop):
     """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
 
     Under an MPI launcher the ranks share the ``population`` (members per generation) and run the same script;
@@ -112,11 +111,8 @@ class Evolution:
             algo = "forward_gradient" if by_passes else "openai_es"
         self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, generations, values)
         self._sampler.check(population)
-        method: Distribution = option("distribution", distribution, Distribution, generations)
-        network: Network = option("fabric", fabric, Network, generations)
-        self.world = network.connect(method.needs_mpi) if world is None else world
-        network.describe(self.world)
-        self._distribution, self._module = method, module
+        method = self._connect(distribution, fabric, world, generations)
+        self._distribution, self._module, self._subject = method, module, type(module).__name__
         for group, part in (("algo", self._algo), ("sampler", self._sampler), ("distribution", method)):
             owner = _SERVES.get(part)
             if owner is not None and owner() is not None:
@@ -126,10 +122,7 @@ class Evolution:
         self._settings = _settings(self._numbers, self._algo, self._sampler, stored)
         device = next(module.parameters()).device
         self._shared_pass = device.type != "cpu" if shared_pass is None else boolean("shared_pass", shared_pass)
-        if device.type == "cpu":
-            keep_freed_memory()
-        with threads_kept():
-            self._threads = Threads(threads_of(threads, self.world, device))
+        self._start_threads(threads, device)
         self._task = FitnessTask(self._numbers.precision, self._sign)
         self._population: Population | None = None
         self._asked: Proposal | None = None
@@ -138,18 +131,12 @@ class Evolution:
         if by_passes:
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
-        self.generation = 0  # completed
         self.best: Best | None = None  # among the candidates whose fitnesses tell() was given
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
         self._modes = [part.training for part in module.modules()]  # kept now: a script may evaluate the module between steps
         own_memory(state_of(module))
         share_initial(module, self.world)
-
-    @property
-    def rank(self) -> int:
-        """Number of this process among the ranks: rank 0 is the one to print and save."""
-        return self.world.rank
 
     @property
     def module(self) -> nn.Module:
@@ -319,7 +306,7 @@ class Evolution:
 
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
-        state: dict[str, Any] = {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
+        state = self._state()
         if self.best is not None:
             state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
         if self._loaded is not None:
@@ -336,12 +323,7 @@ class Evolution:
         Raises ConfigError for the state of another population, sampler, algorithm or module.
         """
         with collectively(self.world):
-            if state.get("format") != FORMAT:
-                raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
-            for key in {**self._settings, **state["settings"]}:
-                value, saved = self._settings.get(key, "float32"), state["settings"].get(key, "float32")
-                if saved != value:
-                    raise ConfigError(key, value, f"the saved state has {saved}")
+            self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
         self._asked, self._population, self._loaded = None, None, None
         if self._forms is not None:
             self._forms.clear(begun=False)
@@ -363,20 +345,6 @@ class Evolution:
             # copied: a user's own part may keep what it is given
             self._population.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
             self._load_centre()
-
-    def close(self) -> None:
-        """End the threads; the module stays as it is."""
-        self._threads.close()
-
-    def __enter__(self) -> "Evolution":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
-        return f"Evolution({type(self._module).__name__}, generation={self.generation}, {facts})"
 
 
 def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, stored: ParameterLayout) -> dict[str, Any]:

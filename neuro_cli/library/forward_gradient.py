@@ -5,7 +5,6 @@ The estimate is that of ``sampler=activation``, see :mod:`neuro_cli.activation_n
 Legend: P members, M parameters, B examples, T tokens of an example.
 """
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -22,22 +21,20 @@ from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.machine.memory import keep_freed_memory
-from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
+from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, scorer_of
+from neuro_cli.library.loop import Loop
 from neuro_cli.library.loss_task import LossTask
-from neuro_cli.library.named import option
 from neuro_cli.library.ranks import share_initial
 from neuro_cli.library.scorer import agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population
-from neuro_cli.runner.build import PRECISIONS, threads_of
+from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.isolation import Watched
 
-FORMAT = 1
 SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # of a loss that torch can follow, and of one with steps or calls that it cannot
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
@@ -79,7 +76,7 @@ class Slope(PopulationAlgorithm):
         """Do nothing: the centre is the user's."""
 
 
-class ForwardGradient:
+class ForwardGradient(Loop):
     """Estimator of the gradient of a loss by the parameters of ``model``, by forward passes with noise on activations.
 
     ``draws``, ``space``, ``scale``, ``schedule``, ``antithetic``, ``control_variates``, ``correction`` and ``wire`` are those of
@@ -111,15 +108,9 @@ class ForwardGradient:
             one_of("credit", credit, CREDITS)
         sampler = Activation(draws, space, scale, schedule, antithetic, wire, control_variates, credit or "own", correction)
         self._layout, self._reference = ParameterLayout(self._model), self._model
-        method: Distribution = option("distribution", distribution, Distribution, None)
-        network: Network = option("fabric", fabric, Network, None)
-        self.world = network.connect(method.needs_mpi) if world is None else world
-        network.describe(self.world)
-        device = next(self._model.parameters()).device
-        if device.type == "cpu":
-            keep_freed_memory()
-        with threads_kept():
-            self._threads = Threads(threads_of(threads, self.world, device))
+        method = self._connect(distribution, fabric, world)
+        self._start_threads(threads, next(self._model.parameters()).device)
+        self._subject = type(self._model).__name__
         numbers = Numbers(integer("seed", seed, 0, 2**64 - 1), 1, False, PRECISIONS[precision])
         self._slope, self._task = Slope(), LossTask(numbers.precision, forward, credit is not None)
         self._populations = ByForm(
@@ -130,13 +121,7 @@ class ForwardGradient:
         self._settings = {"parameters": self._layout.size, "precision": precision, **options, **asked}
         self._watched: Watched | None = None
         self._versions: list[tuple[int, int]] = []
-        self.generation = 0  # completed estimates
         share_initial(self._model, self.world)
-
-    @property
-    def rank(self) -> int:
-        """Number of this process among the ranks: rank 0 is the one to print and save."""
-        return self.world.rank
 
     def backward(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any = None) -> Tensor:
         """Add the estimate of the mean loss's gradient to ``.grad`` of the parameters, and return that loss, a number.
@@ -224,7 +209,7 @@ class ForwardGradient:
         """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits."""
         learnt = self._populations.sampler.learnt.state()
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in learnt.items()}
-        return {"format": FORMAT, "generation": self.generation, "settings": copy.copy(self._settings), "tensors": tensors}
+        return {**self._state(), "tensors": tensors}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read; parameters are the model's own.
@@ -232,26 +217,8 @@ class ForwardGradient:
         Every rank calls this. Raises ConfigError for the state of another model or other options.
         """
         with collectively(self.world):
-            if state.get("format") != FORMAT:
-                raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
-            for key, value in self._settings.items():
-                if state["settings"].get(key) != value:
-                    raise ConfigError(key, value, f"the saved state has {state['settings'].get(key)}")
+            self._refuse_other(state)
         device = next(self._model.parameters()).device
         self._populations.sampler.learnt.restore({name: tensor.to(device) for name, tensor in state["tensors"].items()})
         self._populations.clear()
         self.generation = int(state["generation"])
-
-    def close(self) -> None:
-        """End the threads; the model stays as it is."""
-        self._threads.close()
-
-    def __enter__(self) -> "ForwardGradient":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
-        return f"ForwardGradient({type(self._model).__name__}, generation={self.generation}, {facts})"

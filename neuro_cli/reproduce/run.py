@@ -22,8 +22,9 @@ from neuro_cli.report.run_state import read_job
 from neuro_cli.reproduce.command import PATIENCE, POLL, last_words, run_command
 from neuro_cli.reproduce.entry import AS_TYPED, RunSetting
 from neuro_cli.reproduce.requirements import has_gpu
-from neuro_cli.run_folder.checkpoint import STATE, write_atomically
+from neuro_cli.run_folder.checkpoint import write_atomically
 from neuro_cli.run_folder.log import is_written
+from neuro_cli.run_folder.state_file import STATE
 from neuro_cli.run_folder.summary import git_revision, versions
 
 RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues

@@ -9,9 +9,6 @@ old tensors are removed after that, so a kill or a full disk at any moment leave
 import hashlib
 import json
 import logging
-import math
-import re
-import struct
 from collections.abc import Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -29,15 +26,11 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import HeldFolder, sync_folder
 from neuro_cli.core.files import write_atomically as write_atomically
 from neuro_cli.run_folder.names import refuse_unbegun
+from neuro_cli.run_folder.state_file import STATE, TENSOR_FILE, decoded, encoded, files_of, read_entries, state_content, verified
 
 log = logging.getLogger(__name__)
 
-FORMAT = 1
-STATE = "state.json"
 BEST = "best"  # stands for the generation of the best evaluation
-# key of a NaN or an infinity, which JSON lacks: its value is the 16 hex digits of the float's bits
-_FLOAT_BITS = "float64_bits"
-_FILE = re.compile(r"\d{8,}(\.again|\.[a-z]+-\d+\.[0-9a-f]{16})?\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -67,7 +60,7 @@ class Checkpoint:
     def shard(self, name: str) -> State:
         """Return a part, verified before it is parsed. Raises UserError."""
         entry = next(shard for shard in self.shards if shard.name == name)
-        content, problem = _verified(self.folder, asdict(entry))
+        content, problem = verified(self.folder, asdict(entry))
         if content is None:
             raise UserError(f"{self.folder / entry.file}: {problem}")
         return shard_state(content)
@@ -75,14 +68,14 @@ class Checkpoint:
 
 def shard_bytes(state: State) -> bytes:
     """Return tensors of any layout and device, and scalars, as the content of a safetensors file. Raises TypeError."""
-    return serialised(state.tensors, {"scalars": json.dumps(_encoded(state.scalars), allow_nan=False)})
+    return serialised(state.tensors, {"scalars": json.dumps(encoded(state.scalars), allow_nan=False)})
 
 
 def shard_state(content: bytes) -> State:
     """Return the state that :func:`shard_bytes` encoded."""
     length = int.from_bytes(content[:8], "little")
     scalars = json.loads(content[8 : 8 + length])["__metadata__"]["scalars"]
-    return State(tensors_from_bytes(content), _decoded(json.loads(scalars)))
+    return State(tensors_from_bytes(content), decoded(json.loads(scalars)))
 
 
 def write_shard(run: Path, generation: int, name: str, content: bytes) -> Shard:
@@ -155,7 +148,7 @@ class CheckpointStore:
             "file": name,
             "size": len(content),
             "sha256": hashlib.sha256(content).hexdigest(),
-            "scalars": _encoded(scalars),
+            "scalars": encoded(scalars),
         }
         if shards:
             entry["shards"] = [asdict(shard) for shard in shards]
@@ -168,7 +161,7 @@ class CheckpointStore:
             sync_folder(self.run)
             self._sweep(coming)
             write_atomically(self.folder / name, content)
-            write_atomically(self.folder / STATE, _state_content(entries))
+            write_atomically(self.folder / STATE, state_content(entries))
             self._sweep()
         except OSError as error:
             with suppress(OSError):
@@ -196,62 +189,53 @@ class CheckpointStore:
         Raises UserError.
         """
         entries = self._entries()
+        chosen = self._chosen(entries, generation)
+        content, problem = verified(self.folder, chosen)
+        damaged = chosen["file"]
+        for shard in chosen.get("shards", ()):
+            if not problem:
+                damaged, problem = shard["file"], verified(self.folder, shard)[1]
+        if content is not None and not problem:
+            try:
+                return self._checkpoint(chosen, tensors_from_bytes(content))
+            except SafetensorError as error:
+                damaged, problem = chosen["file"], f"not a safetensors file ({error})"
+        earlier = self._newest_intact([entry for entry in entries if entry["generation"] < chosen["generation"]])
+        offer = "no earlier checkpoint is intact" if earlier is None else f"neuro resume {self.run} checkpoint={earlier}"
+        raise UserError(f"{self.folder / damaged}: {problem}; {offer}")
+
+    def _chosen(self, entries: list[dict[str, Any]], generation: int | str | None) -> dict[str, Any]:
+        """Return the entry that ``generation`` names. Raises UserError."""
         if not entries:
             refuse_unbegun(self.run)
             raise UserError(f"{self.run}: not a neuro run with a checkpoint (no checkpoints/{STATE})")
         if generation is None:
-            generation = entries[-1]["generation"]
+            return entries[-1]
         if generation == BEST:
-            best = [entry for entry in entries if entry.get("best")]
-            if not best:
+            best = next((entry for entry in entries if entry.get("best")), None)
+            if best is None:
                 allowed = "no best checkpoint was kept; set checkpoint.best=true (works on resume)"
                 raise UserError(f"{self.run}: checkpoint=best: {allowed}")
-            generation = best[0]["generation"]
-        chosen = next((entry for entry in entries if entry["generation"] == generation), None)
-        if chosen is None:
+            return best
+        named = next((entry for entry in entries if entry["generation"] == generation), None)
+        if named is None:
             available = ", ".join(str(entry["generation"]) for entry in entries)
             raise UserError(f"{self.run}: no checkpoint for generation {generation}; available: {available}")
-        content, problem = _verified(self.folder, chosen)
-        damaged = chosen["file"]
-        shards = tuple(Shard(**shard) for shard in chosen.get("shards", ()))
-        for shard in shards:
-            if content is not None:
-                part, problem = _verified(self.folder, asdict(shard))
-                content, damaged = (content, damaged) if part is not None else (None, shard.file)
-        if content is not None:
-            try:
-                scalars = _decoded(chosen["scalars"])
-                if scalars.get("best") and scalars["best"]["generation"] not in self.generations():
-                    scalars["best"] = None  # this run goes back to a generation before the best one
-                return Checkpoint(chosen["generation"], tensors_from_bytes(content), scalars, shards, self.folder)
-            except SafetensorError as error:
-                problem = f"not a safetensors file ({error})"
-        earlier = self._newest_intact([entry for entry in entries if entry["generation"] < generation])
-        offer = "no earlier checkpoint is intact" if earlier is None else f"neuro resume {self.run} checkpoint={earlier}"
-        raise UserError(f"{self.folder / damaged}: {problem}; {offer}")
+        return named
+
+    def _checkpoint(self, entry: dict[str, Any], tensors: dict[str, Tensor]) -> Checkpoint:
+        scalars = decoded(entry["scalars"])
+        if scalars.get("best") and scalars["best"]["generation"] not in self.generations():
+            scalars["best"] = None  # this run goes back to a generation before the best one
+        shards = tuple(Shard(**shard) for shard in entry.get("shards", ()))
+        return Checkpoint(entry["generation"], tensors, scalars, shards, self.folder)
 
     def _entries(self) -> list[dict[str, Any]]:
-        """Return the entries of state.json, ascending by generation. Raises UserError when it was edited or damaged."""
-        path = self.folder / STATE
-        try:
-            state = json.loads(path.read_bytes())
-            if state["format"] != FORMAT:
-                raise UserError(f"{path}: format {state['format']}, this version of neuro reads format {FORMAT}")
-            entries: list[dict[str, Any]] = state["entries"]
-            intact = state["sha256"] == _digest(entries) and all(map(_FILE.fullmatch, _files(entries)))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError, RecursionError):
-            intact = False
-        if not intact:
-            raise UserError(f"{path}: truncated or edited (its own sha256 does not match); restore it or start a new run")
-        return entries
+        return read_entries(self.folder)
 
     def _newest_intact(self, entries: list[dict[str, Any]]) -> int | None:
         for entry in reversed(entries):
-            if all(_verified(self.folder, part)[0] is not None for part in (entry, *entry.get("shards", ()))):
+            if all(verified(self.folder, part)[0] is not None for part in (entry, *entry.get("shards", ()))):
                 return int(entry["generation"])
         return None
 
@@ -262,28 +246,10 @@ class CheckpointStore:
 
     def _sweep(self, coming: Set[str] = frozenset()) -> None:
         """Remove files that state.json does not list, except those ``coming``: too old ones, and those of killed writers."""
-        listed = {*_files(self._entries()), *coming}
+        listed = {*files_of(self._entries()), *coming}
         for path in self.folder.glob("*"):
-            if path.name.endswith(".tmp") or (_FILE.fullmatch(path.name) and path.name not in listed):
+            if path.name.endswith(".tmp") or (TENSOR_FILE.fullmatch(path.name) and path.name not in listed):
                 path.unlink(missing_ok=True)
-
-
-def _files(entries: list[dict[str, Any]]) -> list[str]:
-    """Return the files of all entries and of their shards."""
-    return [part["file"] for entry in entries for part in (entry, *entry.get("shards", ()))]
-
-
-def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
-    """Return (content, "") of an intact file, else (None, what is wrong)."""
-    try:
-        content = (folder / entry["file"]).read_bytes()
-    except OSError as error:
-        return None, f"cannot be read ({error.strerror})"
-    if len(content) != entry["size"]:
-        return None, f"has {len(content)} bytes instead of {entry['size']}"
-    if hashlib.sha256(content).hexdigest() != entry["sha256"]:
-        return None, "was changed after it was written (its sha256 does not match)"
-    return content, ""
 
 
 def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
@@ -297,36 +263,3 @@ def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = Non
         plain[name] = here.clone() if memory in seen else here
         seen.add(memory)
     return bytes_from_tensors(plain, metadata)
-
-
-def _state_content(entries: list[dict[str, Any]]) -> bytes:
-    state = {"format": FORMAT, "entries": entries, "sha256": _digest(entries)}
-    return (json.dumps(state, indent=1, allow_nan=False) + "\n").encode()
-
-
-def _digest(entries: list[dict[str, Any]]) -> str:
-    canonical = json.dumps([FORMAT, entries], sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _encoded(value: Any) -> Any:
-    """Return ``value`` as strict JSON. Raises TypeError on what JSON would not give back unchanged."""
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else {_FLOAT_BITS: struct.pack(">d", value).hex()}
-    if isinstance(value, list):
-        return [_encoded(item) for item in value]
-    if isinstance(value, dict) and _FLOAT_BITS not in value and all(isinstance(key, str) for key in value):
-        return {key: _encoded(item) for key, item in value.items()}
-    raise TypeError(f"a checkpoint's scalars hold {type(value).__name__}: {value!r}; JSON cannot give it back")
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(item) for item in value]
-    if isinstance(value, dict):
-        if _FLOAT_BITS in value:
-            return struct.unpack(">d", bytes.fromhex(value[_FLOAT_BITS]))[0]
-        return {key: _decoded(item) for key, item in value.items()}
-    return value

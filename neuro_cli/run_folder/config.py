@@ -12,13 +12,12 @@ from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder import saved_yaml
 from neuro_cli.run_folder.identity import leaves, renamed
 from neuro_cli.run_folder.names import refuse_unbegun
+from neuro_cli.run_folder.state_file import STATE
 
 
 @contextmanager
 def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
     """Write the config of a resumed run next to the original one; remove it again if no checkpoint follows."""
-    from neuro_cli.run_folder.checkpoint import STATE  # imported here: readers of a config need no torch
-
     path, state = run / ".hydra" / "resumed.yaml", run / "checkpoints" / STATE
     config_before, state_before = _content(path), _content(state)
     write_atomically(path, OmegaConf.to_yaml(OmegaConf.create(dict(config))).encode())

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 from matplotlib.figure import Figure
+from omegaconf import OmegaConf
 from support.configs import composed
 from support.inside import neuro_inside, one_line
 from support.worlds import neuro
@@ -19,6 +20,7 @@ from neuro_cli.bench.reinforcement_curves import plot as draw_returns
 from neuro_cli.bench.stopwatch import Evaluation, Timed
 from neuro_cli.bench.trials import Trial
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import config_folder
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.config import section
@@ -47,7 +49,7 @@ def test_a_cell_is_a_command_that_anyone_can_type():
         )
 
 
-@pytest.mark.parametrize("task", composed(verb="bench")["reinforcement"]["tasks"])
+@pytest.mark.parametrize("task", OmegaConf.load(config_folder() / "bench.yaml")["reinforcement"]["tasks"])
 def test_every_task_has_the_columns_that_the_issue_asks_for(task):
     cells = plan(settings(only=[task]))
     assert {"evolve", "openai_es", "ddpg"} <= {cell.setting for cell in cells}

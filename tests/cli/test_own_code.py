@@ -121,7 +121,7 @@ def test_the_current_folder_stands_in_for_no_installed_package(verb, runs, tmp_p
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     plant(run)
     (run / "net.py").write_text(NET)
-    done = neuro(*verb, cwd=run)
+    done = neuro(*verb, cwd=run, fresh=True)
     assert done.returncode == 0, done.stderr
     assert not (run / TRACE).exists()
 

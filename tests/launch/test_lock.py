@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.forked import Forked
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
@@ -30,7 +31,7 @@ def _none_held():
 
 def started(*arguments: str, cwd: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "neuro_cli", *arguments]
-    return subprocess.Popen(command, cwd=cwd, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return Forked(command, cwd=cwd, env=clean_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -163,7 +164,7 @@ class _holding:
         program = "import sys,time; from pathlib import Path; from neuro_cli.launch import lock\n"
         program += "lock.take(Path(sys.argv[1])); print('there', flush=True); time.sleep(float(sys.argv[2]))"
         command = [sys.executable, "-c", program, str(run), seconds]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+        self.process = Forked(command, env=clean_environment(), stdout=subprocess.PIPE)
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == b"there\n"
 

@@ -153,8 +153,16 @@ def trained(world=None, steps: int = 4, state=None, module=None, **options) -> T
     return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
 
 
-@pytest.mark.parametrize("distribution", ["auto", "replicated", "chromosome_updates"])
-@pytest.mark.parametrize("options", [{"correction": "always"}, {"control_variates": False, "antithetic": True}, {}])
+@pytest.mark.parametrize(
+    ("distribution", "options"),
+    [
+        ("auto", {"correction": "always"}),
+        ("auto", {}),
+        ("replicated", {"control_variates": False, "antithetic": True}),
+        ("chromosome_updates", {"correction": "always"}),
+        ("chromosome_updates", {}),
+    ],
+)
 def test_ranks_give_the_bits_of_one_process(distribution, options):
     def work(world):
         other = mlp(5 + world.rank)  # rank 0's initial numbers count

@@ -18,6 +18,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.forked import run_forked
+from support.worlds import clean_environment
 from torch import Tensor
 
 from neuro_cli.core.errors import UserError
@@ -305,9 +307,9 @@ def kill_writers(run: Path, kills: int) -> None:
 
 def call(function: str) -> subprocess.CompletedProcess[str]:
     """Call a function of this module in a process of its own."""
-    code = f"import sys; from pathlib import Path; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+    code = f"import sys; from pathlib import Path; sys.path[:0] = {[str(Path(__file__).parents[n]) for n in (0, 1)]}\n"
     code += f"import test_checkpoint; test_checkpoint.{function}"
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    return run_forked([sys.executable, "-c", code], 300, env=clean_environment())
 
 
 def test_a_killed_writer_leaves_a_complete_checkpoint(tmp_path: Path) -> None:

@@ -14,7 +14,17 @@ import torch
 import torch.nn.functional as F
 from support.configs import composed
 from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
-from support.worlds import Mpi, clean_environment, descendants, mostly_own, needs_mpi, own_mpi, wait_for_end, wait_for_rows
+from support.worlds import (
+    Mpi,
+    clean_environment,
+    descendants,
+    mostly_own,
+    needs_mpi,
+    own_mpi,
+    started,
+    wait_for_end,
+    wait_for_rows,
+)
 
 import neuro_cli
 from neuro_cli.core.errors import UserError
@@ -117,7 +127,7 @@ def test_a_pipelined_run_does_not_go_on_without_its_staleness(folder, pipelined)
 def start(folder: Path, name: str, mpi: Mpi, *more: str) -> subprocess.Popen[bytes]:
     command = mpi.command(0, "-m", "neuro_cli", "train", *SMALL, *more, "checkpoint.every=1000", f"hydra.run.dir={name}")
     environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    return started(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 
 
 def ranks_of(process: subprocess.Popen[bytes]) -> list[int]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside
-from support.worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, wait_for_end, wait_for_rows
+from support.worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, started, wait_for_end, wait_for_rows
 
 pytestmark = [needs_mpi, pytest.mark.waits]
 
@@ -54,7 +54,7 @@ def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[byt
     silent = subprocess.DEVNULL
     # where a killed world of Open MPI leaves its files
     environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}
-    return subprocess.Popen(command, cwd=folder, env=environment, stdout=silent, stderr=silent)
+    return started(command, cwd=folder, env=environment, stdout=silent, stderr=silent)
 
 
 def kill_all(process: subprocess.Popen[bytes]) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from searches import rows
+from support.forked import Forked
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, descendants
 
@@ -98,7 +99,7 @@ def test_a_report_shows_a_search_and_others_refuse_it_in_a_line(finished, folder
 def begun(run: Path, done: int, *overrides: str) -> "subprocess.Popen[bytes]":
     """A search as a process of its own, once ``done`` candidates are."""
     command = [sys.executable, "-m", "neuro_cli", "search", *TINY, *overrides, f"hydra.run.dir={run}"]
-    process = subprocess.Popen(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
+    process = Forked(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 240
     while not (run / "candidates.csv").exists() or len(rows(run)) < done:
         assert process.poll() in (None, 0)

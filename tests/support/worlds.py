@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from neuro_cli.launch.launcher import launcher_at
+from support.forked import Forked, forking_python, run_forked
 
 # Open MPI refuses to run as root without these; a test may decide that, `neuro` may not
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
@@ -32,10 +34,15 @@ class Mpi:
         """Vendor of mpiexec, mpich or openmpi."""
         return launcher_at(self.mpiexec).kind
 
-    def command(self, ranks: int, *arguments: str) -> list[str]:
-        """Return the command line of a Python program, under mpiexec when ``ranks`` > 0."""
-        program = [self.python, *arguments]
-        return launcher_at(self.mpiexec).command(ranks, program) if ranks else program
+    def command(self, ranks: int, *arguments: str, fresh: bool = False) -> list[str]:
+        """Return the command line of a Python program, under mpiexec when ``ranks`` > 0.
+
+        Ranks of this environment's Python are forks, unless they are to be ``fresh``.
+        """
+        if not ranks:
+            return [self.python, *arguments]
+        python = self.python if fresh or self.python != sys.executable else forking_python()
+        return launcher_at(self.mpiexec).command(ranks, [python, *arguments])
 
 
 def clean_environment() -> dict[str, str]:
@@ -80,20 +87,47 @@ mostly_own = pytest.mark.parametrize("mpi", ["own", pytest.param("openmpi", mark
 needs_mpi = pytest.mark.skipif(bool(own_mpi().missing), reason=own_mpi().missing or "-")
 
 
-def neuro(*arguments: str, cwd: Path, ranks: int = 0, timeout: float = 300, mpi: Mpi | None = None, **environment: str):
-    """Run ``neuro ARGUMENTS``, under mpiexec when ``ranks`` > 0. Returns the finished process with its text."""
-    command = (mpi or own_mpi()).command(ranks, "-m", "neuro_cli", *arguments)
-    return _run(command, cwd, timeout, environment)
+def neuro(
+    *arguments: str,
+    cwd: Path,
+    ranks: int = 0,
+    timeout: float = 300,
+    mpi: Mpi | None = None,
+    fresh: bool = False,
+    **environment: str,
+):
+    """Run ``neuro ARGUMENTS``, under mpiexec when ``ranks`` > 0. Returns the finished process with its text.
+
+    ``fresh``: processes that import all themselves: for tests of a start, of memory, of variables that libraries read.
+    """
+    command = (mpi or own_mpi()).command(ranks, "-m", "neuro_cli", *arguments, fresh=fresh)
+    return _run(command, cwd, timeout, environment, fresh)
 
 
-def program(path: Path, *arguments: str, cwd: Path, ranks: int, timeout: float = 300, mpi: Mpi | None = None, **environment: str):
+def program(
+    path: Path,
+    *arguments: str,
+    cwd: Path,
+    ranks: int,
+    timeout: float = 300,
+    mpi: Mpi | None = None,
+    fresh: bool = False,
+    **environment: str,
+):
     """Run a Python program under mpiexec. Returns the finished process with its text."""
-    return _run((mpi or own_mpi()).command(ranks, str(path), *arguments), cwd, timeout, environment)
+    return _run((mpi or own_mpi()).command(ranks, str(path), *arguments, fresh=fresh), cwd, timeout, environment, fresh)
 
 
-def _run(command: list[str], cwd: Path, timeout: float, environment: dict[str, str]):
+def _run(command: list[str], cwd: Path, timeout: float, environment: dict[str, str], fresh: bool = True):
     env = clean_environment() | environment
+    if command[0] == sys.executable and not fresh:
+        return run_forked(command, timeout, cwd=cwd, env=env)
     return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=timeout)
+
+
+def started(command: list[str], **options: Any) -> "subprocess.Popen[Any]":
+    """Start a command of :meth:`Mpi.command`, a Python of this environment as a fork. ``options``: those of Popen."""
+    return (Forked if command[0] == sys.executable else subprocess.Popen)(command, **options)
 
 
 def descendants(pid: int) -> list[int]:

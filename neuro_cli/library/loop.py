@@ -1,0 +1,74 @@
+"""What a loop of the user's own has, whatever it trains: ranks, threads, and the settings that a saved state belongs to."""
+
+from typing import Any, Self
+
+import torch
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.distribution.base import Distribution
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.network import Network
+from neuro_cli.library.named import option
+from neuro_cli.runner.build import threads_of
+
+FORMAT = 1
+
+
+class Loop:
+    """Loop on ranks that run the same script. ``generation``: number of completed ones."""
+
+    generation = 0
+    world: World
+    _threads: Threads
+    _settings: dict[str, Any]
+    _subject: str  # class of the module
+
+    def _connect(
+        self, distribution: str | Distribution, fabric: str | Network, world: World | None, generations: int | None = None
+    ) -> Distribution:
+        """Join the ranks, and return the distribution method. Raises ConfigError."""
+        method: Distribution = option("distribution", distribution, Distribution, generations)
+        network: Network = option("fabric", fabric, Network, generations)
+        self.world = network.connect(method.needs_mpi) if world is None else world
+        network.describe(self.world)
+        return method
+
+    def _start_threads(self, threads: int | None, device: torch.device) -> None:
+        if device.type == "cpu":
+            keep_freed_memory()
+        with threads_kept():
+            self._threads = Threads(threads_of(threads, self.world, device))
+
+    @property
+    def rank(self) -> int:
+        """Number of this process among the ranks: rank 0 is the one to print and save."""
+        return self.world.rank
+
+    def _state(self) -> dict[str, Any]:
+        """Return what every saved state begins with."""
+        return {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
+
+    def _refuse_other(self, state: dict[str, Any], absent: Any = None) -> None:
+        """Raise ConfigError where ``state`` has other settings; ``absent``: the value of one that a state lacks."""
+        if state.get("format") != FORMAT:
+            raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
+        for key in {**self._settings, **state["settings"]}:
+            value, saved = self._settings.get(key, absent), state["settings"].get(key, absent)
+            if saved != value:
+                raise ConfigError(key, value, f"the saved state has {saved}")
+
+    def close(self) -> None:
+        """End the threads; the module stays as it is."""
+        self._threads.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
+        return f"{type(self).__name__}({self._subject}, generation={self.generation}, {facts})"

@@ -1,0 +1,147 @@
+"""Processes that begin as forks of a server that has imported torch and neuro: 3 s of a core less than a start of their own.
+
+:class:`Forked` is a ``subprocess.Popen`` of such a process. :func:`forking_python` is an interpreter for launchers: a small
+program that asks the server for a process with its words, environment and descriptors, forwards signals, and ends with it.
+What libraries read from the environment while they are imported (AT_IMPORT) is the server's in all of them.
+"""
+
+import atexit
+import ctypes
+import marshal
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from support.fork_server import AT_IMPORT
+
+TESTS = Path(__file__).parents[1]
+_PR_SET_CHILD_SUBREAPER = 36
+_one_at_a_time = threading.Lock()
+# it becomes Python where it has options, or another environment than the server
+PYTHON = """#!{python} -IS
+import marshal, os, signal, socket, sys
+words = sys.argv[1:]
+kind = (words + ["", ""])[words[:1] == ["-P"]]
+at_import = {{name: value for name, value in os.environ.items() if name.startswith({names})}}
+if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
+    os.execv({python!r}, [{python!r}, *words])
+numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
+server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+server.connect({socket!r})
+request = {{"words": words, "cwd": os.getcwd(), "environment": dict(os.environ), "session": False, "numbers": numbers}}
+socket.send_fds(server, [marshal.dumps(request)], numbers)
+pid = int(server.recv(20))
+def forward(number, frame):
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        pass
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT):
+    signal.signal(number, forward)
+code = int(server.recv(20) or "-9")
+if code < 0:
+    if code != -9:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+os._exit(code)
+"""
+
+
+class ForkServer:
+    """Fork server of this process, with a folder for its socket and its interpreter."""
+
+    def __init__(self, environment: dict[str, str]) -> None:
+        self.at_import, self.folder = at_import(environment), Path(mkdtemp(prefix="forks"))
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        listener.bind(str(self.folder / "socket"))
+        listener.listen(64)
+        self._write_python()
+        sockets = [theirs.fileno(), listener.fileno()]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "support.fork_server", *map(str, sockets)],
+            cwd=TESTS, env=environment, pass_fds=sockets, start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        listener.close()
+        atexit.register(self._end)
+
+    def _write_python(self) -> None:
+        text = PYTHON.format(python=sys.executable, names=AT_IMPORT, at_import=self.at_import, socket=str(self.folder / "socket"))
+        (self.folder / "python").write_text(text)
+        (self.folder / "python").chmod(0o755)
+
+    def fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
+        """Return the process id of a new child of this process."""
+        libc = ctypes.CDLL(None)
+        with _one_at_a_time:
+            libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+            socket.send_fds(self._socket, [marshal.dumps(request)], descriptors)
+            answer = self._socket.recv(20)
+            libc.prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+        assert answer, "the fork server has ended"
+        return int(answer)
+
+    def _end(self) -> None:
+        self._socket.close()
+        self._process.wait(60)
+        shutil.rmtree(self.folder)
+
+
+def at_import(environment: dict[str, str]) -> dict[str, str]:
+    """Return the variables that count while libraries are imported."""
+    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT)}
+
+
+@cache
+def own_server() -> ForkServer:
+    """Return the server of this process, which begins with the first request."""
+    from support.worlds import clean_environment
+
+    return ForkServer(clean_environment())
+
+
+def forking_python() -> str:
+    """Return the path of an interpreter whose processes are forks of the server."""
+    return str(own_server().folder / "python")
+
+
+class Forked(subprocess.Popen):
+    """A ``subprocess.Popen`` of ``[sys.executable, ...]`` that is a fork. Raises AssertionError for another AT_IMPORT."""
+
+    def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, startupinfo, creationflags, shell,
+                       p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite, restore_signals, gid, gids, uid, umask,
+                       start_new_session, process_group):  # fmt: skip
+        environment = {name: str(value) for name, value in (os.environ if env is None else env).items()}
+        assert args[0] == sys.executable
+        assert not any((pass_fds, preexec_fn, shell))
+        assert at_import(environment) == own_server().at_import, "this needs a start of its own: subprocess.Popen"
+        request = {
+            "words": [os.fspath(word) for word in args[1:]],
+            "cwd": str(Path(cwd or ".").absolute()),
+            "environment": environment,
+            "session": start_new_session,
+            "numbers": [0, 1, 2],
+        }
+        theirs = [own if own != -1 else number for number, own in enumerate((p2cread, c2pwrite, errwrite))]
+        self.pid = own_server().fork(request, theirs)
+        self._child_created = True
+        self._close_pipe_fds(p2cread, p2cwrite, c2pread, c2pwrite, errread, errwrite)
+
+
+def run_forked(command: list[str], timeout: float, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command of ``sys.executable`` to its end as ``subprocess.run`` does, with the text of both outputs."""
+    with Forked(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options) as process:
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)

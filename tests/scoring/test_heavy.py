@@ -33,9 +33,9 @@ def tried(monkeypatch):
     monkeypatch.setattr(trial, "HEAVY", 1)
 
     class Seen(Trial):
-        def __init__(self, members, dtype):
+        def __init__(self, members, dtype, rounded=False):
             seen.append((dtype, len(members.fresh().pretrained.model.layers)))
-            super().__init__(members, dtype)
+            super().__init__(members, dtype, rounded)
 
     monkeypatch.setattr(trial, "Trial", Seen)
     return seen

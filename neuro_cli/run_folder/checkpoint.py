@@ -288,6 +288,11 @@ def _verified(folder: Path, entry: dict[str, Any]) -> tuple[bytes | None, str]:
 
 def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """Return the content of a safetensors file with ``tensors`` of any layout and device; some may share memory."""
+    return bytes_from_tensors(plain_tensors(tensors), metadata)
+
+
+def plain_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return ``tensors`` of any layout and device, some of which may share memory, as safetensors takes them."""
     # safetensors takes contiguous tensors only, and refuses two that share memory
     plain: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -296,7 +301,7 @@ def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = Non
         memory = here.untyped_storage().data_ptr()
         plain[name] = here.clone() if memory in seen else here
         seen.add(memory)
-    return bytes_from_tensors(plain, metadata)
+    return plain
 
 
 def _state_content(entries: list[dict[str, Any]]) -> bytes:

@@ -37,7 +37,7 @@ from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.reads import NeedsCare
 from neuro_cli.scoring.traces import traces
-from neuro_cli.scoring.trial import Way, chosen_way, repeated
+from neuro_cli.scoring.trial import Way, chosen_way, is_heavy, repeated
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class BatchedScorer(PopulationScorer):
         self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
-        if self._large:
+        if self._large or is_heavy(settings.module):
             give_back_memory()  # pieces of trials lie between others, and none fits the next pass
         # keyed by directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[int, Way | Unsupported] = {}

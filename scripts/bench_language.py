@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Cost of members of a pretrained language model: time over plain inference, in pairs of one process, and memory of a run.
 
-A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. Of score it
-is one generation of experiment=smollm_additions scored one by one, then in shared passes. Memory is
-the largest proportional set size of all processes of a run, read every 50 ms, and the same of plain inference.
+A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. A pair of
+score is a generation of experiment=smollm_additions scored one by one, then in shared passes. Memory is the largest proportional
+set size of all processes of a run, read every 50 ms, and the same of plain inference.
 
 Usage: bench_language.py MODEL forward|generate|score|memory [--dtype bfloat16] [--trainable all] [--members 16 64] [--pairs 5]
 """
@@ -116,7 +116,7 @@ def score(args: argparse.Namespace) -> None:
         ratios = sorted(one / many for one, many in pairs)
         single, shared = (members / median(column) for column in zip(*pairs, strict=True))
         print(
-            f"score {args.trainable} {args.dtype} members={members}: {single:.1f} a second one by one, {shared:.1f} in shared passes, "
+            f"score {args.trainable} {args.dtype} members={members}: {single:.1f} a second one by one, {shared:.1f} shared, "
             f"{median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f}); trial {started[0]:.1f} s",
             flush=True,
         )

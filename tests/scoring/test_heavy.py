@@ -56,6 +56,7 @@ def test_the_whole_in_its_precision_and_in_a_half_one_first_layers_in_float32(se
     made = scorer(settings, precision)
     assert isinstance(made, BatchedScorer)
     assert tried == wanted
+    assert made._length * 2 * 2 == 8  # two threads share the members' few rows
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

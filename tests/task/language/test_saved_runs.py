@@ -33,11 +33,12 @@ def test_a_run_with_a_pretrained_tokenizer_is_evaluated_and_loaded(task, tmp_pat
 
 @pytest.mark.parametrize("experiment", ["es_at_scale", pytest.param("eggroll", marks=pytest.mark.slow)])
 def test_the_published_settings_train(experiment, tmp_path):
-    small = ("population=4", "batch_size=2", "generations=2", "task.count=20", "task.test_size=4", "task.new_tokens=4", "threads=1")
+    small = (
+        "population=4", "batch_size=2", "generations=2", "threads=1",
+        "task.count=20", "task.test_size=4", "task.new_tokens=4",
+    )  # fmt: skip
     path = tiny_model(tmp_path / "tiny")
     done = neuro_inside("train", f"+experiment={experiment}", *small, f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    assert summary["generation"] == 2 if "generation" in summary else summary["generations"] == 2
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 3

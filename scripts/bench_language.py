@@ -124,13 +124,10 @@ def score(args: argparse.Namespace) -> None:
 
 def memory(args: argparse.Namespace) -> None:
     """Print the most memory of plain inference, of a run of one rank, and of one of two."""
-    text = Path("bench_language.txt")
-    text.write_text("the quick brown fox jumps over the lazy dog\n" * 200)
     run = [
-        sys.executable, "-m", "neuro_cli", "train", "model=huggingface", f"model.path={args.model}", "task=text",
-        f"model.trainable={args.trainable}", f"precision={args.dtype}", f"task.files={text}", "task.unit=bytes",
-        "task.context=32", "task.evaluation_batch=16", "population=16", "batch_size=2", "generations=2",
-        "evaluate.every=100", "sampler=low_rank", "algo.sigma=0.001",
+        sys.executable, "-m", "neuro_cli", "train", "+experiment=smollm_additions", f"model.path={args.model}",
+        f"model.trainable={args.trainable}", f"precision={args.dtype}", "population=16", "batch_size=8", "generations=2",
+        "evaluate.every=100", "task.test_size=16", "task.count=200",
     ]  # fmt: skip
     inference = [sys.executable, __file__, args.model, "inference", "--dtype", args.dtype]
     base = most(inference)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Cost of members of a pretrained language model: time over plain inference, in pairs of one process, and memory of a run.
 
-A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. Memory is
-the largest proportional set size of all processes of a run, read every 50 ms, and the same of plain inference.
+A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. A pair of
+score is a generation of experiment=smollm_additions scored one by one, then in shared passes. Memory is the largest proportional
+set size of all processes of a run, read every 50 ms, and the same of plain inference.
 
-Usage: bench_language.py MODEL forward|generate|memory [--dtype bfloat16] [--trainable all] [--members 16 64] [--pairs 5]
+Usage: bench_language.py MODEL forward|generate|score|memory [--dtype bfloat16] [--trainable all] [--members 16 64] [--pairs 5]
 """
 
 import argparse
@@ -81,15 +82,52 @@ def pairs_of(args: argparse.Namespace, module: Any, layout: ParameterLayout, mem
     return [(seconds(plain), seconds(many)) for _ in range(args.pairs)]
 
 
+def score(args: argparse.Namespace) -> None:
+    """Print members a processor second of both scorers, and the seconds of their starts."""
+    from neuro_cli.algo.base import Proposal
+    from neuro_cli.core.clock import Clock
+    from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
+    from neuro_cli.scoring.batched import BatchedScorer
+    from neuro_cli.scoring.members import MemberScorer
+    from neuro_cli.task.language.reward import Reward
+
+    torch.set_num_threads(1)
+    cpu, model = torch.device("cpu"), HuggingFace(args.model, trainable=args.trainable, dtype=args.dtype)
+    layout = ParameterLayout(model)
+    centre = layout.flatten(model)
+    for members in args.members:
+        sampler, task = LowRank(), Reward(tokenizer=args.model, shots=2, together=4)
+        sampler.bind(Noise(1, layout.size, cpu, Threads(1)), members, layout)
+        task.load(input_shape=None, device=cpu, seed=1, batch_size=members // 2)
+        settings = ScoringSettings(
+            module=model, layout=layout, task=task, device=cpu, precision=DTYPES[args.dtype], threads=Threads(1), clock=Clock(),
+            batch_size=members // 2, sampler=sampler, per_example=True,
+        )  # fmt: skip
+
+        def generation(scorer: PopulationScorer, members: int = members) -> None:
+            scorer.scores(Proposal.around(centre, 0.01), 0, range(members))
+
+        started = []
+        scorers = [MemberScorer(settings, centre)]
+        started.append(seconds(lambda: scorers.append(BatchedScorer(settings, centre))))  # noqa: B023
+        for scorer in scorers:
+            generation(scorer)
+        pairs = [[seconds(lambda scorer=scorer: generation(scorer)) for scorer in scorers] for _ in range(args.pairs)]
+        ratios = sorted(one / many for one, many in pairs)
+        single, shared = (members / median(column) for column in zip(*pairs, strict=True))
+        print(
+            f"score {args.trainable} {args.dtype} members={members}: {single:.1f} a second one by one, {shared:.1f} shared, "
+            f"{median(ratios):.2f} times ({ratios[0]:.2f} to {ratios[-1]:.2f}); trial {started[0]:.1f} s",
+            flush=True,
+        )
+
+
 def memory(args: argparse.Namespace) -> None:
     """Print the most memory of plain inference, of a run of one rank, and of one of two."""
-    text = Path("bench_language.txt")
-    text.write_text("the quick brown fox jumps over the lazy dog\n" * 200)
     run = [
-        sys.executable, "-m", "neuro_cli", "train", "model=huggingface", f"model.path={args.model}", "task=text",
-        f"model.trainable={args.trainable}", f"precision={args.dtype}", f"task.files={text}", "task.unit=bytes",
-        "task.context=32", "task.evaluation_batch=16", "population=16", "batch_size=2", "generations=2",
-        "evaluate.every=100", "sampler=low_rank", "algo.sigma=0.001",
+        sys.executable, "-m", "neuro_cli", "train", "+experiment=smollm_additions", f"model.path={args.model}",
+        f"model.trainable={args.trainable}", f"precision={args.dtype}", "population=16", "batch_size=8", "generations=2",
+        "evaluate.every=100", "task.test_size=16", "task.count=200",
     ]  # fmt: skip
     inference = [sys.executable, __file__, args.model, "inference", "--dtype", args.dtype]
     base = most(inference)
@@ -143,7 +181,7 @@ def size(process: int) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("what", choices=["forward", "generate", "memory", "inference"])
+    parser.add_argument("what", choices=["forward", "generate", "score", "memory", "inference"])
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--trainable", default="norms")
     parser.add_argument("--members", type=int, nargs="+", default=[16, 64])
@@ -151,4 +189,4 @@ if __name__ == "__main__":
     parser.add_argument("--new", type=int, default=32)
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    {"memory": memory, "inference": inference}.get(given.what, speed)(given)
+    {"memory": memory, "inference": inference, "score": score}.get(given.what, speed)(given)

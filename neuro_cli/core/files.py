@@ -5,6 +5,7 @@ import hashlib
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
@@ -25,12 +26,21 @@ def config_folder() -> Path:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace ``path`` with ``content``, on disk on return. On OSError the old file stays and no other is left."""
+
+    def write(temporary: Path) -> None:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(content)
+
+    replace_atomically(path, write)
+
+
+def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
+    """Replace ``path`` with the file that ``write`` makes under the name that it gets: as :func:`write_atomically`."""
     temporary = path.with_name(f"{path.name}.tmp")
     try:
         temporary.unlink(missing_ok=True)  # left by a killed writer, or a link that leads elsewhere
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
-            file.write(content)
-            file.flush()
+        write(temporary)
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError:

@@ -254,6 +254,11 @@ class CheckpointStore:
 
 def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
     """Return the content of a safetensors file with ``tensors`` of any layout and device; some may share memory."""
+    return bytes_from_tensors(plain_tensors(tensors), metadata)
+
+
+def plain_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return ``tensors`` of any layout and device, some of which may share memory, as safetensors takes them."""
     # safetensors takes contiguous tensors only, and refuses two that share memory
     plain: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -262,4 +267,4 @@ def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = Non
         memory = here.untyped_storage().data_ptr()
         plain[name] = here.clone() if memory in seen else here
         seen.add(memory)
-    return bytes_from_tensors(plain, metadata)
+    return plain

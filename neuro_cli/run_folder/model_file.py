@@ -7,16 +7,19 @@ The header has one JSON object with the facts of :func:`facts_of` under ``neuro`
 import json
 import logging
 import math
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import replace_atomically
 from neuro_cli.core.metric import Metric
-from neuro_cli.run_folder.checkpoint import serialised, write_atomically
+from neuro_cli.run_folder.checkpoint import plain_tensors, serialised
 from neuro_cli.run_folder.summary import git_revision, versions
 from neuro_cli.task.inputs import Inputs, as_plain
 
@@ -70,15 +73,26 @@ def tensors_of(module: nn.Module) -> dict[str, Tensor]:
 
 def model_bytes(module: nn.Module, facts: Mapping[str, Any]) -> bytes:
     """Return the content of a safetensors file with the tensors of ``module`` and ``facts`` in its header."""
-    return serialised(tensors_of(module), {"format": "pt", "neuro": json.dumps(facts)})
+    return serialised(tensors_of(module), _header(facts))
+
+
+def _header(facts: Mapping[str, Any]) -> dict[str, str]:
+    return {"format": "pt", "neuro": json.dumps(facts)}
 
 
 def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None:
-    """Write the file. Raises UserError."""
+    """Write the file, without a copy of its tensors in memory. Raises UserError."""
+
+    def write(new: Path) -> None:
+        os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        mode = new.stat().st_mode
+        save_file(plain_tensors(tensors_of(module)), new, _header(facts))
+        new.chmod(mode)  # save_file puts a file in place that its owner alone may read
+
     try:
-        write_atomically(path, model_bytes(module, facts))
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        replace_atomically(path, write)
+    except (OSError, SafetensorError) as error:
+        raise UserError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
 
 
 def read_facts(path: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from neuro_cli.sampler.dense import Dense, DensePerturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.chunk_size import chunk_rows, dense_directions, shared_directions
+from neuro_cli.scoring.chunk_size import CHUNKS, chunk_rows, dense_directions, shared_directions
 from neuro_cli.scoring.isolation import DrawWatch, Watched
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
@@ -37,7 +37,7 @@ from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.reads import NeedsCare
 from neuro_cli.scoring.traces import traces
-from neuro_cli.scoring.trial import Way, chosen_way, repeated
+from neuro_cli.scoring.trial import Way, chosen_way, is_heavy, repeated
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class BatchedScorer(PopulationScorer):
         self._renew_modules()
         self._call = call
         self._way, largest, self.slower = chosen_way(settings, centre, call)
-        if self._large:
+        if self._large or is_heavy(settings.module):
             give_back_memory()  # pieces of trials lie between others, and none fits the next pass
         # keyed by directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[int, Way | Unsupported] = {}
@@ -89,7 +89,10 @@ class BatchedScorer(PopulationScorer):
     def _chunk_length(self, largest: int) -> int:
         """Return the number of directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
         settings, sampler = self.settings, self.settings.sampler
-        rows = chunk_rows(largest, settings.device, sampler.directions * self._sides * self.examples)
+        total = sampler.directions * self._sides * self.examples
+        rows = chunk_rows(largest, settings.device, total)
+        if settings.device.type == "cpu" and is_heavy(settings.module):
+            rows = min(rows, -(-total // CHUNKS["cpu"]))  # few rows of a large network are enough for its products
         if self._large and settings.device.type == "cpu":
             rows = min(rows, LARGE_ROWS)
         length = max(1, min(rows // (self._sides * self.examples), sampler.directions))

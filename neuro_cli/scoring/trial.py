@@ -2,8 +2,9 @@
 
 The trial is in float64 if the module allows it: rounding alone can separate two passes in float32 widely, for example by batch
 norm over two values, and would hide a mistake. A module with many frozen parameters is tried in the run's precision, since a copy
-of them would cost too much memory; if that precision is a half one, its first layers are tried in float32 before. Each pass gets
-another copy of the module, as the first pass may fill caches.
+of them would cost too much memory. If that precision is a half one, its first layers are tried in float32 before, with the task's
+scores, and the whole is tried by its outputs alone: rounding flips a reward that counts right tokens. Each pass gets another copy
+of the module, as the first pass may fill caches.
 
 Legend: S sides, D directions, e examples.
 """
@@ -32,7 +33,7 @@ from neuro_cli.scoring.passes.kept import kept
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.passes.outputs import alike, joined
+from neuro_cli.scoring.passes.outputs import alike, joined, nearer
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
 from neuro_cli.task.base import Batch
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 TRIED = 4  # examples of a member
 LAYERS = 2  # first ones of equal layers, which are tried alone
 HEAVY = 2**25  # frozen numbers from which on a copy of them in another type costs too much memory
+HALF_SCALE = 0.03  # size of the noise in half precision: at 0.1 the rounding of 30 layers grows as large as the noise's effect
+ROUNDED = 0.5  # share of what noise changes in a member's outputs by which rounding may change them in half precision
 BLOCKED_EXAMPLES = 16  # examples on which blocked activations are compared with plain ones
 
 
@@ -89,43 +92,51 @@ class Members:
 
 
 class Trial:
-    """What single members give, ``wanted``, in ``dtype``."""
+    """What single members give, ``wanted``, in ``dtype``.
 
-    def __init__(self, members: Members, dtype: torch.dtype) -> None:
+    ``rounded``: outputs may differ by a share of what the noise changes in them, in place of a share of the largest.
+    """
+
+    def __init__(self, members: Members, dtype: torch.dtype, rounded: bool = False) -> None:
         self._members, self._dtype = members, dtype
-        module, rows = self._fresh(), members.rows
+        module = self._fresh()
         self._large = is_large(module, members.centre)
-        sides, directions = range(len(rows.scales)), range(rows.directions)
+        self.wanted = self._all(module, members.rows.scales)
+        self._still = self._all(module, [0.0] * len(members.rows.scales)) if rounded else None
+
+    def _all(self, module: nn.Module, scales: Sequence[float]) -> Any:
+        """Return what single members give at noise of these ``scales``, one for each side."""
+        rows = self._members.rows
+        each = [(side, scale, direction) for side, scale in enumerate(scales) for direction in range(rows.directions)]
         with torch.no_grad(), unfused():
-            outputs = [self._single(module, side, direction) for side in sides for direction in directions]
-        self.wanted = joined(outputs, rows.examples)
+            return joined([self._single(module, *one) for one in each], rows.examples)
 
     def _fresh(self) -> nn.Module:
         return self._members.fresh().to(self._dtype)
 
-    def _single(self, module: nn.Module, side: int, direction: int) -> Any:
+    def _single(self, module: nn.Module, side: int, scale: float, direction: int) -> Any:
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
         if self._large:
             members.layout.attach(module, members.centre)
             with (
                 Unwritten(members.centre),
                 kept(module, statistics=True),
-                DenseMember(module, members.layout, self._values(side, direction)),
+                DenseMember(module, members.layout, self._values(scale, direction)),
             ):
                 return members.single(module, self._dtype, side, direction)
-        step = members.rows.scales[side] * members.sampler.explicit(members.generation, direction, exact)
+        step = scale * members.sampler.explicit(members.generation, direction, exact)
         self._put(module, members.centre.to(exact) + step)
         with kept(module, statistics=True):
             return members.single(module, self._dtype, side, direction)
 
-    def _values(self, side: int, direction: int) -> Values:
+    def _values(self, scale: float, direction: int) -> Values:
         """Values of a member, of some of a parameter at a time: what :meth:`_single` makes of all at once."""
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
 
         def values(place: Place, first: int, last: int) -> Tensor:
             low, high = place.start + first, place.start + last
             noise = members.sampler.explicit_part(members.generation, direction, place.name, first, last, exact)
-            return noise.mul_(members.rows.scales[side]).add_(members.centre[low:high]).to(self._dtype)
+            return noise.mul_(scale).add_(members.centre[low:high]).to(self._dtype)
 
         return values
 
@@ -151,9 +162,14 @@ class Trial:
     def passed(self, way: Way) -> PerturbedForward | MappedForward:
         """Return the forward pass after its trial. Raises Unsupported where the outputs differ, or what the module raises."""
         result = self.outputs(way)
-        if not alike(result, self.wanted, tolerance(self._dtype)):
+        if not self._agrees(result):
             raise Unsupported("many members in one forward pass do not give what single members give")
         return self._forward
+
+    def _agrees(self, result: Any) -> bool:
+        if self._still is None:
+            return alike(result, self.wanted, tolerance(self._dtype))
+        return nearer(result, self.wanted, self._still, ROUNDED)
 
     def outputs(self, way: Way) -> Any:
         """What the module gives for all members in one pass."""
@@ -172,8 +188,15 @@ class Trial:
 def trial_of(members: Members, dtype: torch.dtype) -> Trial:
     """Return a trial in float64, or in ``dtype``."""
     if is_heavy(members.fresh()):
-        return Trial(members, dtype)
+        rounded = dtype != torch.float32
+        return Trial(quieter(members) if rounded else members, dtype, rounded)
     return in_float64(partial(Trial, members), dtype)
+
+
+def quieter(members: Members) -> Members:
+    """Return members with noise of HALF_SCALE."""
+    rows = members.rows
+    return replace(members, rows=MemberBatch([HALF_SCALE, -HALF_SCALE][: len(rows.scales)], rows.directions, rows.examples))
 
 
 def is_heavy(module: nn.Module) -> bool:
@@ -217,6 +240,7 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
     """Return a few members of two directions with the examples of the first generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
+    heavy = is_heavy(settings.module)
     directions = min(2, sampler.directions, sampler.noise_period or 2)
     rows = MemberBatch([SCALE, -SCALE][: 1 + sampler.antithetic], directions, examples)
 
@@ -224,25 +248,29 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
         start = direction * settings.examples if settings.per_example else 0
         return task.batch(0, start, start + examples).to(dtype)
 
-    def given(module: nn.Module, batch: Batch) -> Any:
-        """What the module gives at its first call, and the task's scores."""
-        outputs: list[Any] = []
-        handle = module.register_forward_hook(lambda _, __, made: outputs.append(made))
+    def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
+        """What the module gives at its first call, and the task's scores unless the first layers have proven them in float32."""
+        whole: list[Any] = []
+        parts: list[Any] = []  # of a module whose own method calls them, as one that generates text
+        handles = [module.register_forward_hook(lambda _, __, made: whole.append(made))]
+        handles += [part.register_forward_hook(lambda _, __, made: parts.append(made)) for part in module.children()]
         try:
             scores = score(module, batch)
         finally:
-            handle.remove()
-        return [*outputs[:1], scores]
+            for handle in handles:
+                handle.remove()
+        outputs = (whole or parts)[:1]
+        return outputs if outputs and heavy and dtype not in (torch.float32, torch.float64) else [*outputs, scores]
 
     def single(module: nn.Module, dtype: torch.dtype, _: int, direction: int) -> Any:
-        return given(module, batch(dtype, direction))
+        return given(module, batch(dtype, direction), dtype)
 
     def many(module: nn.Module, dtype: torch.dtype, repeats_sides: bool) -> Any:
         batches = [batch(dtype, direction) for direction in range(directions)]
         sides = len(rows.scales)
         inputs = repeated(torch.cat([part.inputs for part in batches]), sides if repeats_sides else 1)
         targets = repeated(torch.cat([part.targets for part in batches]), sides)
-        return given(module, Batch(*with_mark([inputs, targets])))
+        return given(module, Batch(*with_mark([inputs, targets])), dtype)
 
     return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
 

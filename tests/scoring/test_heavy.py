@@ -8,11 +8,14 @@ from support.tiny_language import tiny_model
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring import trial
+from neuro_cli.scoring import batched, trial
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes import perturbed
+from neuro_cli.scoring.passes.outputs import nearer
+from neuro_cli.scoring.traces import Traces
 from neuro_cli.scoring.trial import Trial
+from neuro_cli.task.language.reward import Reward
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +36,9 @@ def tried(monkeypatch):
     monkeypatch.setattr(trial, "HEAVY", 1)
 
     class Seen(Trial):
-        def __init__(self, members, dtype):
+        def __init__(self, members, dtype, rounded=False):
             seen.append((dtype, len(members.fresh().pretrained.model.layers)))
-            super().__init__(members, dtype)
+            super().__init__(members, dtype, rounded)
 
     monkeypatch.setattr(trial, "Trial", Seen)
     return seen
@@ -53,6 +56,7 @@ def test_the_whole_in_its_precision_and_in_a_half_one_first_layers_in_float32(se
     made = scorer(settings, precision)
     assert isinstance(made, BatchedScorer)
     assert tried == wanted
+    assert made._length * 2 * 2 == 8  # two threads share the members' few rows
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
@@ -69,3 +73,59 @@ def test_one_norm_without_its_noise_is_seen(settings, tried, precision, monkeypa
         monkeypatch.setitem(perturbed.HANDLERS, function, lacking)
     monkeypatch.setattr(trial, "WAYS", trial.WAYS[:2])
     assert isinstance(scorer(settings, precision), MemberScorer)
+
+
+@pytest.fixture
+def rewarded(settings):
+    """Generated sums by the same network, whose reward counts right tokens."""
+    path = next(each for each in settings if each.startswith("model.path="))
+    return (
+        "model=huggingface", path, "task=reward", "task.count=20", "task.test_size=4", "sampler=low_rank", "layout=per_example",
+        "population=8", "batch_size=4", "threads=1",
+    )  # fmt: skip
+
+
+def in_half(module):
+    return all(one.dtype == torch.bfloat16 for one in module.parameters())
+
+
+@pytest.mark.parametrize("more", [(), ("task.reward=contains", "task.new_tokens=2")], ids=["tokens", "generated"])
+def test_rewards_that_rounding_flips_part_no_passes(rewarded, tried, monkeypatch, more):
+    real = Reward.example_scores
+
+    def flipped(self, module, batch):
+        scores = real(self, module, batch)
+        return torch.rand_like(scores) if in_half(module) else scores
+
+    monkeypatch.setattr(Reward, "example_scores", flipped)
+    monkeypatch.setattr(batched, "traces", lambda *_: Traces([], False, None))  # which would see these draws
+    assert isinstance(scorer((*rewarded, *more), "bfloat16"), BatchedScorer)
+    assert tried == [(torch.float32, 2), (torch.bfloat16, 4)]
+
+
+def test_a_pass_that_lacks_half_of_the_noise_in_a_half_type_is_seen(rewarded, tried, monkeypatch):
+    real = perturbed.PerturbedForward.product
+
+    def lacking(self, one, other):
+        place = self._place(one)
+        if place is not None and other.dtype == torch.bfloat16 and "input_layernorm" in place.name:
+            return one.to(other.dtype) * self._both_sides(other)
+        return real(self, one, other)
+
+    for function in perturbed.PRODUCTS:
+        monkeypatch.setitem(perturbed.HANDLERS, function, lacking)
+    monkeypatch.setattr(trial, "WAYS", trial.WAYS[:2])
+    assert isinstance(scorer(rewarded, "bfloat16"), MemberScorer)
+
+
+def test_distances_are_of_each_row_and_numbers_must_be_there():
+    still, noise = torch.zeros(2, 3), torch.tensor([[1.0, -1.0, 2.0], [0.1, 0.1, 0.1]])
+    assert nearer([noise * 1.4], [noise], [still], 0.5)
+    other = noise.clone()
+    other[1] = 0  # little of the whole, all of a row
+    assert not nearer([other], [noise], [still], 0.5)
+    assert not nearer([noise * float("nan")], [noise], [still], 0.5)
+    assert not nearer([noise[:1]], [noise], [still], 0.5)
+    assert not nearer([noise.long()], [noise.long()], [still.long()], 0.5)
+    infinite = torch.cat([noise, torch.full((2, 1), -torch.inf)], 1)
+    assert nearer([infinite], [infinite], [torch.cat([still, infinite[:, 3:]], 1)], 0.5)

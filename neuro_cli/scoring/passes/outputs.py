@@ -137,3 +137,21 @@ def _alike(made: Any, wanted: Tensor, tolerance: float) -> bool:
     error = torch.where(made == wanted, 0.0, (made - wanted).abs())  # infinite where both are
     largest = torch.where(wanted.abs().isinf(), 0.0, wanted.abs()).max()
     return bool(error.max() <= tolerance * largest)  # so that an error that is no number fails too
+
+
+def nearer(made: Any, wanted: Any, still: Any, share: float) -> bool:
+    """Return whether each row of the floats of ``made`` is as near to ``wanted`` as ``share`` of how far that is from ``still``.
+
+    Distances are root mean squares over a row; at least one float must be there.
+    """
+    trees = [[leaf for leaf in flat(tree)[0] if isinstance(leaf, Tensor)] for tree in (made, wanted, still)]
+    if len({tuple(leaf.shape for leaf in leaves) for leaves in trees}) != 1:
+        return False
+    floats = [each for each in zip(*trees, strict=True) if each[1].is_floating_point()]
+    return bool(floats) and all(bool((_apart(a, b) <= share * _apart(b, c)).all()) for a, b, c in floats)
+
+
+def _apart(one: Tensor, other: Tensor) -> Tensor:
+    """Return the distance of each row; infinite numbers of one sign are equal."""
+    difference = torch.where(one == other, 0.0, (one - other).float()).reshape(len(one), -1)
+    return difference.pow(2).mean(1).sqrt()

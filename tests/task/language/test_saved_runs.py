@@ -29,3 +29,16 @@ def test_a_run_with_a_pretrained_tokenizer_is_evaluated_and_loaded(task, tmp_pat
     assert f"{summary['test_accuracy']:.4f}" in done.stdout
     module = load(tmp_path / "run")
     assert torch.isfinite(module(torch.tensor([module.tokenizer.encode("1+2")]))).all()
+
+
+@pytest.mark.parametrize("experiment", ["es_at_scale", pytest.param("eggroll", marks=pytest.mark.slow)])
+def test_the_published_settings_train(experiment, tmp_path):
+    small = (
+        "population=4", "batch_size=2", "generations=2", "threads=1",
+        "task.count=20", "task.test_size=4", "task.new_tokens=4",
+    )  # fmt: skip
+    path = tiny_model(tmp_path / "tiny")
+    done = neuro_inside("train", f"+experiment={experiment}", *small, f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
+    assert len(rows) == 3

@@ -1,0 +1,27 @@
+"""model.safetensors: written without a copy of its tensors, as any other file."""
+
+import json
+import os
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load
+from torch import nn
+
+from neuro_cli.run_folder.model_file import model_bytes, write_model
+
+
+def test_the_file_has_the_bytes_and_the_mode_of_any_other(tmp_path):
+    module, file, other = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), tmp_path / "model.safetensors", tmp_path / "other"
+    module[1].weight = module[0].weight  # tied, which safetensors refuses
+    link = tmp_path / "model.safetensors.tmp"
+    link.symlink_to(other)  # nothing is written through it
+    write_model(file, module, {"generation": 3})
+    wanted, made = load(model_bytes(module, {"generation": 3})), load(file.read_bytes())  # the header's order is by chance
+    assert json.loads(safe_open(file, "pt").metadata()["neuro"]) == {"generation": 3}
+    assert wanted.keys() == made.keys() == module.state_dict().keys()
+    assert all(torch.equal(wanted[name], made[name]) for name in wanted)
+    assert not other.exists()
+    assert sorted(os.listdir(tmp_path)) == ["model.safetensors"]
+    other.write_text("")
+    assert file.stat().st_mode == other.stat().st_mode

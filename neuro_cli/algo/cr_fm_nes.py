@@ -95,7 +95,10 @@ class CRFMNES(PopulationAlgorithm):
         return self._centre
 
     def sigma_at(self, generation: int) -> float:
-        return float((self._size * self._d * (1 + self._v.square()).sqrt()).mean().float())
+        return float(self.deviations(generation).mean().float())
+
+    def deviations(self, generation: int) -> Tensor:
+        return self._size * self._d * (1 + self._v.square()).sqrt()
 
     @property
     def needs_parameters(self) -> str | None:
@@ -120,9 +123,9 @@ class CRFMNES(PopulationAlgorithm):
         def stretched(noise: Tensor) -> Tensor:
             exact = noise.double()
             products = (exact * along).sum(1, keepdim=True)
-            return exact.add_(along * (more * products)).to(noise.dtype)
+            return (exact + along * (more * products)).to(noise.dtype)
 
-        return Proposal(self._centre[None], None, (self._size * self._d).float(), transform=stretched)
+        return Proposal(self._centre[None], None, (self._size * self._d).to(self._centre.dtype), transform=stretched)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
@@ -153,7 +156,7 @@ class CRFMNES(PopulationAlgorithm):
         norm, stretch = math.sqrt(squared), math.sqrt(1 + squared)
         u, more = v / norm, stretch - 1
         step = d * (z.first + more * z.product * u)  # the sum of w D y
-        self._centre.add_(torch.as_tensor(self._size * step).float())
+        self._centre.add_(torch.as_tensor(self._size * step).to(self._centre.dtype))
         path *= 1 - self._path_rate
         path += math.sqrt(self._path_rate * (2 - self._path_rate) * self._mass) * step
         own, one = path / d, self._rank_one

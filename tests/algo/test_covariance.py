@@ -222,7 +222,7 @@ def centre_of(world, algo: str, method: str) -> np.ndarray:
         return es.centre.numpy()
 
 
-@pytest.mark.parametrize("algo", ["cr_fm_nes", "xnes"])
+@pytest.mark.parametrize("algo", ["cr_fm_nes", "xnes", "cma_es"])
 def test_any_number_of_ranks_gives_the_same_bits(algo):
     [whole] = on_ranks(1, partial(centre_of, algo=algo, method="replicated"))
     assert ellipsoid(whole[None].astype(np.float64))[0] > ellipsoid(np.ones((1, N)))[0]

@@ -5,8 +5,9 @@
     python scripts/coco_bench.py table out.csv other.csv    # ERT by function, pairs as `pairs` says
     python scripts/coco_bench.py plot curves.svg out.csv other.csv
 
-Every solver starts at the same points (uniform in [-4, 4]) with step size 2 and population 4 + 3 ln D, made even. A row of the
-file is one run: evaluations at which each target was reached. Solvers that restart are named so (`+`).
+Every solver starts at the same points (uniform in [-4, 4]) with step size 2 and population 4 + 3 ln D, made even; what does not
+adapt its step size has 0.5, and optimizers of torch and of optax the same rate. All compute in float64. A row of the file is one
+run: evaluations at which each target was reached. Solvers that restart are named so (`+`).
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ import numpy as np
 
 TARGETS = [10.0**e for e in (1, 0, -1, -2, -3, -5, -8)]
 SIGMA, INNER = 2.0, 4.0
+STILL, RATE, SPEED = 0.5, 0.1, 0.15  # step size that stays, rate of Adam, and of ClipUp
 PAIRS = [
     ("neuro:cma_es+", "pycma:full+"), ("neuro:sep_cma_es+", "pycma:diagonal+"),
     ("neuro:cma_es", "evosax:CMA_ES"), ("neuro:sep_cma_es", "evosax:Sep_CMA_ES"), ("neuro:snes", "evosax:SNES"),
@@ -34,12 +37,12 @@ PAIRS = [
 ]  # fmt: skip
 
 
-class Ended(Exception):
+class EndedError(Exception):
     """Budget spent or last target reached."""
 
 
 class Counted:
-    """Function of a problem that counts, notes when targets are reached, and raises Ended."""
+    """Function of a problem that counts, notes when targets are reached, and raises EndedError."""
 
     def __init__(self, problem: Any, budget: int) -> None:
         self.problem, self.budget, self.optimum = problem, budget, _optimum(problem)
@@ -47,14 +50,14 @@ class Counted:
 
     def __call__(self, point: np.ndarray) -> float:
         if self.evaluations >= self.budget:
-            raise Ended
+            raise EndedError
         value = float(self.problem(np.asarray(point, np.float64)))
         self.evaluations += 1
         self.best = min(self.best, value - self.optimum)
         while len(self.reached) < len(TARGETS) and self.best <= TARGETS[len(self.reached)]:
             self.reached.append(self.evaluations)
         if len(self.reached) == len(TARGETS):
-            raise Ended
+            raise EndedError
         return value
 
 
@@ -71,18 +74,27 @@ def population_of(size: int) -> int:
 
 
 def neuro(name: str) -> Callable[..., None]:
+    from torch.optim import Adam
+
     import neuro_cli
-    from neuro_cli.algo import Genetic
 
     algo, restarts = name.removesuffix("+"), "ipop" if name.endswith("+") else "none"
-    loose = {} if restarts == "ipop" else {"stagnation": 0, "tolfacupx": None, "flat": None, "condition": None, "tolfunhist": None}
+    loose = (
+        {} if restarts == "ipop" else {"stagnation": 0, "tolfacupx": None, "flat": None, "condition": None, "tolfunhist": None}
+    )
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
         population = population_of(size)
-        chosen: Any = Genetic(SIGMA, population // 2) if algo == "genetic" else algo
+        algos, adam = neuro_cli.algo, partial(Adam, lr=RATE)
+        chosen: Any = {
+            "genetic": lambda: algos.Genetic(STILL, population // 2),
+            "openai_es": lambda: algos.OpenAIES(STILL, adam),
+            "ars": lambda: algos.ARS(STILL, max(1, population // 4), adam),
+            "pgpe": lambda: algos.PGPE(SIGMA, optimizer=partial(algos.ClipUp, lr=SPEED)),
+        }.get(algo, lambda: algo)()
         rules = neuro_cli.Stopping(generations=10**9 if restarts == "none" else None, **loose)
         neuro_cli.AskTell(
-            point, algo=chosen, sigma=None if algo == "genetic" else SIGMA, population=population, seed=seed, minimise=True,
+            point, algo=chosen, sigma=SIGMA if chosen is algo else None, population=population, seed=seed, minimise=True,
             stopping=rules, restarts=restarts, most_restarts=30,
         ).run(function)  # fmt: skip
 
@@ -107,14 +119,22 @@ def pycma(name: str) -> Callable[..., None]:
 def evosax(name: str) -> Callable[..., None]:
     import jax
     import jax.numpy as jnp
+    import optax
     from evosax import algorithms
+    from evosax.core.optimizer import clipup
 
     jax.config.update("jax_enable_x64", True)
     made: dict[int, Any] = {}
+    more = {
+        "PGPE": {"optimizer": clipup(learning_rate=SPEED, max_velocity=2 * SPEED)},
+        "SimpleGA": {"std_schedule": optax.constant_schedule(STILL)},
+    }
+    adam = {"optimizer": optax.adam(RATE), "std_schedule": optax.constant_schedule(STILL)}
+    chosen: dict[str, Any] = more.get(name, adam if name in ("Open_ES", "ARS") else {})
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
         if size not in made:
-            algo = getattr(algorithms, name)(population_size=population_of(size), solution=jnp.zeros(size))
+            algo = getattr(algorithms, name)(population_size=population_of(size), solution=jnp.zeros(size), **chosen)
             made[size] = algo, jax.jit(algo.ask), jax.jit(algo.tell)
         algo, ask, tell = made[size]
         params = algo.default_params
@@ -146,7 +166,7 @@ def evotorch(name: str) -> Callable[..., None]:
         problem = Problem("min", lambda x: torch.tensor(function(x.numpy())), solution_length=size, dtype=torch.float64,
                           initial_bounds=(-INNER, INNER), seed=seed)  # fmt: skip
         start = torch.from_numpy(point(np.random.default_rng(seed)))
-        more = {"center_learning_rate": 0.15, "stdev_learning_rate": 0.1} if name == "PGPE" else {}
+        more = {"center_learning_rate": SPEED, "stdev_learning_rate": 0.1} if name == "PGPE" else {}
         searcher = getattr(algorithms, name)(problem, stdev_init=SIGMA, popsize=population_of(size), center_init=start, **more)
         while True:
             searcher.step()
@@ -179,8 +199,8 @@ def run(options: argparse.Namespace) -> None:
 
         try:
             solve(counted, point, size, seed)
-        except (Ended, FloatingPointError, OverflowError, ValueError, ArithmeticError) as error:
-            if not isinstance(error, Ended):
+        except (EndedError, FloatingPointError, OverflowError, ValueError, ArithmeticError) as error:
+            if not isinstance(error, EndedError):
                 print(options.solver, function, size, instance, type(error).__name__, error, file=sys.stderr)
         reached = [*counted.reached, *[""] * (len(TARGETS) - len(counted.reached))]
         with path.open("a") as file:
@@ -193,7 +213,7 @@ Runs = dict[tuple[str, int, int], list[tuple[int, list[float]]]]  # by solver, f
 def read(paths: list[str]) -> Runs:
     runs: Runs = defaultdict(list)
     for path in paths:
-        for solver, function, size, _, budget, spent, *hits in csv.reader(Path(path).open()):
+        for solver, function, size, _, budget, spent, *hits in csv.reader(Path(path).read_text().splitlines()):
             unspent = max(int(spent), int(budget) * int(size))  # what ended early spends the rest in vain
             runs[solver, int(function), int(size)].append((unspent, [float(hit) if hit else math.inf for hit in hits]))
     return runs

@@ -15,39 +15,11 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, State
+from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
 from neuro_cli.algo.full_covariance import FullCovariance
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat
-
-
-def raw_weights(population: int) -> np.ndarray:
-    """Weights (P,) of the ranks, best first: of the better half with sum 1, of the worse half with sum -1."""
-    weights = math.log((population + 1) / 2) - np.log(np.arange(1, population + 1))
-    better = weights > 0
-    weights[better] /= weights[better].sum()
-    weights[~better] /= -weights[~better].sum()
-    return weights
-
-
-def mass_of(weights: np.ndarray) -> float:
-    """Effective number of members, mu_eff: the squared sum of weights over the sum of their squares."""
-    return float(weights.sum() ** 2 / (weights**2).sum())
-
-
-def damping_of(size: int, mass: float, step_rate: float) -> float:
-    """Damping of the step size for M = ``size``, and mu_eff = ``mass``."""
-    inner = max(1.0, 3 * (1 - 0.5 ** (size / 9)))
-    return 1 + 2 * max(0.0, inner * math.sqrt((mass - 1) / (size + 1)) - 1) + step_rate
-
-
-def with_negative(weights: np.ndarray, size: int, rank_one: float, rank_many: float) -> np.ndarray:
-    """Scale the negative weights so that the matrix keeps its size, and stays positive definite (the tutorial's table 1)."""
-    better, worse = weights[weights > 0], weights[weights < 0]
-    total = min(
-        1 + rank_one / rank_many, 1 + 2 * mass_of(worse) / (mass_of(better) + 2), (1 - rank_one - rank_many) / rank_many / size
-    )
-    return np.where(weights < 0, weights * total, weights)
 
 
 class CMAES(FullCovariance):
@@ -79,9 +51,9 @@ class CMAES(FullCovariance):
         self._path_rate = (4 + mass / n) / (n + 4 + 2 * mass / n)
         self._rank_one = min(1.0, population / 6) * 2 / ((n + 1.3) ** 2 + mass)
         self._rank_many = min(1 - self._rank_one, 2 * (0.25 + mass + 1 / mass - 2) / ((n + 2) ** 2 + mass))
-        self._ranked = with_negative(weights, n, self._rank_one, self._rank_many)[::-1]  # worst first
+        self._ranked = with_negative(weights, self._rank_one, self._rank_many, n)[::-1]  # worst first
         self._gap = 1 / (self._rank_one + self._rank_many) / n / 10
-        self._length = math.sqrt(2) * math.exp(math.lgamma((n + 1) / 2) - math.lgamma(n / 2))  # expected, of a normal vector
+        self._length = expected_length(n)
 
     def condition(self, generation: int) -> float:
         return float((self._lengths.max() / self._lengths.min()) ** 2)
@@ -89,7 +61,9 @@ class CMAES(FullCovariance):
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
         self._weights = by_rank(fitness, self._ranked)
-        self._shares = by_rank(fitness, np.maximum(self._ranked, 0.0))  # by themselves: ties at the middle must not change their sum
+        self._shares = by_rank(
+            fitness, np.maximum(self._ranked, 0.0)
+        )  # by themselves: ties at the middle must not change their sum
         return self.each(fitness)
 
     def tell(self, generation: int, sums: Tensor) -> None:

@@ -189,7 +189,9 @@ class AskTell:
         finite = np.isfinite(scores)
         if not finite.all() and (run.algo.non_finite != WORST or not finite.any()):
             member = int(np.flatnonzero(~finite)[0])
-            raise CandidateError(f"fitness of member {member} in generation {self.generation + 1} is {self._sign * scores[member]}")
+            raise CandidateError(
+                f"fitness of member {member} in generation {self.generation + 1} is {self._sign * scores[member]}"
+            )
         scores = ranked_last(scores, finite, scores[finite].min())
         with threads_kept():
             torch.set_num_threads(1)
@@ -247,7 +249,7 @@ class AskTell:
         return self.best
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which :meth:`load_state_dict` goes on with the same bits on any number of ranks."""
+        """Return tensors and plain values: :meth:`load_state_dict` resumes with the same bits on any number of ranks."""
         run, algo = self._run, self._run.algo.state()
         state: dict[str, Any] = {
             "format": FORMAT,
@@ -265,7 +267,7 @@ class AskTell:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
+        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
 
         Raises ConfigError for the state of another search.
         """

@@ -20,8 +20,8 @@ class Stopping:
 
     ``target``: fitness to reach. ``evaluations``: candidates in all. ``generations`` of a run. ``tolfun``: range of fitnesses, in
     a generation and of the last generations' best. ``tolfunhist``: range of the latter alone. ``tolx``: every standard deviation.
-    ``tolfacupx``: growth of one. ``condition``: condition number of the covariance. ``stagnation``: generations over which medians
-    get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``noeffect``: stop where a fifth of a deviation changes no digit.
+    ``tolfacupx``: growth of one. ``condition``: condition number of the covariance. ``stagnation``: generations in which medians
+    get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``noeffect``: a fifth of a deviation changes no digit.
     ``flat``: generations in a row whose better three quarters are equal. Raises ConfigError.
     """
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from neuro_cli.algo.cma_es import CMAES
+from neuro_cli.algo.sep_cma_es import SepCMAES
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -125,3 +126,20 @@ def test_ties_change_nothing():
 def test_too_few_members_are_refused():
     with pytest.raises(ConfigError, match="population=3: algo=cma_es takes the mean of the better half: at least 4"):
         started(3)
+
+
+def test_every_generation_of_the_diagonal_is_pycmas():
+    cma = pytest.importorskip("cma")
+    es = cma.CMAEvolutionStrategy(np.ones(N), 0.5, {"popsize": POPULATION, "verbose": -9, "seed": 3, "CMA_diagonal": True})
+    algo = SepCMAES(0.5)
+    algo.start(torch.ones(N, dtype=torch.float64), layout_of(N), POPULATION, 3)
+    for generation in range(60):
+        points = np.array(es.ask())
+        noise = (points - algo.centre.numpy()) / algo.ask(generation).scale.numpy()
+        wanted = algo.combination(generation, -cost(points))
+        algo.tell(generation, torch.from_numpy(np.stack([wanted.weights[0] @ noise, wanted.weights[1] @ (noise**2 - 1)])))
+        es.tell(list(points), cost(points))
+        assert algo._size == pytest.approx(es.sigma, rel=1e-7)
+        np.testing.assert_allclose(algo.centre.numpy(), es.mean, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(algo.ask(generation).scale.numpy(), es.sigma * es.sigma_vec.scaling, rtol=1e-6)
+    assert algo.condition(60) > 4, "it has learnt"

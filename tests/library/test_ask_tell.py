@@ -39,7 +39,7 @@ def test_cma_es_converges_in_float64_and_says_why_it_stopped():
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_every_algorithm_does_what_evolution_does(algo):
     """Same noise and formulas; candidates and centre are float64 here and float32 there."""
-    given = dict(algo=algo, sigma=0.3, population=12, seed=4, minimise=True)
+    given = {"algo": algo, "sigma": 0.3, "population": 12, "seed": 4, "minimise": True}
     mine = AskTell(np.full(N, 0.5), stopping=Stopping(flat=None), **given)
     sampler = "antithetic" if algo in ("ars", "pgpe", "cr_fm_nes") else "iid"
     with Evolution(torch.full((N,), 0.5), sampler=sampler, threads=1, **given) as theirs:
@@ -86,11 +86,11 @@ def test_wrong_bounds_and_starts_are_refused():
         Bounds(1, 1)
     with pytest.raises(ConfigError, match="how=fold: must be one of reflect, clip, smooth"):
         Bounds(0, 1, "fold")
-    with pytest.raises(ConfigError, match="start=.2. 2.*must be inside the bounds"):
+    with pytest.raises(ConfigError, match=r"start=.2. 2.*must be inside the bounds"):
         AskTell(np.full(N, 2.0), bounds=Bounds(0, 1))
     with pytest.raises(ConfigError, match="must be numbers, or vectors of 5"):
         AskTell(np.zeros(N), bounds=Bounds(np.zeros(3), 1.0))
-    with pytest.raises(ConfigError, match="start=.*must be a vector of finite numbers"):
+    with pytest.raises(ConfigError, match=r"start=.*must be a vector of finite numbers"):
         AskTell(np.zeros((2, 2)))
     with pytest.raises(ConfigError, match="restarts=often: must be one of none, ipop, bipop"):
         AskTell(np.zeros(N), restarts="often")
@@ -99,7 +99,8 @@ def test_wrong_bounds_and_starts_are_refused():
 
 
 def reasons_of(function, **rules) -> dict[str, float]:
-    off = dict(tolfun=None, tolfunhist=None, tolx=None, tolfacupx=None, condition=None, stagnation=0, noeffect=False, flat=None)
+    none = dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "flat"))
+    off = {**none, "stagnation": 0, "noeffect": False}
     es = AskTell(np.full(N, 0.5), sigma=0.3, minimise=True, stopping=Stopping(**{**off, "evaluations": 60_000, **rules}))
     es.run(function)
     return es.stopped
@@ -206,7 +207,7 @@ def test_tell_refuses_what_does_not_fit():
     with pytest.raises(UserError, match="tell: ask"):
         es.tell([1.0])
     points = es.ask()
-    with pytest.raises(UserError, match="1 candidates|fitnesses of shape"):
+    with pytest.raises(UserError, match=r"1 candidates|fitnesses of shape"):
         es.tell([1.0])
     with pytest.raises(CandidateError, match="fitness of member 2 in generation 1 is nan"):
         es.tell([0.0, 0.0, np.nan, *np.zeros(len(points) - 3)])

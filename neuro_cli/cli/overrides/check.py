@@ -22,10 +22,12 @@ from neuro_cli.cli.overrides.flags import parsed_arguments
 from neuro_cli.cli.overrides.keys import checked_key
 from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.cli.overrides.words import (
+    alone,
     choices_of,
     is_default_null,
     is_hydras,
     override_of,
+    own_classes,
     sweeps,
     values_of,
     without_plus,
@@ -85,7 +87,7 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     known = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
     typed = [override_of(with_stored_files(text, known)) for text in flags.overrides]
     # Hydra takes null in a defaults list, and not for an override
-    overrides = [override for override in typed if not is_default_null(verb, override, known)]
+    overrides = alone([override for override in typed if not is_default_null(verb, override, known)])
     name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
     if not tree.is_ours:
         # a tree with options and keys of its own, which Hydra checks
@@ -106,7 +108,8 @@ def _composed_in_steps(tree: ConfigTree, overrides: list[Override], known: dict[
     """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
     hydras = [str(o.input_line) for o in overrides if is_hydras(o, known) and not sweeps(o)]
     bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, known)]
-    texts = [checked_key(override, bases, known, tree) for override in overrides]
+    free = tuple(f"{group}." for group in own_classes(overrides))  # arguments that the class itself checks
+    texts = [str(o.input_line) if o.key_or_group.startswith(free) else checked_key(o, bases, known, tree) for o in overrides]
     # the jobs check swept values themselves
     values = [o for o in overrides if not (o.key_or_group in known or is_hydras(o, known) or sweeps(o))]
     return texts, with_values(bases[0], values)

@@ -207,15 +207,16 @@ def run(options: argparse.Namespace) -> None:
             csv.writer(file).writerow([options.solver, function, size, instance, options.budget, counted.evaluations, *reached])
 
 
-Runs = dict[tuple[str, int, int], list[tuple[int, list[float]]]]  # by solver, function, dimension: budget spent, hits
+Runs = dict[tuple[str, int, int], dict[int, tuple[int, list[float]]]]  # by solver, function, dimension and instance: budget, hits
 
 
 def read(paths: list[str]) -> Runs:
-    runs: Runs = defaultdict(list)
+    runs: Runs = defaultdict(dict)
     for path in paths:
-        for solver, function, size, _, budget, spent, *hits in csv.reader(Path(path).read_text().splitlines()):
+        for solver, function, size, instance, budget, spent, *hits in csv.reader(Path(path).read_text().splitlines()):
             unspent = max(int(spent), int(budget) * int(size))  # what ended early spends the rest in vain
-            runs[solver, int(function), int(size)].append((unspent, [float(hit) if hit else math.inf for hit in hits]))
+            row = unspent, [float(hit) if hit else math.inf for hit in hits]
+            runs[solver, int(function), int(size)][int(instance)] = row
     return runs
 
 
@@ -227,10 +228,11 @@ def ert(runs: list[tuple[int, list[float]]], target: int) -> float:
 
 
 def ratio(runs: Runs, mine: str, other: str, function: int) -> float:
-    """Geometric mean of ERT ratios over dimensions and targets that one of both reaches; NaN where neither ran."""
+    """Geometric mean of ERT ratios over dimensions and targets that one of both reaches, on their common instances."""
     logs = []
     for size in sorted({key[2] for key in runs}):
-        ours, theirs = runs.get((mine, function, size)), runs.get((other, function, size))
+        both = [runs.get((solver, function, size), {}) for solver in (mine, other)]
+        ours, theirs = ([one[instance] for instance in sorted(both[0].keys() & both[1].keys())] for one in both)
         for target in range(len(TARGETS)):
             if ours and theirs and any(math.isfinite(h[target]) for _, h in ours + theirs):
                 logs.append(math.log(ert(ours, target) / ert(theirs, target)))
@@ -257,7 +259,13 @@ def table(options: argparse.Namespace) -> None:
 
 def _share(runs: Runs, solver: str, size: int) -> str:
     """Share of (run, target) pairs that were reached, in percent."""
-    hits = [math.isfinite(h) for key, rows in runs.items() if (key[0], key[2]) == (solver, size) for _, row in rows for h in row]
+    hits = [
+        math.isfinite(h)
+        for key, rows in runs.items()
+        if (key[0], key[2]) == (solver, size)
+        for _, row in rows.values()
+        for h in row
+    ]
     return f"{100 * sum(hits) / len(hits):.0f}" if hits else ""
 
 
@@ -273,7 +281,13 @@ def plot(options: argparse.Namespace) -> None:
     figure, panels = plt.subplots(1, len(sizes), figsize=(3.6 * len(sizes), 4.2), sharey=True, squeeze=False)
     for size, panel in zip(sizes, panels[0], strict=True):
         for number, solver in enumerate(sorted({key[0] for key in runs})):
-            hits = [h / size for key, rows in runs.items() if (key[0], key[2]) == (solver, size) for _, row in rows for h in row]
+            hits = [
+                h / size
+                for key, rows in runs.items()
+                if (key[0], key[2]) == (solver, size)
+                for _, row in rows.values()
+                for h in row
+            ]
             if hits:
                 at = np.sort(hits)
                 style = {"neuro": "-", "pycma": "--", "evosax": ":", "evotorch": "-."}[solver.split(":")[0]]

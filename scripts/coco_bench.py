@@ -227,33 +227,47 @@ def ert(runs: list[tuple[int, list[float]]], target: int) -> float:
     return spent / max(0.5, sum(math.isfinite(hit) for hit in hits))  # without a success: half a one
 
 
-def ratio(runs: Runs, mine: str, other: str, function: int) -> float:
-    """Geometric mean of ERT ratios over dimensions and targets that one of both reaches, on their common instances."""
+def ratio(runs: Runs, mine: str, other: str, function: int, rng: np.random.Generator | None = None) -> float:
+    """Geometric mean of ERT ratios over dimensions and targets that one of both reaches, on their common instances.
+
+    ``rng``: draw each one's instances with replacement, for a bootstrap. NaN where nothing is common or reached.
+    """
     logs = []
     for size in sorted({key[2] for key in runs}):
         both = [runs.get((solver, function, size), {}) for solver in (mine, other)]
-        ours, theirs = ([one[instance] for instance in sorted(both[0].keys() & both[1].keys())] for one in both)
+        common = sorted(both[0].keys() & both[1].keys())
+        draws = [common if rng is None or not common else rng.choice(common, len(common)) for _ in both]
+        ours, theirs = ([one[int(instance)] for instance in drawn] for one, drawn in zip(both, draws, strict=True))
         for target in range(len(TARGETS)):
-            if ours and theirs and any(math.isfinite(h[target]) for _, h in ours + theirs):
+            if any(math.isfinite(hits[target]) for _, hits in ours + theirs):
                 logs.append(math.log(ert(ours, target) / ert(theirs, target)))
     return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def _surely_worse(runs: Runs, mine: str, other: str, function: int) -> bool:
+    """Return whether 95 % of bootstraps are above 1.1."""
+    rng = np.random.default_rng(function)
+    drawn = [ratio(runs, mine, other, function, rng) for _ in range(100)]
+    return sum(each > 1.1 for each in drawn) >= 95
 
 
 def table(options: argparse.Namespace) -> None:
     """Print, for each pair, the ratio of ERT by function."""
     runs = read(options.files)
-    solvers = {key[0] for key in runs}
-    print("| ours, other | within 10 % or better | worse | " + " | ".join(f"f{f}" for f in range(1, 25)) + " |")
-    print("|---" * 27 + "|")
+    solvers, sizes = {key[0] for key in runs}, sorted({key[2] for key in runs})
+    print("| ours, other | dimensions | at most 1.1 | surely above | " + " | ".join(f"f{f}" for f in range(1, 25)) + " |")
+    print("|---" * 28 + "|")
     for mine, other in PAIRS:
         if {mine, other} <= solvers:
             ratios = [ratio(runs, mine, other, function) for function in range(1, 25)]
-            good = sum(r <= 1.1 for r in ratios)
+            sure = sum(_surely_worse(runs, mine, other, function) for function in range(1, 25))
             cells = " | ".join("" if math.isnan(r) else f"{r:.2f}" for r in ratios)
-            print(f"| {mine}, {other} | {good} | {sum(r > 1.1 for r in ratios)} | {cells} |")
-    print("\n| solver | " + " | ".join(f"{d}-D" for d in sorted({key[2] for key in runs})) + " |")
+            where = ", ".join(str(size) for size in sizes if all((one, 24, size) in runs for one in (mine, other)))
+            print(f"| {mine}, {other} | {where} | {sum(r <= 1.1 for r in ratios)} | {sure} | {cells} |")
+    print("\n| solver | " + " | ".join(f"{size}-D" for size in sizes) + " |")
+    print("|---" * (len(sizes) + 1) + "|")
     for solver in sorted(solvers):
-        shares = [_share(runs, solver, size) for size in sorted({key[2] for key in runs})]
+        shares = [_share(runs, solver, size) if (solver, 24, size) in runs else "" for size in sizes]
         print(f"| {solver} | " + " | ".join(shares) + " |")
 
 

@@ -27,10 +27,10 @@ class Bounds:
     def fit(self, size: int) -> "Bounds":
         """Return bounds with vectors (M,), M = ``size``. Raises ConfigError."""
         try:
-            sides = [np.broadcast_to(side, (size,)) for side in (self.low, self.high)]
+            low, high = (np.broadcast_to(side, (size,)) for side in (self.low, self.high))
         except ValueError:
             raise ConfigError("bounds", (self.low.shape, self.high.shape), f"must be numbers, or vectors of {size}") from None
-        return Bounds(*sides, self.how)
+        return Bounds(low, high, self.how)
 
     def inside(self, points: np.ndarray) -> np.ndarray:
         """Map points (.., M) of the algorithm to those inside."""

@@ -27,7 +27,7 @@ class Table:
         suffix = Path(path).suffix
         if suffix not in (".csv", ".parquet"):
             raise ConfigError("path", path, "must be NAME.csv or NAME.parquet")
-        pandas = _pandas(f"path={path}")
+        pandas = _pandas("path", path)
         try:
             self.frame = pandas.read_csv(path) if suffix == ".csv" else pandas.read_parquet(path)
         except ImportError as error:  # pandas names its engines in several sentences
@@ -65,11 +65,11 @@ def _is_frame(source: Any) -> bool:
     return any(each.__name__ == "DataFrame" and each.__module__.split(".")[0] == "pandas" for each in type(source).__mro__)
 
 
-def _pandas(what: str) -> Any:
+def _pandas(key: str, value: str) -> Any:
     try:
         import pandas
     except ImportError as error:
-        raise ConfigError(*what.split("=", 1), f"needs pandas: {install('frame')}") from error
+        raise ConfigError(key, value, f"needs pandas: {install('frame')}") from error
     return pandas
 
 
@@ -81,7 +81,7 @@ def _of_frames(frames: list[Any], fields: tuple[str, str] | None) -> tuple[Named
     for key, frame in zip(KEYS, frames, strict=True):
         if not _is_frame(frame) or list(frame.columns) != list(frames[0].columns):
             raise ConfigError(key, name_of(frame), "both must be frames with the same columns")
-    pandas = _pandas("task.train=a frame")
+    pandas = _pandas("task.train", "a frame")
     both = pandas.concat(frames, ignore_index=True)
     target = fields[1] if fields else both.columns[-1]
     if target not in both.columns or len(both.columns) < 2:
@@ -122,6 +122,6 @@ class Examples(list[Any]):
 
 def _with_names(source: Any, fields: tuple[str, str] | None) -> Any:
     """Return a dataset of Hugging Face with the names of its classes, any other as it is."""
-    features = getattr(source, "features", None)
+    features: Any = getattr(source, "features", None)
     names = getattr(features.get(fields[1]), "names", None) if fields and hasattr(features, "get") else None
     return Named(source, list(names)) if names else source

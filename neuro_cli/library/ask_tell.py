@@ -56,9 +56,9 @@ class AskTell:
     Under a launcher of ranks every rank runs the same script and evaluates its share. ``algo`` and ``sampler`` are names of
     options or objects, as for :class:`Evolution`; sampler None: iid, or antithetic where the algorithm needs pairs. ``sigma``:
     initial standard deviation of an ``algo`` by name. ``population``: members per generation, None: 4 + 3 ln M. ``seed``: the
-    noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``bounds`` of candidates, None: none. ``stopping``: rules that
-    end a run, None: pycma's. ``world``: the ranks, None: the launcher's. ``restarts``: none | ipop, the population doubles | bipop,
-    and small runs with small steps between; ``most_restarts`` of them at most. Raises ConfigError.
+    noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``bounds`` of candidates, None: none. ``stopping``: rules
+    that end a run, None: pycma's. ``world``: the ranks, None: the launcher's. ``restarts``: none | ipop, the population doubles |
+    bipop, and small runs with small steps between; ``most_restarts`` of them at most. Raises ConfigError.
     """
 
     def __init__(

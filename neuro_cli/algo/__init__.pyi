@@ -3,6 +3,7 @@
 from .ars import ARS as ARS
 from .base import PopulationAlgorithm as PopulationAlgorithm
 from .clipup import ClipUp as ClipUp
+from .cma_es import CMAES as CMAES
 from .cr_fm_nes import CRFMNES as CRFMNES
 from .genetic import Genetic as Genetic
 from .openai_es import OpenAIES as OpenAIES

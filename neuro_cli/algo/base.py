@@ -189,6 +189,15 @@ class PopulationAlgorithm(CentreAlgorithm):
     def tell(self, generation: int, sums: Tensor) -> None:
         """Take the sums (K, M) float32 and move the centre."""
 
+    def deviations(self, generation: int) -> Tensor:
+        """Return the standard deviation (M,) of each parameter among a generation's members, before it."""
+        return self.ask(generation).scale.expand_as(self.centre)
+
+    def condition(self, generation: int) -> float:
+        """Return the condition number of the members' covariance, before a generation."""
+        deviations = self.deviations(generation)
+        return float((deviations.max() / deviations.min()) ** 2)
+
     @property
     def spans(self) -> list[tuple[int, int]] | None:
         """Columns [start, stop) whose sums may be told one after the other, all M in order; None: only all at once.

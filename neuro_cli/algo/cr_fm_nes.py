@@ -44,7 +44,7 @@ class CRFMNES(PopulationAlgorithm):
     """Moves the centre by ranks, or by ranks and lengths of noise while its path is long; sigma, D and v follow.
 
     ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. Members are in mirrored pairs, at
-    least two of them; n >= 5. Raises ConfigError.
+    least two of them; n >= 2. Raises ConfigError.
     """
 
     needs_pairs = True
@@ -58,8 +58,8 @@ class CRFMNES(PopulationAlgorithm):
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
             raise ConfigError("population", population, "algo=cr_fm_nes compares members of two pairs: at least 4")
-        if layout.size < 5:
-            raise ConfigError("model", f"{layout.size} parameters", "algo=cr_fm_nes has no rate for fewer than 5")
+        if layout.size < 2:
+            raise ConfigError("model", f"{layout.size} parameters", "algo=cr_fm_nes has no direction for fewer than 2")
         n = layout.size
         self._centre, self._size = centre.clone(), self.sigma
         first = numbers_of(seed, FIRST_DIRECTION).standard_normal(n) / math.sqrt(n)
@@ -82,7 +82,9 @@ class CRFMNES(PopulationAlgorithm):
         self._mass = 1 / float((shares**2).sum())
         self._step_rate = (self._mass + 2) / (n + self._mass + 5)
         self._path_rate = (4 + self._mass / n) / (n + 4 + 2 * self._mass / n)
-        self._rank_one = 2 / ((n + 1.3) ** 2 + self._mass) * (n - 5) / 6
+        self._rank_one = (
+            2 / ((n + 1.3) ** 2 + self._mass) * max(0, n - 5) / 6
+        )  # the paper has n >= 5; a negative rate would unlearn the path
         self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected length of a normal vector
         self._by_length = inverse_of_h(n) * min(1.0, math.sqrt(population / n))
         self._form_rate = math.tanh((min(0.02 * population, 3 * math.log(n)) + 5) / (0.23 * n + 25))
@@ -95,7 +97,10 @@ class CRFMNES(PopulationAlgorithm):
         return self._centre
 
     def sigma_at(self, generation: int) -> float:
-        return float((self._size * self._d * (1 + self._v.square()).sqrt()).mean().float())
+        return float(self.deviations(generation).mean().float())
+
+    def deviations(self, generation: int) -> Tensor:
+        return self._size * self._d * (1 + self._v.square()).sqrt()
 
     @property
     def needs_parameters(self) -> str | None:
@@ -120,9 +125,9 @@ class CRFMNES(PopulationAlgorithm):
         def stretched(noise: Tensor) -> Tensor:
             exact = noise.double()
             products = (exact * along).sum(1, keepdim=True)
-            return exact.add_(along * (more * products)).to(noise.dtype)
+            return (exact + along * (more * products)).to(noise.dtype)
 
-        return Proposal(self._centre[None], None, (self._size * self._d).float(), transform=stretched)
+        return Proposal(self._centre[None], None, (self._size * self._d).to(self._centre.dtype), transform=stretched)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
@@ -153,7 +158,7 @@ class CRFMNES(PopulationAlgorithm):
         norm, stretch = math.sqrt(squared), math.sqrt(1 + squared)
         u, more = v / norm, stretch - 1
         step = d * (z.first + more * z.product * u)  # the sum of w D y
-        self._centre.add_(torch.as_tensor(self._size * step).float())
+        self._centre.add_(torch.as_tensor(self._size * step).to(self._centre.dtype))
         path *= 1 - self._path_rate
         path += math.sqrt(self._path_rate * (2 - self._path_rate) * self._mass) * step
         own, one = path / d, self._rank_one

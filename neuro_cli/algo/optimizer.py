@@ -205,7 +205,7 @@ class CentreOptimizer:
     ) -> None:
         self.rounding: Rounding | None = None
         self._room: Tensor | None = None
-        exact = centre.dtype == torch.float32
+        exact = centre.dtype != torch.bfloat16
         self._share = number("algo.average", average, low=0.0, below=1.0)
         if self._share and not exact:
             raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")

@@ -1,8 +1,7 @@
 """sep-CMA-ES: evolution strategy with covariance matrix adaptation of a diagonal, linear in the parameters.
 
-Ros, Hansen, "A simple modification in CMA-ES achieving linear time and space complexity", PPSN X, 2008: the covariance is a
-diagonal, and learns (M + 2) / 3 times as fast. Its other constants are those of Hansen, "The CMA evolution strategy: a
-tutorial", arXiv:1604.00772, table 1, with positive weights.
+Ros, Hansen, "A simple modification in CMA-ES achieving linear time and space complexity", PPSN X, 2008, as pycma 4.5 has it
+(``CMA_diagonal``): rates of about 1 / M, negative weights for the worse half, and a diagonal that is multiplied by exponentials.
 """
 
 import math
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
 from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
@@ -56,19 +56,16 @@ class SepCMAES(PopulationAlgorithm):
         self._constants(layout.size, population)
 
     def _constants(self, columns: int, population: int) -> None:
-        better = population // 2
-        weights = math.log(better + 0.5) - np.log(np.arange(1, better + 1))
-        weights = weights / weights.sum()
-        self._ranked = np.append(np.zeros(population - better), weights[::-1])  # worst first
-        n, mass = columns, 1 / float((weights**2).sum())
-        self._mass = mass
-        self._step_rate = (mass + 2) / (n + mass + 5)
-        self._damping = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (n + 1)) - 1) + self._step_rate
-        self._path_rate = (4 + mass / n) / (n + 4 + 2 * mass / n)
-        faster = self.covariance_rate * (n + 2) / 3
-        self._rank_one = min(1.0, faster * 2 / ((n + 1.3) ** 2 + mass))
-        self._rank_many = min(1 - self._rank_one, faster * 2 * (mass - 2 + 1 / mass) / ((n + 2) ** 2 + mass))
-        self._length = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))  # expected length of a normal vector
+        n, weights = columns, raw_weights(population)
+        mass = mass_of(weights[weights > 0])
+        self._mass, self._step_rate = mass, min(0.5, (mass + 2) / (n + mass + 3))
+        self._damping = damping_of(n, mass, self._step_rate)
+        self._path_rate = (1 + 1 / n + mass / n) / (math.sqrt(n) + 1 / n + 2 * mass / n)
+        one = 1 / (n + 2 * math.sqrt(n) + mass / n)
+        many = min(1 - one, (0.25 + mass + 1 / mass - 2) / (n + 4 * math.sqrt(n) + mass / 2))
+        self._ranked = with_negative(weights, one, many)[::-1]  # worst first
+        faster = self.covariance_rate * math.log(2)  # so that a square of 2 doubles a variance, as in a sum
+        self._rank_one, self._rank_many, self._length = faster * one, faster * many, expected_length(n)
 
     @property
     def centre(self) -> Tensor:
@@ -89,8 +86,8 @@ class SepCMAES(PopulationAlgorithm):
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
-        weights = by_rank(fitness, self._ranked)
-        return Combination(np.stack([weights, weights]), (1, 2))
+        shares = by_rank(fitness, np.maximum(self._ranked, 0.0))
+        return Combination(np.stack([shares, by_rank(fitness, self._ranked)]), (1, 2))
 
     def can_shape_parts(self) -> bool:
         return False  # the better half is one of the whole population
@@ -98,22 +95,20 @@ class SepCMAES(PopulationAlgorithm):
     def tell(self, generation: int, sums: Tensor) -> None:
         if self._flat:
             return  # ties: weights for all members would still move the centre by the members' mean
-        mean, deviations = sums[0], self._variance.sqrt()
-        step = deviations * mean
-        self._centre.add_(step, alpha=self.learning_rate * self._size)
+        mean, squares, n = sums[0], sums[1], self._centre.numel()
+        self._centre.addcmul_(self._variance.sqrt(), mean, value=self.learning_rate * self._size)
         rate, along = self._step_rate, self._path_rate
         self._step_path.mul_(1 - rate).add_(mean, alpha=math.sqrt(rate * (2 - rate) * self._mass))
-        length = float(self._step_path.double().square().sum().sqrt())
-        settled = length / math.sqrt(1 - (1 - rate) ** (2 * (generation + 1)))
-        steady = settled < (1.4 + 2 / (len(mean) + 1)) * self._length  # else steps grow by themselves
+        squared = float(self._step_path.double().square().sum())
+        steady = squared / (1 - (1 - rate) ** (2 * (generation + 1))) / n < 2 + 4 / (n + 1)  # else steps grow by themselves
         self._path.mul_(1 - along)
         if steady:
-            self._path.add_(step, alpha=math.sqrt(along * (2 - along) * self._mass))
-        kept = 1 - self._rank_one - self._rank_many + (0.0 if steady else self._rank_one * along * (2 - along))
-        squares = (sums[1] + 1).clamp_(min=0.0)  # weighted squares of the noise; rounding may leave a negative one
-        learnt = self._rank_one * self._path.square() + self._rank_many * squares * self._variance
-        self._variance.mul_(kept).add_(learnt).clamp_(min=1e-30)
-        self._size *= math.exp(min(1.0, rate / self._damping * (length / self._length - 1)))  # a factor of e at most, as in pycma
+            self._path.add_(mean, alpha=math.sqrt(along * (2 - along) * self._mass))
+        one = self._rank_one * (1.0 if steady else 1 - along * (2 - along))
+        learnt = one * (self._path.square() - 1) + self._rank_many * squares
+        self._variance.mul_(learnt.clamp_(max=1.0).exp_()).clamp_(min=1e-30)
+        # a factor of e at most, as in pycma
+        self._size *= math.exp(min(1.0, rate / self._damping * (math.sqrt(squared) / self._length - 1)))
 
     def state(self) -> State:
         tensors = {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "path": self._path}

@@ -45,7 +45,9 @@ def predict_verb(arguments: list[str]) -> int:
     """``neuro predict RUN IMAGE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
-    parser.add_argument("images", nargs="+", metavar="IMAGE", help="files of images of any size")
+    parser.add_argument(
+        "images", nargs="+", metavar="IMAGE", help="files of images of any size; .npy and .csv with an input a row"
+    )
     options = parser.parse_args(arguments)
     run = folder_of(options.run)
     images, values = files_and_values(options.images, PREDICT_KEYS, "neuro predict takes")
@@ -59,7 +61,7 @@ def predict_verb(arguments: list[str]) -> int:
         network = network_of(run, values.get("checkpoint"), names(values.get("trust", [])))
         predictions = predict(network, images, top)
     for each in predictions:
-        print(printable("  ".join([*(f"{name} {chance:.4f}" for name, chance in each.classes), str(each.image)])))
+        print(printable("  ".join([*(f"{name} {chance:.4f}" for name, chance in each.classes), each.image])))
     if output is not None:
         write_atomically(output, (json.dumps([each.plain() for each in predictions], indent=1) + "\n").encode())
     return 0

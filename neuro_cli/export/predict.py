@@ -1,50 +1,103 @@
-"""Predictions of a trained network for image files."""
+"""Predictions of a trained network for files: images, and rows of .npy and .csv."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.export.network import Network
+from neuro_cli.task.images import shape_text
+from neuro_cli.task.inputs import TYPES
 
-BATCH = 64  # images in memory at the same time
+BATCH = 64  # inputs of a pass
+ROWS = (".npy", ".csv")
 
 
 @dataclass(frozen=True)
 class Prediction:
-    """Classes of an image with their probabilities, the most probable first."""
+    """Classes of an image, or of a row of a file, with their probabilities, the most probable first."""
 
-    image: Path
+    image: str
     classes: list[tuple[str, float]]
 
     def plain(self) -> dict[str, Any]:
         """Return the prediction as JSON has it."""
         classes = [{"class": name, "probability": chance} for name, chance in self.classes]
-        return {"image": str(self.image), "classes": classes}
+        return {"image": self.image, "classes": classes}
 
 
 def predict(network: Network, images: Sequence[Path], top: int) -> list[Prediction]:
-    """Return the ``top`` most probable classes of each image. Raises UserError for a file that is no image."""
+    """Return the ``top`` most probable classes of each image, and of each row of .npy and .csv files, in order.
+
+    Raises UserError for a file of another kind.
+    """
     predictions = []
-    for first in range(0, len(images), BATCH):
-        batch = images[first : first + BATCH]
-        for image, chances in zip(batch, _chances(network, batch), strict=True):
+    for names, inputs in _batches(network, images):
+        for name, chances in zip(names, _chances(network, inputs), strict=True):
             order = chances.argsort(descending=True, stable=True)[:top].tolist()
-            predictions.append(Prediction(image, [(_name(network, number), float(chances[number])) for number in order]))
+            predictions.append(Prediction(name, [(_name(network, number), float(chances[number])) for number in order]))
     return predictions
 
 
-def _chances(network: Network, images: Sequence[Path]) -> Tensor:
+def _batches(network: Network, files: Sequence[Path]) -> Iterator[tuple[list[str], Tensor]]:
+    """Yield names and inputs (B, ..) of some images, or of some rows of a file."""
+    for of_rows, group in groupby(files, lambda path: path.suffix in ROWS):
+        chosen = list(group)
+        if not of_rows:
+            for first in range(0, len(chosen), BATCH):
+                batch = chosen[first : first + BATCH]
+                yield list(map(str, batch)), network.inputs.of_images(batch)
+            continue
+        for path in chosen:
+            rows = _rows(network, path)
+            for first in range(0, len(rows), BATCH):
+                part = rows[first : first + BATCH]
+                yield [f"{path}:{first + number}" for number in range(len(part))], part
+
+
+def _rows(network: Network, path: Path) -> Tensor:
+    """Return the inputs (N, ..) of a file; a .csv has an input a line, perhaps below a line of names. Raises UserError."""
+    shape, wanted = network.inputs.shape, TYPES[network.inputs.dtype]
+    try:
+        values = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _numbers(path)
+        rows = torch.from_numpy(np.ascontiguousarray(values))
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: cannot be read as numbers: {' '.join(str(error).split())[:150]}") from error
+    if rows.shape == shape:
+        rows = rows[None]
+    if path.suffix == ".csv" and rows.ndim == 2 and rows[0].numel() == math.prod(shape):
+        rows = rows.reshape(-1, *shape)
+    if rows.shape[1:] != shape or not len(rows):
+        raise UserError(f"{path}: its numbers are {shape_text(tuple(rows.shape))}: the network takes rows of {shape_text(shape)}")
+    if network.inputs.images and rows.dtype == torch.uint8:
+        return network.inputs.normalised(rows)
+    return rows.to(wanted)
+
+
+def _numbers(path: Path) -> np.ndarray:
+    with path.open() as file:
+        first = file.readline()
+    try:
+        list(map(float, first.split(",")))
+        names = 0
+    except ValueError:
+        names = 1
+    return np.loadtxt(path, delimiter=",", skiprows=names, ndmin=2)
+
+
+def _chances(network: Network, inputs: Tensor) -> Tensor:
     """Return the probabilities (B, K) float64 of the K classes; a network may have more outputs than classes."""
-    inputs = network.inputs.of_images(images)
     parameter = next((each for each in network.module.parameters() if each.is_floating_point()), inputs)
     with torch.no_grad():
-        outputs = network.module(inputs.to(parameter.dtype))
-    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(images):
+        outputs = network.module(inputs.to(parameter.dtype) if inputs.is_floating_point() else inputs)
+    if not isinstance(outputs, Tensor) or outputs.ndim != 2 or len(outputs) != len(inputs):
         raise UserError("the network gives no logits for each image: there is no class to predict")
     count = len(network.inputs.classes) or outputs.shape[1]
     return outputs[:, :count].double().softmax(1)

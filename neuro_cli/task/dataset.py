@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.adapters import sources_of
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.map_style import NoData as NoData
-from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators, source_of
+from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators
 from neuro_cli.task.own_loss import OwnLoss
 
 
@@ -19,7 +20,9 @@ class Dataset(Classification):
     An input is a tensor or array of numbers of any shape, taken as it is, or an image. PIL images and uint8 tensors are divided
     by 255, as by torchvision's ToTensor. Every example is read once, in order, before the first generation, and stays in
     memory. A random transform is therefore drawn once for each, the same in every process. ``fields``: names of input and
-    target where examples are dicts. With a ``loss`` the task is an :class:`neuro_cli.task.own_loss.OwnLoss`. Raises ConfigError.
+    target where examples are dicts. ``most``: examples that are read of an iterable. Frames of pandas have a target column, the
+    last or that of ``fields`` (:mod:`neuro_cli.task.adapters`). With a ``loss`` the task is an
+    :class:`neuro_cli.task.own_loss.OwnLoss`. Raises ConfigError.
     """
 
     name = "dataset"
@@ -33,10 +36,11 @@ class Dataset(Classification):
         fields: Any = None,
         loss: Any = None,
         metrics: Any = None,
+        most: int | None = None,
     ) -> Any:
         if loss is None:
             return super().__new__(cls)
-        return OwnLoss(train, test, loss, fields, evaluation_batch, metrics, fitness)
+        return OwnLoss(train, test, loss, fields, evaluation_batch, metrics, fitness, most)
 
     def __init__(
         self,
@@ -47,10 +51,11 @@ class Dataset(Classification):
         fields: Any = None,
         loss: Any = None,
         metrics: Any = None,
+        most: int | None = None,
     ) -> None:
         super().__init__(fitness, evaluation_batch, metrics)
-        self._sources = (source_of("task.train", train), source_of("task.test", test))
         self._fields = fields_of(fields)
+        self._sources = sources_of(train, test, self._fields, most)
         self._data: Data | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Dataset":

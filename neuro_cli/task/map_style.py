@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 from torch.utils.data import Dataset as Examples
-from torch.utils.data import IterableDataset, TensorDataset
+from torch.utils.data import TensorDataset
 from torchvision.transforms.functional import pil_to_tensor
 
 from neuro_cli.core.errors import ConfigError
@@ -36,7 +36,7 @@ def source_of(key: str, given: Any) -> Any:
             lengths = " and ".join(str(len(part)) if part.ndim else "no rows" for part in (inputs, targets))
             raise ConfigError(key, "a pair of tensors", f"must have as many inputs as targets, not {lengths}")
         return TensorDataset(inputs, targets)
-    if isinstance(given, IterableDataset) or not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
+    if not (hasattr(given, "__len__") and hasattr(given, "__getitem__")):
         raise ConfigError(key, name_of(given), "must be a map-style dataset, with __len__ and __getitem__, or a pair of tensors")
     return given
 
@@ -109,6 +109,8 @@ class Reader:
             value = pil_to_tensor(value)
         elif isinstance(value, np.ndarray):
             value = torch.from_numpy(value)
+        elif isinstance(value, list) and value and not isinstance(value[0], str):
+            value = torch.from_numpy(np.asarray(value))
         if not isinstance(value, Tensor):
             what = f"{type(value).__name__}; give the dataset a transform that makes a tensor"
         elif value.is_floating_point():

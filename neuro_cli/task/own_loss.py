@@ -12,12 +12,13 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
+from neuro_cli.task.adapters import sources_of
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.loss_parts import LossParts
-from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators, source_of
+from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators
 
 TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
@@ -29,7 +30,7 @@ class OwnLoss(BatchJudged):
     ``reduction``, or a function of (output, targets), both (B, ...), that gives a number for each example; other dimensions are
     averaged. Fitness, ``test_loss`` and gradient follow the loss's own value for a batch or the test set, with class weights and
     ignored targets. Inputs are integers (tokens), floating numbers, or images; targets are integers or floating numbers of any
-    shape. ``fields``: names of input and target where examples are dicts.
+    shape. ``fields``: names of input and target where examples are dicts. ``most``: examples that are read of an iterable.
     Raises ConfigError.
     """
 
@@ -45,10 +46,11 @@ class OwnLoss(BatchJudged):
         evaluation_batch: int = 500,
         metrics: Any = None,
         fitness: str = "negative_loss",
+        most: int | None = None,
     ) -> None:
         self.judge_by(metrics, fitness)
-        self._sources = (source_of("task.train", train), source_of("task.test", test))
         self._fields = fields_of(fields)
+        self._sources = sources_of(train, test, self._fields, most)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._loss, self._weighted, self._compared = LossParts(loss), False, False
         self._accuracy = self._loss.by_class  # accuracy too, if the loss compares classes and a target is one number

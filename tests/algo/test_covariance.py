@@ -222,7 +222,7 @@ def centre_of(world, algo: str, method: str) -> np.ndarray:
         return es.centre.numpy()
 
 
-@pytest.mark.parametrize("algo", ["cr_fm_nes", "xnes"])
+@pytest.mark.parametrize("algo", ["cr_fm_nes", "xnes", "cma_es"])
 def test_any_number_of_ranks_gives_the_same_bits(algo):
     [whole] = on_ranks(1, partial(centre_of, algo=algo, method="replicated"))
     assert ellipsoid(whole[None].astype(np.float64))[0] > ellipsoid(np.ones((1, N)))[0]
@@ -254,7 +254,7 @@ def test_members_are_scored_where_they_are_said_to_be():
     [
         (XNES, 1025, 8, r"algo=xnes: its matrix serves at most 1,024 parameters, not 1,025; cr_fm_nes, sep_cma_es and snes"),
         (CRFMNES, 8, 2, r"population=2: algo=cr_fm_nes compares members of two pairs: at least 4"),
-        (CRFMNES, 4, 8, r"model=4 parameters: algo=cr_fm_nes has no rate for fewer than 5"),
+        (CRFMNES, 1, 8, r"model=1 parameters: algo=cr_fm_nes has no direction for fewer than 2"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(kind, size, population, message):

@@ -1,5 +1,6 @@
 """The algorithms without models or ranks, on landscapes with known answers."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 
@@ -158,40 +159,34 @@ def test_sep_cma_es_reaches_the_optimum_of_an_ellipsoid(kind):
 
 
 def sep_cma_es(start: np.ndarray, sigma: float, noise: list[np.ndarray], landscape: Landscape) -> list[np.ndarray]:
-    """Centres after every generation: Hansen's tutorial, figure 6, with a diagonal for a covariance, written a second time.
-
-    ``noise``: (P, n) of each generation. Equation numbers are those of arXiv:1604.00772.
-    """
-    n, population = len(start), len(noise[0])
-    weights = np.array([np.log((population + 1) / 2) - np.log(i + 1) for i in range(population // 2)])
-    weights /= weights.sum()
-    mu_eff = 1 / (weights**2).sum()
-    c_sigma = (mu_eff + 2) / (n + mu_eff + 5)
-    d_sigma = 1 + 2 * max(0, np.sqrt((mu_eff - 1) / (n + 1)) - 1) + c_sigma
-    c_c = (4 + mu_eff / n) / (n + 4 + 2 * mu_eff / n)
-    c_1 = (n + 2) / 3 * 2 / ((n + 1.3) ** 2 + mu_eff)
-    c_mu = min(1 - c_1, (n + 2) / 3 * 2 * (mu_eff - 2 + 1 / mu_eff) / ((n + 2) ** 2 + mu_eff))
-    chi = np.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n * n))
-    mean, covariance, p_sigma, p_c, found = start.copy(), np.eye(n), np.zeros(n), np.zeros(n), []
+    """Centres after every generation by the equations of pycma's diagonal, written a second time. ``noise``: (P, n) of each."""
+    n, size = len(start), len(noise[0])
+    w = np.array([np.log((size + 1) / 2) - np.log(i + 1) for i in range(size)])
+    mu_eff, mu_minus = (x.sum() ** 2 / (x**2).sum() for x in (w[w > 0], w[w < 0]))
+    c_1 = 1 / (n + 2 * np.sqrt(n) + mu_eff / n)
+    c_mu = (0.25 + mu_eff + 1 / mu_eff - 2) / (n + 4 * np.sqrt(n) + mu_eff / 2)
+    alpha = min(1 + c_1 / c_mu, 1 + 2 * mu_minus / (mu_eff + 2))
+    w = np.where(w > 0, w / w[w > 0].sum(), alpha * w / -w[w < 0].sum())
+    c_c = (1 + 1 / n + mu_eff / n) / (np.sqrt(n) + 1 / n + 2 * mu_eff / n)
+    c_sigma = (mu_eff + 2) / (n + mu_eff + 3)
+    d_sigma = 1 + 2 * max(0, 3 * (1 - 0.5 ** (n / 9)) * np.sqrt((mu_eff - 1) / (n + 1)) - 1) + c_sigma
+    chi = np.sqrt(2) * math.gamma((n + 1) / 2) / math.gamma(n / 2)
+    mean, scale, p_sigma, p_c, found = start.copy(), np.ones(n), np.zeros(n), np.zeros(n), []
     for generation, z in enumerate(noise):
-        root = np.sqrt(np.diag(covariance))
-        y = z * root
-        best = np.argsort(-landscape(mean + sigma * y))[: len(weights)]
-        y_w = weights @ y[best]
-        mean = mean + sigma * y_w
-        p_sigma = (1 - c_sigma) * p_sigma + np.sqrt(c_sigma * (2 - c_sigma) * mu_eff) * y_w / root
-        bound = (1.4 + 2 / (n + 1)) * chi * np.sqrt(1 - (1 - c_sigma) ** (2 * (generation + 1)))
-        h = float(np.linalg.norm(p_sigma) < bound)
-        p_c = (1 - c_c) * p_c + h * np.sqrt(c_c * (2 - c_c) * mu_eff) * y_w
-        one = np.outer(p_c, p_c) + (1 - h) * c_c * (2 - c_c) * covariance
-        many = sum(w * np.outer(y[i], y[i]) for w, i in zip(weights, best, strict=True))
-        covariance = np.diag(np.diag((1 - c_1 - c_mu) * covariance + c_1 * one + c_mu * many))
+        z = z[np.argsort(-landscape(mean + sigma * scale * z))]
+        z_w = w[w > 0] @ z[w > 0]
+        mean = mean + sigma * scale * z_w
+        p_sigma = (1 - c_sigma) * p_sigma + np.sqrt(c_sigma * (2 - c_sigma) * mu_eff) * z_w
+        h = p_sigma @ p_sigma / (1 - (1 - c_sigma) ** (2 * (generation + 1))) / n < 2 + 4 / (n + 1)
+        p_c = (1 - c_c) * p_c + h * np.sqrt(c_c * (2 - c_c) * mu_eff) * z_w
+        one = c_1 * (1 - (1 - h) * c_c * (2 - c_c))
+        scale = scale * 2 ** ((one * (p_c**2 - 1) + c_mu * (w @ (z**2 - 1))) / 2)
         sigma *= np.exp(c_sigma / d_sigma * (np.linalg.norm(p_sigma) / chi - 1))
         found.append(mean)
     return found
 
 
-def test_sep_cma_es_is_the_tutorial_with_a_diagonal():
+def test_sep_cma_es_is_pycmas_diagonal():
     population, generations, kept = 12, 40, []
     sampler, algo = sampler_of(Iid, DIMENSIONS, population), SepCMAES(0.5)
     algo.start(torch.ones(DIMENSIONS), layout_of(DIMENSIONS), population, 3)

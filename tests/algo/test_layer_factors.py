@@ -179,7 +179,7 @@ def test_a_mapped_pass_scores_members_as_single_ones():
     np.testing.assert_allclose(together, single, rtol=1e-4, atol=1e-4)
 
 
-STEP_SIZES = ("genetic", "snes", "sep_cma_es", "cr_fm_nes", "xnes")
+STEP_SIZES = ("genetic", "snes", "sep_cma_es", "cr_fm_nes", "xnes", "cma_es")
 
 
 def moved(algo: PopulationAlgorithm, unit: torch.Tensor) -> np.ndarray:

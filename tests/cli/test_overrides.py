@@ -89,3 +89,16 @@ def test_a_file_that_is_no_option_is_refused_in_a_line(tmp_path):
             checked("train", [f"model={tmp_path}/{name}.yaml"])
         assert str(caught.value).startswith(f"model={tmp_path}/{name}.yaml: {reason}")
         assert "\n" not in str(caught.value)
+
+
+def test_a_class_by_its_name_alone_has_no_values_of_another_option():
+    typed = ["algo._target_=my.CEM", "algo.elite=0.5"]
+    alone = checked("train", typed)
+    assert alone.composed is not None
+    assert dict(alone.composed.algo) == {"_target_": "my.CEM", "elite": 0.5}
+    again = checked("train", alone.overrides[1:]).composed
+    assert again is not None
+    assert again.algo == alone.composed.algo, "a second check changes nothing"
+    kept = checked("train", ["algo=snes", "algo._target_=my.SNES"]).composed
+    assert kept is not None
+    assert kept.algo.learning_rate == 1.0, "a chosen option keeps its values"

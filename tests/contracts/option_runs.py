@@ -31,6 +31,7 @@ ENSEMBLE = ("algo=ensemble", "algo.size=4")
 EPISODES = ("task.max_steps=30", "task.evaluation_episodes=2", "task.environments=4", "model.hidden=[5]", "algo.sigma=0.5")
 # what an option needs beyond its defaults: data, or a small size
 NEEDS = {
+    ("algo", "cma_es"): ("model=mlp_policy", "model.hidden=[4]"),
     ("algo", "xnes"): ("model=mlp_policy", "model.hidden=[4]"),
     ("task", "mnist"): ("task.root={data}",),
     ("task", "fashion_mnist"): ("task.root={data}", "task.system_folder=null"),

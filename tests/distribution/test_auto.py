@@ -144,7 +144,7 @@ def test_candidates_must_be_methods(candidates):
         Auto(candidates)
 
 
-@pytest.mark.parametrize("algo", ["sep_cma_es", "cr_fm_nes", "xnes", "genetic"])
+@pytest.mark.parametrize("algo", ["sep_cma_es", "cr_fm_nes", "xnes", "cma_es", "genetic"])
 def test_an_algorithm_that_knows_its_population_is_estimated_with_more_members_than_are_timed(algo):
     """sep_cma_es took the better half of 64 for that of 200: numpy said that shapes do not fit, before the first generation."""
 

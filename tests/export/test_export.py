@@ -167,6 +167,32 @@ def test_predict_gives_the_classes_of_the_network(run: Path, task: Digits, tmp_p
         assert plain["classes"][0] == {"class": str(first), "probability": pytest.approx(float(row[first]))}
 
 
+def test_rows_of_npy_and_csv_are_predicted_as_the_pictures_are(run: Path, task: Digits, tmp_path: Path) -> None:
+    inputs = task.test_batch(0).inputs[:3].contiguous()
+    np.save(tmp_path / "bytes.npy", task._test.images[:3].permute(0, 3, 1, 2).numpy())
+    np.save(tmp_path / "one.npy", inputs[0].numpy())
+    names = ",".join(f"p{number}" for number in range(inputs[0].numel()))
+    np.savetxt(tmp_path / "named.csv", inputs.flatten(1).numpy(), delimiter=",", header=names, comments="", fmt="%.9g")
+    done = neuro_inside("predict", str(run), "bytes.npy", "one.npy", "named.csv", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = [line.rsplit("  ", 1) for line in done.stdout.splitlines()]
+    assert [name for _, name in lines] == [f"bytes.npy:{n}" for n in range(3)] + ["one.npy:0"] + [
+        f"named.csv:{n}" for n in range(3)
+    ]
+    said = [answer for answer, _ in lines]
+    assert said[:3] == said[4:]
+    assert said[3] == said[0]
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    np.save(tmp_path / "object.npy", np.array([None]), allow_pickle=True)
+    for name, reason in (
+        ("bad.csv", "its numbers are 1x2: the network takes rows of "),
+        ("object.npy", "cannot be read as numbers"),
+    ):
+        done = neuro_inside("predict", str(run), name, cwd=tmp_path)
+        assert done.returncode == 2
+        assert done.stderr.startswith(f"neuro: error: {name}: {reason}")
+
+
 def test_a_picture_of_another_size_and_mode_is_resized(run: Path, tmp_path: Path) -> None:
     Image.new("RGBA", (50, 31), (10, 200, 30, 255)).save(tmp_path / "big.png")
     done = neuro_inside("predict", str(run), "big.png", cwd=tmp_path)

@@ -58,7 +58,7 @@ def test_members_are_scored_in_its_type_and_ask_and_tell_follow():
         other.load_state_dict(state)
 
 
-@pytest.mark.parametrize("algo", ["snes", "genetic", "xnes", "cr_fm_nes", "sep_cma_es"])
+@pytest.mark.parametrize("algo", ["snes", "genetic", "xnes", "cma_es", "cr_fm_nes", "sep_cma_es"])
 def test_an_algorithm_that_needs_float32_is_one_line(algo):
     refused = pytest.raises(ConfigError, match="keeps a centre in float32")
     with neuro_cli.Evolution(net(), algo=algo, population=16) as evolution, refused:

@@ -150,7 +150,9 @@ def test_an_example_of_another_kind_is_named(make, line):
 
 def test_datasets_that_are_none_are_refused(monkeypatch):
     for source in (Stream(), 3, (value for value in ())):
-        with pytest.raises(ConfigError, match=rf"^task\.test={type(source).__name__}: must be a map-style dataset"):
+        with pytest.raises(
+            ConfigError, match=rf"^task\.test={type(source).__name__}: (must be a map-style dataset|an iterable may have no end)"
+        ):
             Dataset(Made(good), source)
     with pytest.raises(ConfigError, match=r"^task\.test=Made: it has no examples$"):
         load(Dataset(Made(good), Made(good, 0)))

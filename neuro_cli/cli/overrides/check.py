@@ -22,10 +22,12 @@ from neuro_cli.cli.overrides.flags import parsed_arguments
 from neuro_cli.cli.overrides.keys import checked_key
 from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.cli.overrides.words import (
+    alone,
     choices_of,
     is_default_null,
     is_hydras,
     override_of,
+    own_classes,
     sweeps,
     values_of,
 )
@@ -83,7 +85,7 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
     available = _known(tree) | ({TABLES: options_in(TABLES)} if verb == "reproduce" else {})
     typed = [override_of(with_stored_files(text, available)) for text in flags.overrides if not sets_places(text)]
     # Hydra takes null in a defaults list, and not for an override
-    overrides = [override for override in typed if not is_default_null(verb, override, available)]
+    overrides = alone([override for override in typed if not is_default_null(verb, override, available)])
     name = f"hydra.job.name={verb}"  # Hydra would take it from the config's name
     texts, config = compose_whole(tree, [name], overrides, available) if tree.name == verb else ([], None)
     complete = config is not None
@@ -102,7 +104,10 @@ def _composed_in_steps(
     """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
     hydras = [str(o.input_line) for o in overrides if is_hydras(o, available) and not sweeps(o)]
     bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, available)]
-    texts = [checked_key(override, bases, available, tree) for override in overrides]
+    free = tuple(f"{group}." for group in own_classes(overrides))  # arguments that the class itself checks
+    texts = [
+        str(o.input_line) if o.key_or_group.startswith(free) else checked_key(o, bases, available, tree) for o in overrides
+    ]
     # the jobs check swept values themselves
     values = [o for o in overrides if not (o.key_or_group in available or is_hydras(o, available) or sweeps(o))]
     return texts, with_values(bases[0], values)

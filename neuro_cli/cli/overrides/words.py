@@ -16,12 +16,29 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.removed import no_option
 from neuro_cli.launch.quoting import quoted
 
+OWN_CLASSES = ("algo",)  # groups where a class by its name has its own arguments alone
+
 
 def override_of(text: str) -> Override:
     try:
         return OverridesParser.create().parse_override(text)
     except HydraException as error:
         raise UserError(f"{text}: not an override of the form key=value ({str(error).splitlines()[0]})") from error
+
+
+def own_classes(overrides: list[Override]) -> list[str]:
+    """Return the groups whose class the overrides name while they choose no option, as ``algo._target_=my.CEM`` does."""
+    keys = {override.key_or_group for override in overrides if not override.is_delete()}
+    return [group for group in OWN_CLASSES if f"{group}._target_" in keys and group not in keys]
+
+
+def alone(overrides: list[Override]) -> list[Override]:
+    """Return overrides that remove the default option of a group whose class is named: its values belong to another class."""
+    for group in own_classes(overrides):
+        others = [override for override in overrides if override.key_or_group != group]
+        texts = [f"++{without_plus(o)}" if o.key_or_group.startswith(f"{group}.") else str(o.input_line) for o in others]
+        overrides = [override_of(text) for text in (*texts, f"~{group}")]
+    return overrides
 
 
 def parse_plain(text: str) -> tuple[str, Any]:

@@ -1,0 +1,213 @@
+"""Ask and tell for a vector: bounds, stopping rules, restarts, ranks, exact state."""
+
+import io
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from support.thread_ranks import on_ranks
+
+from neuro_cli import AskTell, Bounds, Evolution, Stopping
+from neuro_cli.core.errors import CandidateError, ConfigError, UserError
+from neuro_cli.library.restarts import Restarts
+from neuro_cli.library.stopping import Watched
+
+N = 5
+ALGORITHMS = ("cma_es", "sep_cma_es", "snes", "xnes", "cr_fm_nes", "openai_es", "pgpe", "ars", "genetic")
+
+
+def ellipsoid(x: np.ndarray) -> float:
+    return float((100 ** (np.arange(len(x)) / (len(x) - 1)) * x**2).sum())
+
+
+def rastrigin(x: np.ndarray) -> float:
+    return float(10 * (len(x) - np.cos(2 * np.pi * x).sum()) + (x**2).sum())
+
+
+def test_cma_es_converges_in_float64_and_says_why_it_stopped():
+    es = AskTell(np.full(N, 3.0), sigma=1.0, minimise=True, stopping=Stopping(target=1e-14))
+    best = es.run(ellipsoid)
+    assert best.fitness <= 1e-14
+    assert best.fitness == ellipsoid(best.vector.numpy())
+    assert es.stopped == {"target": 1e-14}
+    assert es.evaluations == es.generation * 8 < 2500
+    with pytest.raises(UserError, match="ask: stopped by target: `best` has the result"):
+        es.ask()
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_every_algorithm_does_what_evolution_does(algo):
+    """Same noise and formulas; candidates and centre are float64 here and float32 there."""
+    given = {"algo": algo, "sigma": 0.3, "population": 12, "seed": 4, "minimise": True}
+    mine = AskTell(np.full(N, 0.5), stopping=Stopping(flat=None), **given)
+    sampler = "antithetic" if algo in ("ars", "pgpe", "cr_fm_nes") else "iid"
+    with Evolution(torch.full((N,), 0.5), sampler=sampler, threads=1, **given) as theirs:
+        for _ in range(6):
+            points, vectors = mine.ask(), theirs.ask().vectors.double().numpy()
+            np.testing.assert_allclose(points, vectors, rtol=2e-3, atol=2e-4)
+            fitnesses = [ellipsoid(x) for x in vectors]
+            mine.tell(fitnesses)
+            theirs.tell(fitnesses)
+    assert mine.centre.dtype == np.float64
+
+
+@pytest.mark.parametrize("how", ["reflect", "clip", "smooth"])
+def test_bounds_hold_for_candidates_best_and_centre(how):
+    bounds = Bounds([-1.0, 0.5, -np.inf, 0.2, -2.0], [4.0, np.inf, -0.5, 0.3, 2.0], how)
+    low, high = bounds.low, bounds.high
+    start = np.array([1.0, 2.0, -3.0, 0.25, 0.0])
+    es = AskTell(start, sigma=1.0, minimise=True, bounds=bounds, stopping=Stopping(evaluations=1200))
+    seen = []
+
+    def noted(x: np.ndarray) -> float:
+        seen.append(x.copy())
+        return ellipsoid(x)
+
+    np.testing.assert_allclose(es.centre, start, rtol=1e-12)
+    best = es.run(noted)
+    assert all(((x >= low) & (x <= high)).all() for x in [*seen, es.centre, best.vector.numpy()])
+    assert ellipsoid(best.vector.numpy()) == best.fitness == min(map(ellipsoid, seen))
+    np.testing.assert_allclose(best.vector, [0.0, 0.5, -0.5, 0.2, 0.0], atol=0.05)
+
+
+@pytest.mark.parametrize("how", ["reflect", "clip", "smooth"])
+def test_a_map_of_bounds_has_an_inverse_and_no_jump(how):
+    bounds = Bounds(np.array([-1.0, 0.5, -np.inf, -np.inf]), np.array([4.0, np.inf, -0.5, np.inf]), how).fit(4)
+    points = np.random.default_rng(1).uniform([-1, 0.5, -9, -9], [4, 9, -0.5, 9], (50, 4))
+    np.testing.assert_allclose([bounds.inside(bounds.outside(x)) for x in points], points, atol=1e-9)
+    line = bounds.inside(np.linspace(-20, 20, 40_001)[:, None] * np.ones(4))
+    assert (np.abs(np.diff(line, axis=0)) <= 0.001 + 1e-9).all(), "a step of 0.001 moves by no more"
+    assert line[:, 3] == pytest.approx(np.linspace(-20, 20, 40_001))
+
+
+def test_wrong_bounds_and_starts_are_refused():
+    with pytest.raises(ConfigError, match="high=1: must be above low=1"):
+        Bounds(1, 1)
+    with pytest.raises(ConfigError, match="how=fold: must be one of reflect, clip, smooth"):
+        Bounds(0, 1, "fold")
+    with pytest.raises(ConfigError, match=r"start=.2. 2.*must be inside the bounds"):
+        AskTell(np.full(N, 2.0), bounds=Bounds(0, 1))
+    with pytest.raises(ConfigError, match="must be numbers, or vectors of 5"):
+        AskTell(np.zeros(N), bounds=Bounds(np.zeros(3), 1.0))
+    with pytest.raises(ConfigError, match=r"start=.*must be a vector of finite numbers"):
+        AskTell(np.zeros((2, 2)))
+    with pytest.raises(ConfigError, match="restarts=often: must be one of none, ipop, bipop"):
+        AskTell(np.zeros(N), restarts="often")
+    with pytest.raises(ConfigError, match="tolx=-1: must be a number > 0"):
+        Stopping(tolx=-1)
+
+
+def reasons_of(function, **rules) -> dict[str, float]:
+    none = dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "flat"))
+    off = {**none, "stagnation": 0, "noeffect": False}
+    es = AskTell(np.full(N, 0.5), sigma=0.3, minimise=True, stopping=Stopping(**{**off, "evaluations": 60_000, **rules}))
+    es.run(function)
+    return es.stopped
+
+
+@pytest.mark.parametrize(
+    ("rule", "value", "function"),
+    [
+        ("tolfun", 1e-6, ellipsoid),
+        ("tolfunhist", 1e-6, ellipsoid),
+        ("tolx", 1e-4, ellipsoid),
+        ("tolfacupx", 10.0, lambda x: float(x[0])),
+        ("condition", 50.0, ellipsoid),
+        ("flat", 2, lambda x: 1.0),
+        ("generations", 7, ellipsoid),
+        ("noeffect", True, lambda x: ellipsoid(x - 1e3)),
+        ("stagnation", 60, lambda x: float(np.sin(1e7 * x.sum()))),
+    ],
+)
+def test_each_rule_stops_by_itself(rule, value, function):
+    assert list(reasons_of(function, **{rule: value})) == [rule]
+
+
+def test_stagnation_is_that_of_medians():
+    watched = Watched(np.ones(2))
+    for generation in range(800):
+        watched.meet(np.array([1.0 / (generation + 1), 2.0]))
+    assert not watched.stagnates(100, 2), "the best improves"
+    for _ in range(900):
+        watched.meet(np.array([1.0, 2.0]))
+    assert watched.stagnates(100, 2)
+
+
+@pytest.mark.parametrize("restarts", ["ipop", "bipop"])
+def test_restarts_leave_local_optima(restarts):
+    rng_starts = lambda rng: rng.uniform(-4, 4, 3)  # noqa: E731
+    once = AskTell(rng_starts, sigma=2.0, minimise=True, seed=3)
+    once.run(rastrigin)
+    assert once.best.fitness > 0.5, "a local one"
+    es = AskTell(rng_starts, sigma=2.0, minimise=True, seed=3, restarts=restarts, stopping=Stopping(target=1e-8))
+    assert es.run(rastrigin).fitness <= 1e-8
+    assert len(es.ended) > 1
+    assert es.population > once.population or restarts == "bipop"
+
+
+def test_plans_of_restarts():
+    plan = Restarts("ipop", 8, 1)
+    populations = []
+    for _ in range(3):
+        plan.ended(100)
+        populations.append(plan.plan()[0])
+    assert populations == [16, 32, 64]
+    plan, kinds = Restarts("bipop", 8, 1), []
+    for _ in range(12):
+        plan.ended(plan.first * 2**plan.doublings * 100 if not plan.is_small else 300)
+        population, factor, most = plan.plan()
+        kinds.append(plan.is_small)
+        assert (population, factor, most) == (8 * 2**plan.doublings, 1.0, None) or (
+            8 <= population <= 8 * 2**plan.doublings and 0.01 <= factor <= 1 and most == plan.large // 2
+        )
+    assert True in kinds
+    assert False in kinds
+
+
+def searched(world, restarts: str = "bipop") -> tuple[np.ndarray, float, int, list]:
+    es = AskTell(
+        lambda rng: rng.uniform(-4, 4, 3), sigma=2.0, minimise=True, seed=5, restarts=restarts, world=world,
+        stopping=Stopping(evaluations=2500), bounds=Bounds(-5, 5),
+    )  # fmt: skip
+    es.run(rastrigin)
+    return es.centre, es.best.fitness, es.generation, es.ended
+
+
+def test_any_number_of_ranks_gives_the_same_bits():
+    [whole] = on_ranks(1, searched)
+    assert len(whole[3]) > 1, "it has restarted"
+    for other in on_ranks(3, searched):
+        assert np.array_equal(other[0], whole[0])
+        assert other[1:] == whole[1:]
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_saved_state_goes_on_with_the_same_bits(algo):
+    make = partial(AskTell, np.full(N, 0.5), algo=algo, sigma=0.3, population=12, minimise=True, restarts="ipop",
+                   stopping=Stopping(generations=9))  # fmt: skip
+    es, again = make(), make()
+    for generation in range(24):
+        if generation == 14:  # in the second run
+            file = io.BytesIO()
+            torch.save(es.state_dict(), file)
+            file.seek(0)
+            again.load_state_dict(torch.load(file, weights_only=True))
+        for one in (es, again) if generation >= 14 else (es,):
+            one.tell([ellipsoid(x) for x in one.ask()])
+    assert np.array_equal(again.centre, es.centre)
+    assert (again.evaluations, again.population, again.ended) == (es.evaluations, es.population, es.ended)
+    assert torch.equal(again.best.vector, es.best.vector)
+    with pytest.raises(ConfigError, match="seed=2: the saved state has 1"):
+        make(seed=2).load_state_dict(es.state_dict())
+
+
+def test_tell_refuses_what_does_not_fit():
+    es = AskTell(np.zeros(N), minimise=True)
+    with pytest.raises(UserError, match="tell: ask"):
+        es.tell([1.0])
+    points = es.ask()
+    with pytest.raises(UserError, match=r"1 candidates|fitnesses of shape"):
+        es.tell([1.0])
+    with pytest.raises(CandidateError, match="fitness of member 2 in generation 1 is nan"):
+        es.tell([0.0, 0.0, np.nan, *np.zeros(len(points) - 3)])

@@ -1,0 +1,129 @@
+"""Data as people have it: frames, tables in files, datasets of Hugging Face, iterables."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import IterableDataset
+
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.adapters import Table
+from neuro_cli.task.dataset import Dataset
+
+
+class Endless(IterableDataset):
+    """Pairs without an end, or dicts with names."""
+
+    def __init__(self, named: bool = False) -> None:
+        self.named = named
+
+    def __iter__(self):
+        number = 0
+        while True:
+            pair = torch.full((3,), float(number)), number % 2
+            yield {"x": pair[0], "y": pair[1]} if self.named else pair
+            number += 1
+
+
+def frames(rows: int = 6):
+    pandas = pytest.importorskip("pandas")
+    train = pandas.DataFrame(
+        {
+            "length": np.linspace(0, 1, rows),
+            "colour": pandas.Categorical(["red", "blue"] * (rows // 2)),
+            "count": range(rows),
+            "kind": ["cat", "dog", "owl"] * (rows // 3),
+        }
+    )
+    return train, train[train["kind"] != "cat"].assign(colour="blue").reset_index(drop=True)
+
+
+def test_frames_have_numbers_categories_and_class_names():
+    train, test = frames()
+    data = Dataset(train, test).read(None)
+    assert data.names == ("cat", "dog", "owl")
+    assert data.classes == 3
+    assert data.train.images.tolist()[1] == pytest.approx([0.2, 1.0, 1.0, 0.0])  # length, count, blue, red
+    assert data.train.targets.tolist() == [0, 1, 2] * 2
+    assert data.test.targets.tolist() == [1, 2] * 2, "a class that the test lacks moves no number"
+    assert data.test.images[:, 2].tolist() == [1.0] * 4
+
+
+def test_a_frame_with_numbers_as_targets_takes_a_loss():
+    train, test = frames()
+    task = Dataset(train, test, fields=["all", "length"], loss=torch.nn.MSELoss())
+    assert task.model_arguments(None) == {"input_shape": [6], "inputs": 6, "outputs": 1}
+
+
+def test_frames_that_do_not_fit_are_refused():
+    train, test = frames()
+    with pytest.raises(ConfigError, match=r"task.test=DataFrame: both must be frames with the same columns"):
+        Dataset(train, test.drop(columns="count"))
+    with pytest.raises(ConfigError, match=r"task.fields=sort: the frames have length, colour, count, kind"):
+        Dataset(train, test, fields=["all", "sort"])
+    with pytest.raises(ConfigError, match=r"column length has empty cells"):
+        Dataset(train.assign(length=np.nan), test)
+
+
+def test_tables_in_files(tmp_path, monkeypatch):
+    train, test = frames()
+    for name, frame in (("train", train), ("test", test)):
+        frame.to_csv(tmp_path / f"{name}.csv", index=False)
+    data = Dataset(Table(str(tmp_path / "train.csv")), Table(str(tmp_path / "test.csv"))).read(None)
+    assert data.names == ("cat", "dog", "owl")
+    assert torch.equal(data.train.images, Dataset(train, test).read(None).train.images)
+    with pytest.raises(ConfigError, match=r"path=train.xls: must be NAME.csv or NAME.parquet"):
+        Table("train.xls")
+    with pytest.raises(ConfigError, match=r"path=.*none.csv: cannot be read: .*No such file"):
+        Table(str(tmp_path / "none.csv"))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ConfigError, match=r"needs pandas: pip install .*\[frame\]"):
+        Table(str(tmp_path / "train.csv"))
+
+
+def test_parquet(tmp_path):
+    pytest.importorskip("pyarrow")
+    train, test = frames()
+    for name, frame in (("train", train), ("test", test)):
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    data = Dataset(*(Table(str(tmp_path / f"{name}.parquet")) for name in ("train", "test"))).read(None)
+    assert torch.equal(data.train.images, Dataset(train, test).read(None).train.images)
+
+
+def test_parquet_without_its_package(monkeypatch):
+    pytest.importorskip("pandas")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "fastparquet", None)
+    with pytest.raises(ConfigError, match=r"path=train.parquet: needs pyarrow: pip install pyarrow"):
+        Table("train.parquet")
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_an_iterable_is_read_up_to_a_number(named):
+    data = Dataset(Endless(named), Endless(named), fields=["x", "y"] if named else None, most=5).read(None)
+    assert data.train.images[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert data.test.targets.tolist() == [0, 1, 0, 1, 0]
+    with pytest.raises(ConfigError, match=r"task.train=Endless: an iterable may have no end: task.most=N reads its first N"):
+        Dataset(Endless(), Endless())
+
+
+def test_a_webdataset_is_read(tmp_path):
+    webdataset = pytest.importorskip("webdataset")
+    with webdataset.TarWriter(str(tmp_path / "shard.tar")) as shard:
+        for number in range(8):
+            shard.write({"__key__": f"{number:03}", "x.npy": np.full(3, number, np.float32), "y.cls": number % 2})
+    made = webdataset.WebDataset(str(tmp_path / "shard.tar"), shardshuffle=False).decode().to_tuple("x.npy", "y.cls")
+    data = Dataset(made, made, most=6).read(None)
+    assert data.train.images[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+def test_a_dataset_of_hugging_face_has_its_class_names():
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features(
+        {"x": datasets.Sequence(datasets.Value("float32")), "y": datasets.ClassLabel(names=["no", "yes"])}
+    )
+    made = datasets.Dataset.from_dict({"x": [[0.0, 1.0], [2.0, 3.0]], "y": [1, 0]}, features=features)
+    data = Dataset(made, made, fields=["x", "y"]).read(None)
+    assert data.names == ("no", "yes")
+    assert data.train.images.tolist() == [[0.0, 1.0], [2.0, 3.0]]

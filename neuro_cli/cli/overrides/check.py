@@ -105,9 +105,7 @@ def _composed_in_steps(
     hydras = [str(o.input_line) for o in overrides if is_hydras(o, available) and not sweeps(o)]
     bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, available)]
     free = tuple(f"{group}." for group in own_classes(overrides))  # arguments that the class itself checks
-    texts = [
-        str(o.input_line) if o.key_or_group.startswith(free) else checked_key(o, bases, available, tree) for o in overrides
-    ]
+    texts = [str(o.input_line) if o.key_or_group.startswith(free) else checked_key(o, bases, available, tree) for o in overrides]
     # the jobs check swept values themselves
     values = [o for o in overrides if not (o.key_or_group in available or is_hydras(o, available) or sweeps(o))]
     return texts, with_values(bases[0], values)

@@ -35,12 +35,19 @@ class LinearLayer:
 
     @property
     def served(self) -> bool:
-        """True where the loops serve: float32 or bfloat16 on a CPU without gaps in memory, and a BLAS for it to call."""
+        """Return whether the loops serve: float32 on a CPU without gaps in memory, and a BLAS for them to call."""
+        return self.x.dtype == torch.float32 and self._plain and bool(blas_kernels.SERVES)
+
+    @property
+    def served_half(self) -> bool:
+        """Return whether :meth:`low_rank` serves in bfloat16."""
+        return self.x.dtype == torch.bfloat16 and self._plain
+
+    @property
+    def _plain(self) -> bool:
         x, weight = self.x, self.weight
-        plain = x.dtype == weight.dtype and x.device.type == "cpu" and x.is_contiguous() and weight.is_contiguous()
-        if not plain or not x.numel() or not weight.numel() or x.dtype not in (torch.float32, torch.bfloat16):
-            return False
-        return bool(blas_kernels.SERVES if x.dtype == torch.float32 else blas_kernels.SERVES_HALF)
+        same = x.dtype == weight.dtype and x.device.type == "cpu" and x.is_contiguous() and weight.is_contiguous()
+        return same and x.numel() > 0 and weight.numel() > 0
 
     def flipped(self, noise: Tensor, shift: Tensor | None, words: Tensor, columns: tuple[int, int, int]) -> Tensor:
         """Outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
@@ -65,7 +72,7 @@ class LinearLayer:
 
         ``columns`` of ``factors`` (D, W) where b and where a of all ranks begin.
         """
-        if self.x.dtype == torch.bfloat16 and not blas_kernels.FAST_HALF:
+        if self.served_half:
             return self._low_rank_by_torch(factors, shifts, columns, rank, share)
         return self._made(linear_kernels.low_rank_layer, factors, self._vectors(shifts), *columns, rank, np.float32(share))
 
@@ -77,7 +84,7 @@ class LinearLayer:
         out = self.x.new_empty(rows.count, *self.x.shape[1:-1], outputs)
         made = F.linear(self.x, self.weight, self.bias).view(-1, outputs)
         linear_kernels.add_low_rank_half(
-            _words(made), _words(self.x).reshape(-1, inputs), _words(factors), self._vectors(shifts), *columns, rank,
+            _words(made), _words(self.x).reshape(-1, inputs), factors.numpy(), self._vectors(shifts), *columns, rank,
             np.float32(share), np.array(rows.scales, np.float32), out.numel() // outputs // (len(rows.scales) * rows.directions),
             _words(out).reshape(-1, outputs),
         )  # fmt: skip
@@ -104,9 +111,9 @@ class LinearLayer:
         out = x.new_empty(rows.count, *x.shape[1:-1], outputs)
         read, result = x.numel() // inputs, out.numel() // outputs
         loops(
-            _words(x).reshape(read, inputs), _words(weight), _words(noise), _array(self.bias), *given,
+            x.numpy().reshape(read, inputs), weight.numpy(), noise.numpy(), _array(self.bias), *given,
             np.array(rows.scales, np.float32), result // (len(rows.scales) * rows.directions),
-            _block(inputs, outputs), _words(out).reshape(result, outputs),
+            _block(inputs, outputs), out.numpy().reshape(result, outputs),
         )  # fmt: skip
         return out
 
@@ -121,6 +128,6 @@ def _array(vector: Tensor | None) -> np.ndarray:
 
 
 def _words(x: Tensor) -> np.ndarray:
-    """Numbers of a tensor; bfloat16, which numpy does not have, as words of 16 bits."""
-    found: np.ndarray = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
-    return found
+    """Return bfloat16 numbers, which numpy does not have, as words of 16 bits."""
+    words: np.ndarray = x.view(torch.uint16).numpy()
+    return words

@@ -178,8 +178,7 @@ def test_linear_layers(loops, shape, rank, sides, share):
     test_linear.test_own_weights.hypothesis.inner_test(shape, 3)
     test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
     test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
-    if blas.SERVES_HALF:
-        test_linear.test_bfloat16_is_float32_rounded_at_the_end.hypothesis.inner_test(shape)
+    test_linear.test_low_rank_in_bfloat16_is_that_of_float32_rounded.hypothesis.inner_test(shape)
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))

@@ -17,11 +17,9 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from neuro_cli.core.machine.mkl import warn_without_same_bits
-from neuro_cli.core.machine.processor import processor, supported
 
 log = logging.getLogger(__name__)
 
-_HALF = "neuro_gemm_bf16bf16f32"
 LIBRARY = "libtorch_cpu.so"  # found by its name, wherever torch has loaded it from
 NAMES = ("sgemm_", "SGEMM")  # Fortran compilers append "_"; torch's wheels for x86 export MKL's capitals only
 _SYMBOL = "neuro_sgemm"
@@ -48,14 +46,7 @@ def _found() -> bool:
     return False
 
 
-def _found_half() -> bool:
-    """Give compiled loops the address of MKL's product of bfloat16 matrices, of use where the processor has such instructions."""
-    return supported("avx512_bf16") and _shown("cblas_gemm_bf16bf16f32", _HALF)
-
-
-SERVES, SERVES_HALF = _found(), _found_half()
-# MKL's product of bfloat16 is no faster than its product of float32 on AMD's processors; oneDNN's, which torch calls, is
-FAST_HALF = SERVES_HALF and not processor().startswith("AMD")
+SERVES = _found()
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
@@ -96,25 +87,6 @@ def _call(context, builder, signature, arguments):
 
 
 UNCHANGED, TRANSPOSED = nb.int8(ord("N")), nb.int8(ord("T"))
-
-
-_matrix = (types.uintp, types.int32)  # address, and numbers from a row to the next
-_kind = types.void(*[types.int32] * 6, types.float32, *_matrix, *_matrix, types.float32, *_matrix)
-_product_of_halves: Any = types.ExternalFunction(_HALF, _kind)
-_ROWS_FIRST, _AS_IT_IS, _TRANSPOSED = nb.int32(101), nb.int32(111), nb.int32(112)  # the words of CBLAS
-
-
-@_compiled
-def half_product(x, weight, out):
-    """``out`` (n, O) float32 = x (n, I) weight (O, I)^T, words of bfloat16, all contiguous; what lies in ``out`` is not read."""
-    assert x.shape[1] == weight.shape[1] > 0 and out.shape == (x.shape[0], weight.shape[0]) and out.shape[1] > 0
-    assert x.itemsize == weight.itemsize == 2 and out.itemsize == 4
-    assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
-    inner, width = nb.int32(x.shape[1]), nb.int32(out.shape[1])
-    _product_of_halves(
-        _ROWS_FIRST, _AS_IT_IS, _TRANSPOSED, nb.int32(x.shape[0]), width, inner, nb.float32(1), nb.uintp(x.ctypes.data), inner,
-        nb.uintp(weight.ctypes.data), inner, nb.float32(0), nb.uintp(out.ctypes.data), width,
-    )  # fmt: skip
 
 
 @_compiled

@@ -9,18 +9,13 @@ loop begins with, and how far it goes, is asserted by the layer that calls it.
 
 import numba as nb
 import numpy as np
-from numba.core import types
-from numba.extending import overload
 
-from neuro_cli.core.kernels.blas import half_product, product
+from neuro_cli.core.kernels.blas import product
 from neuro_cli.core.kernels.vectors import (
-    HALF_LANES,
     LANES,
     added_flipped,
     added_flipped_one,
     flipped,
-    flipped_half,
-    flipped_half_one,
     flipped_one,
     rounded,
     rounded_one,
@@ -31,7 +26,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
 _WORD, _FLOAT = nb.uintp(2), nb.uintp(4)
-_LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers, and of HALF_LANES bfloat16 ones
+_LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers
 
 
 @_compiled
@@ -71,7 +66,8 @@ def _fit_signs(words, column, size):
 
 
 @_compiled
-def _flip_singles(x, first, words, column, examples, out):
+def _flip(x, first, words, column, examples, out):
+    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
     size = x.shape[1]
     source, target = nb.uintp(x.ctypes.data) + _FLOAT * nb.uintp(size * first), nb.uintp(out.ctypes.data)
     for row in range(out.shape[0]):
@@ -85,20 +81,6 @@ def _flip_singles(x, first, words, column, examples, out):
 
 
 @_compiled
-def _flip_halves(x, first, words, column, examples, out):
-    size = x.shape[1]
-    source, target = nb.uintp(x.ctypes.data) + _WORD * nb.uintp(size * first), nb.uintp(out.ctypes.data)
-    for row in range(out.shape[0]):
-        direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(words.shape[0])
-        for part in range(size // HALF_LANES):
-            flipped_half(source, words[direction, column + part], target)
-            source, target = source + _LINE, target + _LINE
-        for c in range(size // HALF_LANES * HALF_LANES, size):
-            flipped_half_one(source, words[direction, column + c // 32] >> nb.uint32(c % 32), target)
-            source, target = source + _WORD, target + _WORD
-
-
-@_compiled
 def _round(x, out):
     """``out`` (b, C) = x (b, C) float32 in bfloat16."""
     source, target = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data)
@@ -108,67 +90,6 @@ def _round(x, out):
     for _ in range(out.size % LANES):
         rounded_one(source, target)
         source, target = source + _FLOAT, target + _WORD
-
-
-# what depends on the numbers' type: names that compiled loops choose a function for
-
-
-def _flip(x, first, words, column, examples, out):
-    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
-    raise NotImplementedError
-
-
-@overload(_flip)
-def _flip_by_type(x, first, words, column, examples, out):
-    if x.dtype == types.uint16:
-        return lambda x, first, words, column, examples, out: _flip_halves(x, first, words, column, examples, out)
-    return lambda x, first, words, column, examples, out: _flip_singles(x, first, words, column, examples, out)
-
-
-def _multiply(x, weight, out):
-    """``out`` (n, O) float32 = x (n, I) weight (O, I)^T."""
-    raise NotImplementedError
-
-
-@overload(_multiply)
-def _multiply_by_type(x, weight, out):
-    if x.dtype == types.uint16:
-        return lambda x, weight, out: half_product(x, weight, out)
-    return lambda x, weight, out: product(x, weight, out)
-
-
-def _target(out, wide):
-    """Rows (b, O) float32 in which outcomes of ``out`` are made: ``out``, or the first rows of ``wide``."""
-    raise NotImplementedError
-
-
-@overload(_target)
-def _target_by_type(out, wide):
-    if out.dtype == types.uint16:
-        return lambda out, wide: wide[: out.shape[0]]
-    return lambda out, wide: out
-
-
-def _finish(made, out):
-    """Put outcomes where they belong that were made elsewhere."""
-    raise NotImplementedError
-
-
-@overload(_finish)
-def _finish_by_type(made, out):
-    if out.dtype == types.uint16:
-        return lambda made, out: _round(made, out)
-    return lambda made, out: None
-
-
-def _value(x):
-    """Float32 value of a number."""
-    raise NotImplementedError
-
-
-@overload(_value)
-def _value_by_type(x):
-    return (lambda x: widened(x)) if x == types.uint16 else (lambda x: x)
 
 
 @_compiled
@@ -238,13 +159,6 @@ def _add_bias(bias, out):
 
 
 @_compiled
-def _begin(centre, shared, target):
-    """Put the centre's outcomes into ``target`` where sides share them: there they are made once."""
-    if shared:
-        target[:] = centre
-
-
-@_compiled
 def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, examples, block, out):
     """``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
 
@@ -253,7 +167,7 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
     """
     _fit(x, weight, bias, words.shape[0], scales, examples, block, out)
     near, result = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
-    wide, centre, (inputs, outputs, shifts) = np.empty_like(result), np.empty_like(result), columns
+    centre, (inputs, outputs, shifts) = np.empty_like(result), columns
     _fit_signs(words, inputs, x.shape[1])
     _fit_signs(words, outputs, out.shape[1])
     _fit_signs(words, shifts, out.shape[1])
@@ -266,15 +180,15 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
         if inputs >= 0:
             read = near[:count]
             _flip(x, first, words, inputs, examples, read)
-        _multiply(read, noise, result[:count])
+        product(read, noise, result[:count])
         if sides > 1:
-            _multiply(source, weight, centre[:count])
+            product(source, weight, centre[:count])
         for side in range(sides):
-            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            target = _target(end, wide)
-            _begin(centre[:count], sides > 1, target)
-            if sides == 1:
-                _multiply(source, weight, target)
+            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            if sides > 1:
+                target[:] = centre[:count]
+            else:
+                product(source, weight, target)
             if outputs >= 0:
                 _add_flipped(result, result.shape[1], first, words, outputs, examples, own, target)
             else:
@@ -283,7 +197,6 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
                 _add_flipped(shift, 0, first, words, shifts, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
-            _finish(target, end)
 
 
 @_compiled
@@ -300,7 +213,7 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
     assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
     assert outputs.shape[0] == directions and noise.shape[0] <= out.shape[1]
     near, result = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
-    wide, centre = np.empty((block, out.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
+    centre = np.empty((block, out.shape[1]), np.float32)
     sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
         source = x[first : first + block]
@@ -312,15 +225,15 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(inputs.shape[0])
                 for m in range(inputs.shape[1]):
                     near[row, m] = source[row, nb.uint32(inputs[direction, m])]
-        _multiply(read, noise, result[:count])
+        product(read, noise, result[:count])
         if sides > 1:
-            _multiply(source, weight, centre[:count])
+            product(source, weight, centre[:count])
         for side in range(sides):
-            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            target = _target(end, wide)
-            _begin(centre[:count], sides > 1, target)
-            if sides == 1:
-                _multiply(source, weight, target)
+            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            if sides > 1:
+                target[:] = centre[:count]
+            else:
+                product(source, weight, target)
             if outputs.shape[1]:
                 _add_placed(result[:count], first, outputs, examples, own, factor, target)
             else:
@@ -329,14 +242,13 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 _add_vectors(vectors, first, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
-            _finish(target, end)
 
 
 @_reordered
 def _dot(x, row, factors, direction, column):
     total = np.float32(0)
     for c in range(nb.uintp(x.shape[1])):
-        total += _value(x[row, c]) * factors[direction, column + c]
+        total += x[row, c] * factors[direction, column + c]
     return total
 
 
@@ -353,13 +265,15 @@ def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, sca
     assert made.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * width
     noise, moved, line = nb.uintp(factors.ctypes.data), nb.uintp(vectors.ctypes.data), nb.uintp(vectors.strides[0])
-    wide, amounts = np.empty((1, width), np.float32), np.empty(rank, np.float32)
+    near, wide, amounts = np.empty((1, x.shape[1]), np.float32), np.empty((1, width), np.float32), np.empty(rank, np.float32)
     target = nb.uintp(wide.ctypes.data)
     for row in range(x.shape[0]):
         place = nb.uint32(row) // nb.uint32(examples)
         direction = place % directions
+        for c in range(x.shape[1]):
+            near[0, c] = widened(x[row, c])
         for q in range(rank):
-            amounts[q] = share * _dot(x, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
+            amounts[q] = share * _dot(near, nb.uintp(0), factors, direction, nb.uintp(read + q * x.shape[1]))
         for side in range(out.shape[0] // x.shape[0]):
             scale = scales[place // directions + nb.uint32(side)]
             for c in range(width):
@@ -385,23 +299,19 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
     assert factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * out.shape[1]
     directions, width = nb.uint32(factors.shape[0]), out.shape[1]
-    noise, wide, centre = (
-        nb.uintp(factors.ctypes.data),
-        np.empty((block, width), np.float32),
-        np.empty((block, width), np.float32),
-    )
+    noise, centre = nb.uintp(factors.ctypes.data), np.empty((block, width), np.float32)
     sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
         source = x[first : first + block]
         count = source.shape[0]
         if sides > 1:
-            _multiply(source, weight, centre[:count])
+            product(source, weight, centre[:count])
         for side in range(sides):
-            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            target = _target(end, wide)
-            _begin(centre[:count], sides > 1, target)
-            if sides == 1:
-                _multiply(source, weight, target)
+            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            if sides > 1:
+                target[:] = centre[:count]
+            else:
+                product(source, weight, target)
             line = nb.uintp(target.ctypes.data)
             for row in range(count):
                 place = nb.uint32(first + row) // nb.uint32(examples)
@@ -414,4 +324,3 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
                 _add_vectors(vectors, first, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
-            _finish(target, end)

@@ -13,7 +13,7 @@ from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-LANES, HALF_LANES = 16, 32  # numbers in a vector of float32 and of bfloat16, here a word of 16 bits
+LANES = 16  # numbers in a vector of float32
 _I1, _I16, _I32, _I64, _F32 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 _F64 = ir.DoubleType()
 _FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a float32, six bits of the latter
@@ -155,27 +155,6 @@ def _flipped(lanes: int) -> Any:
 
 
 flipped, flipped_one = _flipped(LANES), _flipped(1)
-
-
-def _flipped_half(lanes: int) -> Any:
-    def law(context, builder, signature, arguments):
-        source, bits, target = arguments
-        words = ir.VectorType(_I16, lanes)
-        value = builder.load(builder.inttoptr(source, words.as_pointer()), align=2)
-        given = bits if lanes == HALF_LANES else builder.trunc(bits, ir.IntType(lanes))
-        mask = builder.bitcast(given, ir.VectorType(_I1, lanes))
-        other = builder.xor(value, ir.Constant(words, [0x8000] * lanes))
-        builder.store(builder.select(mask, other, value), builder.inttoptr(target, words.as_pointer()), align=2)
-        return context.get_dummy_value()
-
-    def typed(typing_context, source, bits, target):
-        """Write bfloat16 numbers at address ``source`` with the signs of ``bits`` to address ``target``."""
-        return types.void(types.uintp, types.uint32, types.uintp), law
-
-    return intrinsic(typed)
-
-
-flipped_half, flipped_half_one = _flipped_half(HALF_LANES), _flipped_half(1)
 
 
 def _rounded(lanes: int) -> Any:

@@ -140,7 +140,3 @@ class HiddenMembers:
     def _rows_of(self, x: Tensor) -> AbstractContextManager[None]:
         """Context in which the noise serves the rows of x, (B k, ..) with k of each member."""
         return self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count))
-
-    def by_side(self, x: Tensor) -> Tensor:
-        """(B, ..) as (S, D, ..)."""
-        return x.unflatten(0, (len(self.rows.scales), -1))

@@ -28,7 +28,6 @@ def beyond(numbers, count):
 WIDE = {"stride": (1, 1), "padding": (3, 3), "dilation": (1, 1)}
 SHAPES = {"directions": 2, "examples": 1, "seed": 1}
 run(bounds.test_signs_and_places_of_features, channels=33, kept=17, examples=2, seed=1, single=True)
-run(bounds.test_signs_of_features_by_whole_vectors, channels=31, examples=2, seed=1)
 for name in bounds.OPERATIONS:
     run(bounds.test_rows_of_images, name=name, channels=3, size=(2, 1), sides=2, **SHAPES)
 for inner in (1, 2):

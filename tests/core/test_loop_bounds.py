@@ -80,24 +80,6 @@ def test_signs_and_places_of_features(loops, channels, kept, examples, seed, sin
     test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
 
 
-@given(channels=SIZES, examples=FEW, seed=SEEDS)
-@drawn
-def test_signs_of_features_by_whole_vectors(loops, channels, examples, seed):
-    """The ways for AVX-512, which are right on any processor."""
-    members, kernels = MemberBatch([0.3, -0.7], 2, examples), loops(row_kernels)
-    x, y = (normal(members.count, 1, channels, seed=seed + part) for part in range(2))
-    words, scales = test_rows.words(2, -(-channels // 32), seed).numpy(), members._scales(torch.float32)
-    for wide, plain in ((kernels._flip_wide, kernels._flip), (kernels._add_flipped_wide, kernels._add_flipped)):
-        made, wanted = y.clone(), y.clone()
-        if plain is kernels._flip:
-            wide(x.numpy(), words, examples, made.numpy())
-            plain(x.numpy(), words, examples, kernels._SIGNS32, wanted.numpy())
-        else:
-            wide(made.numpy(), x.numpy(), words, examples, scales)
-            plain(wanted.numpy(), x.numpy(), words, examples, kernels._SIGNS32, scales)
-        assert torch.equal(made, wanted)
-
-
 OPERATIONS = ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
 
 

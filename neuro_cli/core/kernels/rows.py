@@ -11,11 +11,8 @@ below S where n <= S D e. Places ``index`` are of :func:`neuro_cli.core.rows.ran
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
-
 NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
 PLACES = 16  # places of 32 bits in a cache line; 16-bit places are more
-WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
@@ -65,26 +62,7 @@ def _signs(words, count, table, weights, out):
 
 def flip(x, words, examples, out):
     """``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
-    if WIDE and x.dtype == np.float32 and x.shape[1] == 1:
-        _flip_wide(x, words, examples, out)
-    else:
-        _flip(x, words, examples, _table(x.dtype), out)
-
-
-@_compiled
-def _flip_wide(x, words, examples, out):
-    directions, channels = words.shape[0], x.shape[2]
-    # addresses: LANES numbers from c on, c + LANES <= C
-    assert x.shape == out.shape and channels <= 32 * words.shape[1] and x.itemsize == out.itemsize == 4
-    assert x.flags.c_contiguous and out.flags.c_contiguous
-    for row in range(x.shape[0]):
-        bits = words[(row // examples) % directions]
-        source, target = nb.uintp(x[row, 0].ctypes.data), nb.uintp(out[row, 0].ctypes.data)
-        for c in range(0, channels - LANES + 1, LANES):
-            flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), target + nb.uintp(4 * c))
-        for c in range(channels // LANES * LANES, channels):
-            value = x[row, 0, c]
-            out[row, 0, c] = -value if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else value
+    _flip(x, words, examples, _table(x.dtype), out)
 
 
 @_compiled
@@ -102,26 +80,7 @@ def _flip(x, words, examples, table, out):
 
 def add_flipped(y, t, words, examples, scales):
     """y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
-    if WIDE and y.dtype == t.dtype == np.float32 and y.shape[1] == 1:
-        _add_flipped_wide(y, t, words, examples, scales)
-    else:
-        _add_flipped(y, t, words, examples, _table(y.dtype), scales)
-
-
-@_compiled
-def _add_flipped_wide(y, t, words, examples, scales):
-    directions, channels = words.shape[0], y.shape[2]
-    # addresses: LANES numbers from c on, c + LANES <= C
-    assert y.shape == t.shape and channels <= 32 * words.shape[1] and y.itemsize == t.itemsize == 4
-    assert y.shape[0] <= scales.size * directions * examples and y.flags.c_contiguous and t.flags.c_contiguous
-    for row in range(y.shape[0]):
-        bits, scale = words[(row // examples) % directions], scales[row // (directions * examples)]
-        source, target = nb.uintp(t[row, 0].ctypes.data), nb.uintp(y[row, 0].ctypes.data)
-        for c in range(0, channels - LANES + 1, LANES):
-            added_flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), scale, target + nb.uintp(4 * c))
-        for c in range(channels // LANES * LANES, channels):
-            step = scale * t[row, 0, c]
-            y[row, 0, c] += -step if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else step
+    _add_flipped(y, t, words, examples, _table(y.dtype), scales)
 
 
 @_compiled

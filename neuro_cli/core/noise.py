@@ -60,9 +60,9 @@ def random_words(seed: int, generation: int, direction: int, stream: int, count:
         if count <= philox.LANE:
             return philox.few_words(key_of(seed), generation, np.array([direction]), stream, 0, count)[0].astype(np.uint32)
         return _uint32(philox.words(key_of(seed), generation, torch.tensor([direction], dtype=torch.int64), stream, 0, count)[0])
-    out = np.empty(count, np.uint32)
-    kernels.words(*key_of(seed), generation, direction, stream, out)
-    return out
+    out = np.empty((1, count), np.uint32)
+    kernels.words_of(*key_of(seed), generation, stream, np.array([direction]), out)
+    return out[0]
 
 
 def words_between(seed: int, generation: int, stream: int, start: int, stop: int) -> np.ndarray:
@@ -207,18 +207,9 @@ class Noise:
             if minus is not None:
                 torch.sub(base, step, out=minus)
             return
-        empty = np.empty(0, np.float32)
-        kernels.perturb(
-            *self._key,
-            generation,
-            NOISE_STREAM,
-            direction,
-            base.numpy(),
-            scale.numpy(),
-            0,
-            empty if plus is None else plus.numpy(),
-            empty if minus is None else minus.numpy(),
-        )
+        empty = np.empty(0, np.float32)  # compiled loops take no None
+        sides = (empty if side is None else side.numpy() for side in (plus, minus))
+        kernels.perturb(*self._key, generation, NOISE_STREAM, direction, base.numpy(), scale.numpy(), *sides)
 
     def members(
         self, bases: Tensor, parents: np.ndarray, scale: Tensor, generation: int, directions: np.ndarray, signs: np.ndarray,

@@ -118,7 +118,7 @@ class MemberBatch:
             return kernels.flip(x, words, self._rows(), channel)
         source = _channels_last(x, channel)
         if source is None:
-            return self.by_direction(x, random_signs(words, x.shape[channel], x.dtype), channel, torch.mul)
+            return self.by_direction(x, _signs(words, x, channel), channel, torch.mul)
         out = torch.empty_like(x)
         row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
         return out
@@ -130,7 +130,7 @@ class MemberBatch:
             return kernels.add_flipped(y, t, words, self.scales, self._rows(), channel)
         target, source = _channels_last(y, channel), _channels_last(t, channel)
         if target is None or source is None:
-            return self.add(y, self.by_direction(t, random_signs(words, t.shape[channel], t.dtype), channel, torch.mul))
+            return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
         row_kernels.add_flipped(target, source, words.numpy(), self.examples, self._scales(y.dtype))
         return y
 
@@ -301,6 +301,12 @@ class MemberBatch:
         shape[channel % x.dim() + 2] = values.shape[1]
         split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])
         return operation(split, values.view(shape)).reshape(x.shape)
+
+
+def _signs(words: Tensor, x: Tensor, channel: int) -> Tensor:
+    """Return the signs (D, C) of the channels of ``x``, in its type."""
+    ones = torch.ones(len(words), dtype=torch.float32, device=words.device)
+    return weighted_signs(words, x.shape[channel], ones).to(x.dtype)
 
 
 def _channels_last(x: Tensor, channel: int) -> np.ndarray | None:

@@ -10,6 +10,7 @@ below what they are places of.
 import numba as nb
 import numpy as np
 
+from neuro_cli.core.kernels.noise import add_moment, write
 from neuro_cli.core.kernels.vectors import LANES, added_flipped
 
 NEAR = 2**18  # numbers of shared noise that fit in a cache along with twice as many sums
@@ -26,23 +27,9 @@ def _fit(count, base, scale, plus, minus):
 
 @_compiled
 def _write(base, scale, start, noise, plus, minus):
-    """Write one row, which begins at column ``start``; ``noise`` is scratch afterwards; start + width is in the block."""
-    width = noise.size
-    if scale.size == 1:
-        for j in range(width):
-            noise[j] *= scale[0]
-    else:
-        for j in range(width):
-            noise[j] *= scale[start + j]
-    centre = base[start : start + width]
-    if plus.size:
-        out = plus[start : start + width]
-        for j in range(width):
-            out[j] = centre[j] + noise[j]
-    if minus.size:
-        out = minus[start : start + width]
-        for j in range(width):
-            out[j] = centre[j] - noise[j]
+    """Write one row, which begins at column ``start``; start + width is in the block."""
+    row = slice(start, start + noise.size)
+    write(base[row], scale, start, noise, plus[row], minus[row])
 
 
 @_compiled
@@ -198,16 +185,8 @@ def table_sums(table, offsets, weights, moments, start, out):
             first = offsets[d] + start + low
             source = table[first : first + length]
             for row in range(weights.shape[0]):
-                weight, line = weights[row, d], total[row]
-                if weight == 0.0:  # all but one of a row of the genetic algorithm
-                    continue
-                if moments[row] == 1:
-                    for c in range(length):
-                        line[c] += weight * np.float64(source[c])
-                else:
-                    for c in range(length):
-                        value = np.float64(source[c])
-                        line[c] += weight * (value * value - 1.0)
+                if weights[row, d] != 0.0:  # all but one of a row of the genetic algorithm are
+                    add_moment(source, weights[row, d], moments[row], total[row])
         for row in range(weights.shape[0]):
             for c in range(length):
                 out[row, low + c] = np.float32(total[row, c])

@@ -53,7 +53,7 @@ SHAPES = st.tuples(
 
 
 @given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_sign_flips(shape, sides):
     case = Case(*shape)
     directions, _, _, inputs, outputs, bias = shape
@@ -74,7 +74,7 @@ def test_sign_flips(shape, sides):
 
 
 @given(shape=SHAPES, more=st.sampled_from([0, 3]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_own_weights(shape, more):
     case = Case(*shape[:-1], False)
     directions, _, _, inputs, outputs, _ = shape
@@ -89,7 +89,7 @@ def test_own_weights(shape, more):
 
 
 @given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]), share=st.sampled_from([1.0, 0.4]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_permutations(shape, sides, share):
     case = Case(*shape)
     directions, _, _, inputs, outputs, bias = shape
@@ -107,7 +107,7 @@ def test_permutations(shape, sides, share):
 
 
 @given(shape=SHAPES, rank=st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_low_rank(shape, rank):
     case = Case(*shape)
     directions, _, _, inputs, outputs, bias = shape
@@ -153,7 +153,7 @@ def test_what_the_loops_do_not_serve(x):
 
 
 @given(shape=SHAPES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_low_rank_in_bfloat16_is_that_of_float32_rounded(shape):
     """Of numbers that bfloat16 holds; outcomes are as near as its eight bits, twice: the centre's are rounded too."""
     directions, examples, points, inputs, outputs, bias = shape

@@ -86,20 +86,21 @@ OPERATIONS = ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "
 @pytest.mark.parametrize("name", OPERATIONS)
 @given(
     channels=st.integers(1, 9), size=st.tuples(st.integers(0, 2), st.integers(0, 3)), directions=FEW, examples=FEW,
-    sides=st.integers(1, 2), seed=SEEDS,
+    sides=st.integers(1, 2), seed=SEEDS, single=st.booleans(),
 )  # fmt: skip
 @drawn
-def test_rows_of_images(loops, name, channels, size, directions, examples, sides, seed):
+def test_rows_of_images(loops, name, channels, size, directions, examples, sides, seed, single):
+    dtype = torch.float32 if single else torch.float64
     members, groups = MemberBatch([0.5, -0.25][:sides], directions, examples), 3 if name == "add_outer_of_groups" else 1
     channels *= groups
     x, y, maps = (
-        test_rows.image(members.count, width, *size, dtype=torch.float32, seed=seed) for width in (channels, channels, 2 * groups)
+        test_rows.image(members.count, width, *size, dtype=dtype, seed=seed) for width in (channels, channels, 2 * groups)
     )
     bits, order = (
         test_rows.words(directions, -(-channels // 32), seed),
         random_orders(test_rows.words(directions, channels, seed), -(-channels // 2)),
     )
-    vectors, factors = normal(directions, channels), normal(directions, 2, channels)
+    vectors, factors = normal(directions, channels).to(dtype), normal(directions, 2, channels).to(dtype)
     calls = {
         "flip": lambda y: members.flip(x, bits, 1),
         "add_flipped": lambda y: members.add_flipped(y, x, bits, 1),

@@ -1,11 +1,14 @@
 """Triton kernels compile for a GPU that is not here: the interpreter takes what the compiler refuses."""
 
+from itertools import product
+
 import pytest
 
 SIZES = {"bm": 64, "bn": 32, "bk": 32, "br": 4, "bl": 4, "bw": 64, "bc": 32, "bd": 32, "block": 256, "taken": 4, "depth": 32}
 SIZES |= {"lanes": 256, "part": 64, "height": 5, "width": 5}
 FLAGS = ("last", "wide", "few", "has_bias", "has_shift", "square", "law")
 NUMBERS = ("scale0", "scale1")
+FLAG = (False, True)
 
 
 def types_of(name: str, kind: str) -> dict[str, str]:
@@ -20,8 +23,17 @@ def types_of(name: str, kind: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["bf16", "fp32", pytest.param("fp16", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "flag"),
+    [
+        ("bf16", True),
+        ("fp32", False),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("bf16", False), ("fp32", True), ("fp16", False), ("fp16", True))
+        ),
+    ],
+)
 def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(kind, flag):
     pytest.importorskip("triton", reason="no Triton here: it comes with torch where torch has CUDA")
     compiler = pytest.importorskip("triton.compiler")

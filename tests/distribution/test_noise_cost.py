@@ -130,6 +130,6 @@ def test_a_slice_makes_hardly_more_words_than_it_has_columns(start, length):
         noise_kernels._word_slice(tile, 1, 2, 0, 3, 4, words, low, high)
         made += np.count_nonzero(words)
         whole = np.zeros((4, philox.LANE), np.uint32)
-        noise_kernels._word_tile(tile, 1, 2, 0, 3, 4, whole, philox.TILE)
+        noise_kernels._word_counters(tile, 1, 2, 0, 3, 4, whole, 0, philox.LANE)
         assert np.array_equal(words.reshape(-1)[low:high], whole.reshape(-1)[low:high])
     assert made <= 4 * (length + 2 * noise_kernels.STEP * (1 + (length > 1)))

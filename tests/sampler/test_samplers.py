@@ -58,9 +58,10 @@ def variant(request) -> tuple[str, tuple[str, ...]]:
     return request.param
 
 
-@pytest.fixture(params=[True, False], ids=["channels_last", "contiguous"])
-def sampler(request, variant) -> Sampler:
-    return bound(variant[0], *variant[1], channels_last=request.param)
+@pytest.fixture
+def sampler(variant) -> Sampler:
+    """The memory format is another from one variant to the next."""
+    return bound(variant[0], *variant[1], channels_last=VARIANTS.index(variant) % 2 == 0)
 
 
 def perturbation(sampler: Sampler, member: int) -> torch.Tensor:
@@ -125,7 +126,7 @@ def test_slices_tile_the_whole_bit_for_bit_on_any_number_of_threads(variant):
 def test_weights_have_mean_0_variance_1_and_no_correlation(variant):
     """Over generations, the covariance of 16 weights spread over the module is the identity within 6 standard errors."""
     sampler = bound(variant[0], *variant[1], layers=4)  # they have the places that are pinned
-    count = 300
+    count = 200
     places = np.concatenate([np.arange(p.start, p.stop)[:: max(1, (p.stop - p.start) // 3)][:3] for p in sampler.layout.places])
     pinned = places[:16]
     draws = np.stack([sampler.explicit(generation, generation % 6).numpy()[pinned] for generation in range(count)]).astype(float)

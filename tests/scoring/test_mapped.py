@@ -242,10 +242,8 @@ for _module, _inputs in CASES.values():  # gives lazy layers their sizes
     copy.deepcopy(_module)
     _module.double()(_inputs)
     _module.float()
-# each case by one sampler of each row, in turn
-FEATURES = ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs")
-NUMBERS = ("low_rank", "iid", "permutation", "sparse_inputs")
-TURNS = [(case, names[place % 4]) for place, case in enumerate(CASES) for names in (FEATURES, NUMBERS)]
+# each case by one sampler, in turn: how samplers meet operators is the matter of ``SOME``
+TURNS = [(case, list(SAMPLERS)[place % len(SAMPLERS)]) for place, case in enumerate(CASES)]
 SOME = ("linear", "piece_transposed", "bare", "embedding", "conv1d", "transposed_2d_depthwise", "attention", "lstm")
 
 

@@ -1,14 +1,11 @@
 """Triton kernels compile for a GPU that is not here: the interpreter takes what the compiler refuses."""
 
-from itertools import product
-
 import pytest
 
 SIZES = {"bm": 64, "bn": 32, "bk": 32, "br": 4, "bl": 4, "bw": 64, "bc": 32, "bd": 32, "block": 256, "taken": 4, "depth": 32}
 SIZES |= {"lanes": 256, "part": 64, "height": 5, "width": 5}
 FLAGS = ("last", "wide", "few", "has_bias", "has_shift", "square", "law")
 NUMBERS = ("scale0", "scale1")
-FLAG = (False, True)
 
 
 def types_of(name: str, kind: str) -> dict[str, str]:

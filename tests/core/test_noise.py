@@ -177,18 +177,6 @@ def test_perturb_is_centre_plus_and_minus_scaled_noise(per_column):
     assert torch.equal(only, minus)
 
 
-@once
-@pytest.mark.parametrize("shift", [0, 3])  # both lie in memory: complete lines are written past the cache
-def test_perturb_of_many_parameters_is_that_of_few(shift):
-    size = kernels.FAR + 70
-    made, base, scale = noise(size=size), torch.linspace(-1, 1, size), torch.tensor([0.3])
-    plus, minus = (torch.full((size + 20,), 7.0)[shift : shift + size] for _ in range(2))
-    made.perturb(base, scale, 4, 6, plus, minus)
-    step = scale * made.draw(4, [6])[0]
-    assert torch.equal(plus, base + step)
-    assert torch.equal(minus, base - step)
-
-
 @given(
     directions=st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True),
     rows=st.integers(1, 3),
@@ -205,7 +193,7 @@ def test_combine_is_the_weighted_sum_of_both_moments(directions, rows, start, se
     expected = np.stack([w @ (eps if moment == 1 else eps**2 - 1) for w, moment in zip(weights, moments, strict=True)])
     sums = made.combine(weights, moments, 2, directions, start)
     np.testing.assert_allclose(sums.numpy(), expected, rtol=2e-6, atol=1e-6)
-    by_torch = made._combine_by_torch(weights, moments, 2, directions, start, SIZE)
+    by_torch = made._combine_by_torch(addressed._Sums(weights, moments, 2, directions, start, SIZE))
     assert torch.equal(by_torch, sums)
 
 

@@ -135,14 +135,14 @@ class Distribution(Method):
             sums = self.combine(generation, combination, start, stop)
             with self.job.clock.phase("update"):
                 self.algo.tell_span(generation, sums, start)
-            del sums  # before the next ones are made
+            del sums  # frees their memory before the next ones
         if not spans:
             sums = self.combine(generation, combination)
             with self.job.clock.phase("update"):
                 self.algo.tell(generation, sums)
 
     def spans(self) -> list[tuple[int, int]]:
-        """Return the columns that are summed one range after the other, so that no sum over all is held; empty: all at once."""
+        """Return the columns that are summed one range after the other, without memory for a sum over all; empty: all at once."""
         serves = self.sums_columns and isinstance(self.job.sampler, Sampler)
         return (self.algo.spans or []) if serves else []
 

@@ -78,9 +78,7 @@ def reference(*overrides: str, delay: int = 0) -> list[float]:
     return found
 
 
-@pytest.mark.parametrize(
-    "distribution", ["logits_allreduce", "logits_tree", "logits_microbatches", "single_graph", "batch_parallel"]
-)
+@pytest.mark.parametrize("distribution", EQUAL)
 def test_one_process_gives_the_losses_of_a_plain_loop(distribution):
     assert losses(1, f"distribution={distribution}") == pytest.approx(reference(), abs=1e-10)
 

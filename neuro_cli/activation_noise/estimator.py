@@ -115,7 +115,7 @@ class Activation(Estimator):
     ) -> Tensor:  # fmt: skip
         """Return the estimates. A layer's noise counts in units of its scale, as that of parameters does.
 
-        A direction perturbs one group of G, so all count G times: the mean over directions is then that of the whole network.
+        A direction perturbs one group of G, so all count G times: the mean over directions is then that of the network.
         """
         assert set(moments) == {1}  # serve() refuses algorithms that need squares
         layers, shares = self._scorer.layers_of(generation), self._shares(*self.merged(weights, moments, members))

@@ -50,7 +50,7 @@ class LinearLayer:
         return same and x.numel() > 0 and weight.numel() > 0
 
     def flipped(self, noise: Tensor, shift: Tensor | None, words: Tensor, columns: tuple[int, int, int]) -> Tensor:
-        """Outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
+        """Return outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
 
         ``columns`` of ``words`` (D, W) where the signs B, A and C of a direction begin, -1: there are none.
         """
@@ -59,7 +59,7 @@ class LinearLayer:
     def placed(
         self, noise: Tensor, shifts: Tensor | None, inputs: Tensor | None, outputs: Tensor | None, factor: float
     ) -> Tensor:
-        """Outcomes with scale * factor * P (x Q) noise^T, and scale * shifts (D, O) on the bias.
+        """Return outcomes with scale * factor * P (x Q) noise^T, and scale * shifts (D, O) on the bias.
 
         Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'); None: all as they are.
         """
@@ -68,7 +68,7 @@ class LinearLayer:
         return self._made(linear_kernels.placed_layer, noise, self._vectors(shifts), *places, np.float32(factor))
 
     def low_rank(self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float) -> Tensor:
-        """Outcomes with scale * share * sum of (x b^T) a, and scale * shifts (D, O) on the bias.
+        """Return outcomes with scale * share * sum of (x b^T) a, and scale * shifts (D, O) on the bias.
 
         ``columns`` of ``factors`` (D, W) where b and where a of all ranks begin.
         """
@@ -79,7 +79,7 @@ class LinearLayer:
     def _low_rank_by_torch(
         self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float
     ) -> Tensor:
-        """:meth:`low_rank` of bfloat16 with torch's product, whose outcomes are rounded before the noise is added too."""
+        """Return :meth:`low_rank` in bfloat16 by torch's product, whose outcomes are rounded before the noise is added."""
         rows, (outputs, inputs) = self.rows, self.weight.shape
         out = self.x.new_empty(rows.count, *self.x.shape[1:-1], outputs)
         made = F.linear(self.x, self.weight, self.bias).view(-1, outputs)
@@ -119,7 +119,7 @@ class LinearLayer:
 
 
 def _block(inputs: int, outputs: int) -> int:
-    """Rows of a block: a function of the layer, never of the machine."""
+    """Return rows of a block: a function of the layer, never of the machine."""
     return ROWS if outputs > NARROW else max(LEAST, min(ROWS, VALUES // (2 * (inputs + outputs))))
 
 

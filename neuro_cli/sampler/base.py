@@ -94,7 +94,7 @@ class Perturbation(ABC):
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
-PIECE = 2**20  # numbers of noise or members that are made at once
+PIECE = 2**20  # numbers of noise or members in memory at once
 Transform = Callable[[Tensor], Tensor]
 
 

@@ -20,7 +20,7 @@ from neuro_cli.core.machine.mkl import warn_without_same_bits
 
 log = logging.getLogger(__name__)
 
-LIBRARY = "libtorch_cpu.so"  # found by its name, wherever torch has loaded it from
+LIBRARY = "libtorch_cpu.so"  # the loader knows its name, wherever torch has loaded it from
 NAMES = ("sgemm_", "SGEMM")  # Fortran compilers append "_"; torch's wheels for x86 export MKL's capitals only
 _SYMBOL = "neuro_sgemm"
 _I8, _I32, _F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
@@ -91,7 +91,7 @@ UNCHANGED, TRANSPOSED = nb.int8(ord("N")), nb.int8(ord("T"))
 
 @_compiled
 def product(x, weight, out):
-    """``out`` (n, O) = x (n, I) weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    """Set ``out`` (n, O) = x (n, I) weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
     assert x.shape[1] == weight.shape[1] > 0 and out.shape == (x.shape[0], weight.shape[0]) and out.shape[1] > 0
     assert x.itemsize == weight.itemsize == out.itemsize == 4
     assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
@@ -105,7 +105,7 @@ def product(x, weight, out):
 
 @_compiled
 def own_product(x, weight, out):
-    """``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    """Set ``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
     assert weight.shape == (out.shape[1], x.shape[0]) and 0 < out.shape[0] <= x.shape[1] and weight.size > 0
     assert x.itemsize == weight.itemsize == out.itemsize == 4
     assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous

@@ -1,7 +1,7 @@
 """Compiled loops that write centre plus structured noise for one block of parameters: (rows, width) float32, flat.
 
 Each fills a row of noise and then writes base + scale * noise to ``plus`` and base - scale * noise to ``minus``; an empty
-one is left out. ``scale`` has the length of ``base``, or 1 for one scale everywhere. No lock of Python is held.
+one is left out. ``scale`` has the length of ``base``, or 1 for one scale everywhere. The loops release Python's lock.
 
 No index is checked inside of a loop: shapes are asserted before it, and places are of :func:`neuro_cli.core.rows.random_orders`,
 below what they are places of.
@@ -34,7 +34,7 @@ def _write(base, scale, start, noise, plus, minus):
 
 @_compiled
 def perturb_flipped(base, scale, shared, rows, columns, plus, minus):
-    """noise[k, j] = shared[k, j] * rows[k] * columns[j], signs of rows (n,) and columns (width,)."""
+    """Perturb by noise[k, j] = shared[k, j] * rows[k] * columns[j], signs of rows (n,) and columns (width,)."""
     width = columns.size
     _fit(rows.size * width, base, scale, plus, minus)
     assert shared.size == rows.size * width
@@ -48,7 +48,7 @@ def perturb_flipped(base, scale, shared, rows, columns, plus, minus):
 
 @_compiled
 def perturb_outer(base, scale, rows, columns, plus, minus):
-    """noise[k, j] = sum over q of rows[q, k] * columns[q, j]; rows (R, n), columns (R, width)."""
+    """Perturb by noise[k, j] = sum over q of rows[q, k] * columns[q, j]; rows (R, n), columns (R, width)."""
     rank, width = columns.shape
     _fit(rows.shape[1] * width, base, scale, plus, minus)
     assert rows.shape[0] == rank > 0
@@ -64,7 +64,7 @@ def perturb_outer(base, scale, rows, columns, plus, minus):
 
 @_compiled
 def perturb_placed(base, scale, shared, factor, from_row, columns, width, plus, minus):
-    """noise[k, columns[j]] = factor * shared[from_row[k], j], else zero; shared (r, c), columns (c,); -1: an empty row."""
+    """Perturb by noise[k, columns[j]] = factor * shared[from_row[k], j], else 0; shared (r, c), columns (c,); -1: no source."""
     _fit(from_row.size * width, base, scale, plus, minus)
     assert shared.shape[1] == columns.size <= width
     noise = np.empty(width, np.float32)
@@ -79,7 +79,7 @@ def perturb_placed(base, scale, shared, factor, from_row, columns, width, plus, 
 
 @_compiled
 def add_placed(shared, rows, columns, weights, low, high, square, out):
-    """``out``[rows[d, m] - low, columns[d, j]] += weights[d] * shared[m, j] (squared where asked) for rows in [low, high).
+    """Add weights[d] * shared[m, j], squared where asked, to ``out``[rows[d, m] - low, columns[d, j]] for rows in [low, high).
 
     shared (r, w) float32, rows (D, r), columns (D, w), out (high - low, width) float64. Some rows of ``out`` at a time, which
     stay in the cache while all directions pass.
@@ -107,7 +107,7 @@ def add_placed(shared, rows, columns, weights, low, high, square, out):
 
 @_compiled
 def add_placed_taps(shared, rows, inputs, taps, taps_first, weights, low, high, square, out):
-    """:func:`add_placed` of a convolution: all ``taps`` numbers of an input go to one place, ``inputs`` (D, c).
+    """Run :func:`add_placed` of a convolution: all ``taps`` numbers of an input go to one place, ``inputs`` (D, c).
 
     ``taps_first``: a flat row, of shared and ``out``, has the inputs of a tap side by side, else the taps of an input. The shared
     noise of some inputs at a time stays in a cache while all directions and some rows of ``out`` pass.
@@ -169,7 +169,7 @@ def _by_input(shared, taps, taps_first, square, padded):
 
 @_compiled
 def table_sums(table, offsets, weights, moments, start, out):
-    """``out``[k, c] = sum over d of weights[k, d] * moment_k(table[offsets[d] + start + c]), summed in float64.
+    """Set ``out``[k, c] = sum over d of weights[k, d] * moment_k(table[offsets[d] + start + c]), summed in float64.
 
     ``moments``: 1 for the value, 2 for its square - 1.
     """

@@ -67,7 +67,7 @@ def _fit_signs(words, column, size):
 
 @_compiled
 def _flip(x, first, words, column, examples, out):
-    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
+    """Set ``out`` (b, C) to rows of x from ``first`` on with their directions' signs, bits of words (D, W) from a column on."""
     size = x.shape[1]
     source, target = nb.uintp(x.ctypes.data) + _FLOAT * nb.uintp(size * first), nb.uintp(out.ctypes.data)
     for row in range(out.shape[0]):
@@ -82,7 +82,7 @@ def _flip(x, first, words, column, examples, out):
 
 @_compiled
 def _round(x, out):
-    """``out`` (b, C) = x (b, C) float32 in bfloat16."""
+    """Set ``out`` (b, C) = x (b, C) float32 in bfloat16."""
     source, target = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data)
     for _ in range(out.size // LANES):
         rounded(source, target)
@@ -123,7 +123,7 @@ def _add_placed(x, first, index, examples, scales, factor, out):
             for m in range(kept):
                 out[row, nb.uint32(index[direction, m])] += step * x[row, m]
             continue
-        for m in range(kept):  # kept in the nearest cache: writing places is twice as fast as adding to them
+        for m in range(kept):  # in the nearest cache writing places is twice as fast as adding to them
             near[nb.uint32(index[direction, m])] = x[row, m]
         add_row(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
 
@@ -160,7 +160,7 @@ def _add_bias(bias, out):
 
 @_compiled
 def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, examples, block, out):
-    """``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
+    """Set ``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
 
     ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none. x has the rows of
     ``out``, or those of one side for all of them.
@@ -201,7 +201,7 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
 
 @_compiled
 def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
-    """``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
+    """Set ``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
 
     Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are. x has
     the rows of ``out``, or those of one side for all of them.
@@ -209,7 +209,7 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
     directions = inputs.shape[0]
     _fit(x, weight, bias, directions, scales, examples, block, out)
     _fit_vectors(vectors, directions, out)
-    # what has no columns is as it is: all inputs, all outputs
+    # an array without columns stands for all inputs or all outputs in their order
     assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
     assert outputs.shape[0] == directions and noise.shape[0] <= out.shape[1]
     near, result = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
@@ -253,16 +253,16 @@ def _dot(x, row, factors, direction, column):
 
 
 @_compiled
-def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, scales, examples, out):
-    """Set ``out`` (n, O) to made + scale share (sum over q of (x b_q) a_q) + scale vectors, summed in float32, rounded once.
+def add_low_rank_half(centre, x, factors, vectors, read, written, rank, share, scales, examples, out):
+    """Set ``out`` (n, O) to centre + scale share (sum over q of (x b_q) a_q) + scale vectors, summed in float32, rounded once.
 
-    made (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
+    centre (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
     as in :func:`low_rank_layer`.
     """
     directions, width, none = nb.uint32(factors.shape[0]), out.shape[1], np.empty(0, np.float32)
     _fit(x, np.empty((width, x.shape[1]), np.uint16), none, factors.shape[0], scales, examples, 1, out)
     _fit_vectors(vectors, factors.shape[0], out)
-    assert made.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
+    assert centre.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * width
     noise, moved, line = nb.uintp(factors.ctypes.data), nb.uintp(vectors.ctypes.data), nb.uintp(vectors.strides[0])
     near, wide, amounts = np.empty((1, x.shape[1]), np.float32), np.empty((1, width), np.float32), np.empty(rank, np.float32)
@@ -277,7 +277,7 @@ def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, sca
         for side in range(out.shape[0] // x.shape[0]):
             scale = scales[place // directions + nb.uint32(side)]
             for c in range(width):
-                wide[0, c] = widened(made[row, c])
+                wide[0, c] = widened(centre[row, c])
             for q in range(rank):
                 at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
                 add_row(noise + _FLOAT * at, width, scale * amounts[q], target)
@@ -289,7 +289,7 @@ def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, sca
 
 @_compiled
 def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
-    """``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
+    """Set ``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
 
     ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on. x has the rows of
     ``out``, or those of one side for all of them.

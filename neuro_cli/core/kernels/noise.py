@@ -17,7 +17,7 @@ from neuro_cli.core.quantile import BASE, SLOPE
 _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
-STEP = 32  # part of a tile is made in groups of so many columns: a known length becomes vector instructions
+STEP = 32  # columns of a group, by which a part of a tile is computed: a constant length becomes vector instructions
 FAR = 2**20  # parameters of a member that no cache of a core holds until it is scored
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
 _TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
@@ -113,7 +113,7 @@ def words_of(key0, key1, generation, stream, directions, out):
 
 @_compiled
 def draw(key0, key1, generation, stream, directions, start, out):
-    """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
+    """Write normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     # addresses where a tile is complete: TILE numbers that lie side by side
     assert out.shape[0] == directions.size and start >= 0
     assert out.itemsize == 4 and (out.shape[1] <= 1 or out.strides[1] == 4)
@@ -158,7 +158,7 @@ def write(base, scale, start, noise, plus, minus):
 
 @_compiled
 def _write_past(noise, base, scale, plus, minus):
-    """base + and - scale * noise of a whole tile, past the caches: to fetch what is overwritten took a third of the time."""
+    """Write base + and - scale * noise of a whole tile past the caches: to fetch overwritten memory took a third of the time."""
     eps, centre, one, other = noise.ctypes.data, base.ctypes.data, plus.ctypes.data, minus.ctypes.data
     for j in range(0, TILE, vectors.LANES):
         at = nb.uintp(4 * j)
@@ -167,7 +167,7 @@ def _write_past(noise, base, scale, plus, minus):
 
 @_compiled
 def perturb(key0, key1, generation, stream, direction, base, scale, plus, minus):
-    """``plus`` = base + scale * noise, ``minus`` = base - scale * noise.
+    """Set ``plus`` = base + scale * noise, ``minus`` = base - scale * noise.
 
     All float32 of length n. ``scale`` has length n, or 1 for one scale everywhere; an empty ``plus`` or ``minus`` is left out.
     """
@@ -196,7 +196,7 @@ def members(key0, key1, generation, stream, directions, signs, bases, parents, s
     """Row r of ``out`` (n, M) = bases[parents[r]] + signs[r] * scale * noise of directions[r], with the bits of :func:`perturb`.
 
     ``bases`` (T, M) and ``scale`` (M,) or (1,) float32; ``directions``, ``signs`` of +1 or -1, and ``parents``, all (n,) int64.
-    Noise is made once for consecutive rows of one direction.
+    Consecutive rows of one direction share their noise.
     """
     rows, columns = out.shape
     assert directions.size == signs.size == parents.size == rows and bases.shape[1] == columns
@@ -227,7 +227,7 @@ def members(key0, key1, generation, stream, directions, signs, bases, parents, s
 
 @_compiled
 def combine(key0, key1, generation, stream, directions, weights, moments, start, out):
-    """``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
+    """Set ``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
 
     ``weights`` (K, D) float64, ``moments`` (K,): 1 for eps, 2 for eps**2 - 1; ``out`` (K, n) float32. Summed in
     float64 in the order of the directions, so a column's bits do not depend on how the columns are cut.

@@ -25,7 +25,7 @@ _SIGNS32, _SIGNS64 = _BITS.astype(np.float32), _BITS.astype(np.float64)
 
 @_compiled
 def _expand(words, table, sign):
-    """The signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
+    """Write the signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
     # f + 7 < 8 * 256, the size of ``table``, and b + 7 < 32 W
     for w in range(words.size):
         word = words[w]
@@ -44,7 +44,7 @@ def _table(dtype):
 
 
 def signs(words, count, weights, out):
-    """``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
+    """Set ``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
     _signs(words, count, _table(out.dtype), weights, out)
 
 
@@ -61,7 +61,7 @@ def _signs(words, count, table, weights, out):
 
 
 def flip(x, words, examples, out):
-    """``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
+    """Set ``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
     _flip(x, words, examples, _table(x.dtype), out)
 
 
@@ -79,7 +79,7 @@ def _flip(x, words, examples, table, out):
 
 
 def add_flipped(y, t, words, examples, scales):
-    """y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
+    """Compute y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
     _add_flipped(y, t, words, examples, _table(y.dtype), scales)
 
 
@@ -99,7 +99,7 @@ def _add_flipped(y, t, words, examples, table, scales):
 
 @_compiled
 def add_vectors(y, vectors, examples, scales):
-    """y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
+    """Compute y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
     directions, channels = vectors.shape[0], y.shape[2]
     assert vectors.shape[1] == channels and y.shape[0] <= scales.size * directions * examples
     step = np.empty(channels, y.dtype)
@@ -116,7 +116,7 @@ def add_vectors(y, vectors, examples, scales):
 
 @_compiled
 def gather(x, index, examples, out):
-    """``out``[.., m] = x[.., index[direction, m]]; x (n, pixels, C), index (D, r), out (n, pixels, r)."""
+    """Set ``out``[.., m] = x[.., index[direction, m]]; x (n, pixels, C), index (D, r), out (n, pixels, r)."""
     directions, kept = index.shape
     assert out.shape == (x.shape[0], x.shape[1], kept)
     for row in range(x.shape[0]):
@@ -129,7 +129,7 @@ def gather(x, index, examples, out):
 
 @_compiled
 def add_scattered(y, t, index, examples, scales):
-    """y[.., index[direction, m]] += scale * t[.., m]; y (n, pixels, C), t (n, pixels, r), index (D, r), no place twice."""
+    """Add scale * t[.., m] to y[.., index[direction, m]]; y (n, pixels, C), t (n, pixels, r), index (D, r), no place twice."""
     directions, kept, channels = index.shape[0], index.shape[1], y.shape[2]
     assert t.shape == (y.shape[0], y.shape[1], kept) and kept <= channels
     assert y.shape[0] <= scales.size * directions * examples
@@ -143,7 +143,7 @@ def add_scattered(y, t, index, examples, scales):
                 for m in range(kept):
                     target[nb.uint32(order[m])] += scale * source[m]
                 continue
-            for m in range(channels):  # kept in the nearest cache: writing places is twice as fast as adding to them
+            for m in range(channels):  # in the nearest cache writing places is twice as fast as adding to them
                 near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
                 target[c] += scale * near[c]
@@ -151,7 +151,7 @@ def add_scattered(y, t, index, examples, scales):
 
 @_compiled
 def placed(values, index, out):
-    """``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
+    """Set ``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
     assert values.size == index.shape[1] <= out.shape[1] and index.shape[0] <= out.shape[0]
     for direction in range(index.shape[0]):
         order, target = index[direction], out[direction]
@@ -161,7 +161,7 @@ def placed(values, index, out):
 
 @_compiled
 def add_outer(y, maps, factors, examples, scales, groups):
-    """y[.., c] += scale * sum over q of maps[.., group(c), q] * factors[direction, q, c].
+    """Compute y[.., c] += scale * sum over q of maps[.., group(c), q] * factors[direction, q, c].
 
     y (n, pixels, C), maps (n, pixels, groups * R), factors (D, R, C).
     """
@@ -190,7 +190,7 @@ def add_outer(y, maps, factors, examples, scales, groups):
 
 @_reordered
 def _dot(x, y):
-    """The product of x and y, of one size that is not 0: who calls this asserts it."""
+    """Return the product of x and y, of one size above 0, which the caller asserts."""
     total = x[0] * y[0]
     for c in range(1, x.size):
         total += x[c] * y[c]
@@ -199,7 +199,7 @@ def _dot(x, y):
 
 @_reordered
 def projected(x, filters, examples, out):
-    """``out``[n, p, q] = x[n, p] times filters[direction, q]; x (n, points, C), filters (D, R, C), out (n, points, R)."""
+    """Set ``out``[n, p, q] = x[n, p] times filters[direction, q]; x (n, points, C), filters (D, R, C), out (n, points, R)."""
     directions, rank, channels = filters.shape
     assert channels == x.shape[2] > 0 and out.shape == (x.shape[0], x.shape[1], rank)
     for row in range(x.shape[0]):
@@ -211,7 +211,7 @@ def projected(x, filters, examples, out):
 
 @_reordered
 def add_low_rank(y, x, factors, read, written, share, examples, scales):
-    """y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
+    """Compute y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
 
     y (n, points, C), x (n, points, C'); factors (D, W): b of rank q from column read[q] on, a from column written[q] on, as they
     lie there: next to a small layer the cost of a copy shows. ``share``: (1,), of the type of y.
@@ -259,7 +259,7 @@ def normalised(x, weights, biases, numbers, out):
 
 @_compiled
 def _span(left, stride, columns, out_columns):
-    """Bounds (first, last) of the j with 0 <= j * stride + left < columns; both alike where a tap lies wholly outside."""
+    """Return bounds (first, last) of the j with 0 <= j * stride + left < columns; equal where a tap lies wholly outside."""
     first = -(left // stride) if left < 0 else 0
     # never below ``first``: the end of a slice that is negative counts from behind, and such a slice is not empty
     return first, max(first, min(out_columns, (columns - 1 - left) // stride + 1))
@@ -267,7 +267,7 @@ def _span(left, stride, columns, out_columns):
 
 @_compiled
 def gather_taps(taps, stride, padding, dilation, out):
-    """Sums over the taps of a filter, the product of each shifted by the tap's place.
+    """Sum over the taps of a filter, the product of each shifted by the tap's place.
 
     taps (n, R, kh, kw, H, W): the product of every tap and every pixel; out (n, H', W', R). Outside of the image is zero.
     """
@@ -346,7 +346,7 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 
 @_compiled
 def counts(index, weights, out):
-    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
+    """Compute ``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
     Some rows of ``out`` and some directions at a time: the rows stay in a near cache, and so do the places, which are read once
     from first to last before: some of each direction's at a time, they would be waited for each time.

@@ -7,12 +7,15 @@ that is clearly less. Outcomes differ from torch's by rounding.
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C import _functorch
 from torch.nn.modules.conv import _ConvNd
@@ -81,16 +84,20 @@ class Layer:
 
 
 class _Convolution(_ConvNd):
-    """Convolution by the compiled loops where these have less work. ``examples``: number for one member."""
+    """Convolution by the compiled loops where these have less work. ``examples``: number for one member.
+
+    ``rectified``: a ReLU follows, which the loops apply to outcomes as they compute them.
+    """
 
     examples: int
+    rectified = False
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         geometry = geometry_of(weight, self.stride, self.padding, self.dilation, self.groups)
         if self._taken(input, weight) and Layer(input.shape[2:], weight.shape, geometry, self.examples).pays:
-            return convolved(input, weight, bias, geometry)
+            return convolved(input, weight, bias, geometry, 0.0 if self.rectified else -math.inf)
         plain: Tensor = super()._conv_forward(input, weight, bias)
-        return plain
+        return F.relu(plain) if self.rectified else plain
 
     def _taken(self, input: Tensor, weight: Tensor) -> bool:
         """Return whether the loops may have the tensors: plain ones that no function of torch follows."""
@@ -126,10 +133,23 @@ def put_convolutions(module: nn.Module, examples: int) -> None:
         if _fits(part):
             part.__class__ = KINDS[type(part)]
             vars(part)["examples"] = examples
+    places = Counter(id(part) for _, part in module.named_modules(remove_duplicate=False))
+    for stack in module.modules():
+        if type(stack) is nn.Sequential:
+            for (_, part), (name, after) in pairwise(list(stack._modules.items())):
+                alone = places[id(part)] == 1 and not (_hooked(part) or _hooked(after))
+                if isinstance(part, _Convolution) and type(after) is nn.ReLU and alone:
+                    vars(part)["rectified"] = True
+                    stack._modules[name] = nn.Identity()
 
 
-def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
-    """Return the convolution of lines or images by the compiled loops, in the memory order of the input.
+def _hooked(part: nn.Module) -> bool:
+    """Return whether hooks look at inputs or outputs of ``part``."""
+    return bool(part._forward_hooks or part._forward_pre_hooks)
+
+
+def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, floor: float = -math.inf) -> Tensor:
+    """Return the convolution of lines or images by the compiled loops, at least ``floor``, in the memory order of the input.
 
     The weight's order decides where the input's is ambiguous, as with images of one channel.
     """
@@ -146,7 +166,7 @@ def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
             shift[:outputs] = bias[part]
         kernels.convolved(
             pixels.contiguous().numpy(), filters(lifted(weight)[part]).numpy(), shift.numpy(), geometry.padding, lines, columns,
-            group, made.numpy(),
+            group, floor, made.numpy(),
         )  # fmt: skip
     result = made.permute(0, 3, 1, 2)
     result = result if last else result.contiguous()
@@ -169,7 +189,7 @@ def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:
 
     A property of model, batch, population and kind of processor, not of a clock: all ranks choose alike.
     """
-    if not any(map(_fits, settings.module.modules())):  # most networks: their weights need no copy
+    if not any(map(_fits, settings.module.modules())):  # most networks: no copy of their weights is made
         return False
     plain, inputs = settings.module_at(centre), settings.few(TRIED).inputs
     seen: list[tuple[bool, Layer]] = []

@@ -6,7 +6,7 @@ in place of m r, in both dimensions: a tile of 4x4 outputs of 3x3 taps from 36 i
 of a point are a matrix product over the input channels, and the points are gathered. A dimension of one tap stays as it is.
 
 Legend: B images, H x W pixels, C channels in, O channels out; pixels lie channels last. ``lines`` and ``columns`` are tuples
-with an item for each tap: a loop is compiled for their lengths. The bits of an image depend on no other.
+with an item for each tap: a compiled loop is made for their lengths. The bits of an image depend on no other.
 """
 
 from collections.abc import Sequence
@@ -18,8 +18,6 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
-
-from neuro_cli.core.kernels.vectors import everywhere
 
 ROOTS = (1.0, 2.0, 0.5)  # points are the first of these and their negatives, zero and infinity
 SIDES = (0, 1, 3, 4, 3, 4, 3, 2)  # outputs of a tile, indexed by taps: at most eight points, whose sums round little
@@ -35,12 +33,12 @@ def _roots(taps: int) -> tuple[float, ...]:
 
 
 def _others(roots: Sequence[float], root: float) -> np.ndarray:
-    """Return coefficients of y = x**2 in the product of y - r**2 over all ``roots`` but ``root``, rising."""
+    """Coefficients of y = x**2 in the product of y - r**2 over all ``roots`` but ``root``, rising."""
     return np.atleast_1d(np.poly([other**2 for other in roots if other != root]))[::-1]
 
 
 def filter_lines(taps: int) -> np.ndarray:
-    """Return powers of the points (points, taps) over what the spread leaves out: the product of distances to the others."""
+    """Powers of the points (points, taps), divided by what the spread leaves out: the product of distances to the others."""
     if taps == 1:
         return np.ones((1, 1), np.float32)
     powers, roots = np.arange(taps), _roots(taps)
@@ -86,13 +84,14 @@ def _store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, offset: in
 
 
 def _everywhere(builder: ir.IRBuilder, address: ir.Value, offset: int = 0) -> ir.Value:
-    """Return the number at an address in all lanes."""
+    """The number at an address in all lanes."""
     number = builder.load(_at(builder, address, offset, _F32), align=_BYTES)
-    return everywhere(builder, number, LANES)
+    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
 
 
 def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """Return a b + c, rounded once."""
+    """a b + c, rounded once."""
     name = f"llvm.fma.v{LANES}f32"
     known = builder.module.globals.get(name)
     known = known or ir.Function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), name)
@@ -100,7 +99,7 @@ def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.V
 
 
 def _combined(builder: ir.IRBuilder, factors: Any, values: list[ir.Value]) -> ir.Value:
-    """Return the sum of ``factors`` times ``values``, those of factor 1 first."""
+    """The sum of ``factors`` times ``values``, those of factor 1 first."""
     terms = sorted(zip(map(float, factors), values, strict=True), key=lambda term: term[0] != 1)
     total = None
     for factor, value in terms:
@@ -112,7 +111,7 @@ def _combined(builder: ir.IRBuilder, factors: Any, values: list[ir.Value]) -> ir
 
 
 def _spread_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[ir.Value]:
-    """Return a line of pixels by the points: x as a polynomial's coefficients, times the distances to all other points."""
+    """A line of pixels by the points: x as a polynomial's coefficients, times the distances to all other points."""
     if taps == 1:
         return x
     roots = _roots(taps)
@@ -125,7 +124,7 @@ def _spread_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[ir
 
 
 def _gathered_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[ir.Value]:
-    """Return a tile's line of outputs from that of points: the sum of powers of the points."""
+    """A tile's line of outputs from that of points: the sum of powers of the points."""
     if taps == 1:
         return x
     pairs = [(x[i], x[i + 1]) for i in range(1, len(x) - 1, 2)]
@@ -138,7 +137,7 @@ def _gathered_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[
 
 
 def _loaded(builder: ir.IRBuilder, counts: tuple[int, int], source: Any, row: Any, step: Any) -> list[list[ir.Value]]:
-    """Load vectors of ``counts`` rows and columns: rows ``row`` bytes apart, end to end if that is None; columns ``step``."""
+    """Vectors of ``counts`` rows and columns: rows ``row`` bytes apart, or end to end where that is None; columns ``step``."""
     table = []
     for _ in range(counts[0]):
         place, line = source, []
@@ -151,7 +150,7 @@ def _loaded(builder: ir.IRBuilder, counts: tuple[int, int], source: Any, row: An
 
 
 def _transformed(builder: ir.IRBuilder, transform: Any, taps: tuple[int, int], table: list[list[ir.Value]]) -> Any:
-    """Return columns of ``table`` (rows, columns) after a transform of its lines and then of its columns."""
+    """Columns of ``table`` (rows, columns) after a transform of its lines and then of its columns."""
     lines = [transform(builder, taps[1], line) for line in table]
     return [transform(builder, taps[0], [line[column] for line in lines]) for column in range(len(lines[0]))]
 
@@ -173,23 +172,26 @@ def _spread_typed(typing, lines, columns, source, row, pixel, target, step):
     return types.void(lines, columns, *[types.intp] * 5), code
 
 
-def _gather_typed(typing, lines, columns, source, step, bias, target, row, pixel):
-    """Write LANES channels of a tile plus a bias to ``target``; ``row``, ``pixel``: bytes between pixels."""
+def _gather_typed(typing, lines, columns, source, step, bias, floor, target, row, pixel):
+    """Write LANES channels of a tile plus a bias, at least ``floor``, to ``target``; ``row``, ``pixel``: bytes between pixels."""
     taps = len(lines), len(columns)
 
     def code(context, builder, signature, arguments):
-        _, _, source, step, bias, target, row, pixel = arguments
+        _, _, source, step, bias, floor, target, row, pixel = arguments
+        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), floor, ir.Constant(ir.IntType(32), 0))
+        least = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
         table = _loaded(builder, (points(taps[0]), points(taps[1])), source, None, step)
         made, shift = _transformed(builder, _gathered_line, taps, table), _load(builder, bias)
         for line in range(SIDES[taps[0]]):
             place = target
             for column in made:
-                _store(builder, builder.fadd(column[line], shift), place)
+                value = builder.fadd(column[line], shift)
+                _store(builder, builder.select(builder.fcmp_ordered("<", value, least), least, value), place)
                 place = builder.add(place, pixel)
             target = builder.add(target, row)
         return context.get_dummy_value()
 
-    return types.void(lines, columns, *[types.intp] * 6), code
+    return types.void(lines, columns, *[types.intp] * 3, types.float32, *[types.intp] * 3), code
 
 
 def _product_typed(typing, spread, filters, target, channels):
@@ -235,7 +237,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def _zeros(count):
-    """Return ``count`` float32 whose first byte begins a line of the cache: vectors across two lines take twice the time."""
+    """``count`` float32 whose first byte begins a line of the cache: vectors across two lines take twice the time."""
     room = np.zeros(count + LINE // _BYTES, np.float32)
     skipped = -room.ctypes.data % LINE // _BYTES
     return room[skipped : skipped + count]
@@ -262,11 +264,11 @@ def _put(tile, count, out, image, y, x, low):
 
 
 @_compiled
-def convolved(images, filters, bias, padding, lines, columns, group, out):
+def convolved(images, filters, bias, padding, lines, columns, group, floor, out):
     """Put a group of a convolution of ``images`` (B, H, W, groups C) into ``out`` (B, H', W', groups O); contiguous float32.
 
     ``filters`` (points, pairs, C, PAIR), by :func:`filter_lines` in both dimensions, and ``bias`` (pairs PAIR,) of the outputs
-    from O ``group`` on; ``padding``: zeros before the first line and column.
+    from O ``group`` on; ``padding``: zeros before the first line and column. ``floor``: least outcome; 0 gives a ReLU.
     """
     count, height, width, channels = images.shape[0], images.shape[1], images.shape[2], filters.shape[2]
     outputs = out.shape[3] // (images.shape[3] // channels)
@@ -280,7 +282,7 @@ def convolved(images, filters, bias, padding, lines, columns, group, out):
     assert filters.flags.c_contiguous and bias.flags.c_contiguous
     down, across = (out.shape[1] + tall - 1) // tall, (out.shape[2] + wide - 1) // wide  # tiles
     groups = (channels + LANES - 1) // LANES
-    # tiles are read by address, so all of a tile's pixels must be in ``padded``
+    # by address, for which a tile's pixels are in ``padded``
     rows, cells = (
         max(tall * down + len(lines) - 1, padding[0] + height),
         max(wide * across + len(columns) - 1, padding[1] + width),
@@ -293,6 +295,7 @@ def convolved(images, filters, bias, padding, lines, columns, group, out):
     spread_step, sum_step = _BYTES * spread_room, _BYTES * sums_room
     block_bytes, sum_bytes = _BYTES * groups * TILES * LANES, _BYTES * TILES * PAIR
     corner = _zeros(tall * wide * LANES).reshape(tall, wide, LANES)
+    row, pixel = padded.strides[0], padded.strides[1]
     total = count * down * across
     for first in range(0, total, TILES * blocks):
         here = min(TILES * blocks, total - first)
@@ -300,11 +303,11 @@ def convolved(images, filters, bias, padding, lines, columns, group, out):
             image, tile = divmod(first + place, down * across)
             if tile == 0 or place == 0:
                 _copied(images, image, read, padding, channels, padded)
-            source = padded.ctypes.data + tall * (tile // across) * padded.strides[0] + wide * (tile % across) * padded.strides[1]
+            source = padded.ctypes.data + tall * (tile // across) * row + wide * (tile % across) * pixel
             target = spread.ctypes.data + place // TILES * block_bytes + place % TILES * LANES * _BYTES
             for group in range(groups):
                 low = LANES * _BYTES * group
-                _spread(lines, columns, source + low, padded.strides[0], padded.strides[1], target + TILES * low, spread_step)
+                _spread(lines, columns, source + low, row, pixel, target + TILES * low, spread_step)
         for point in range(places):
             for pair in range(pairs):
                 for block in range((here + TILES - 1) // TILES):
@@ -322,12 +325,14 @@ def convolved(images, filters, bias, padding, lines, columns, group, out):
             begin = out.ctypes.data + image * out.strides[0] + y * out.strides[1] + x * out.strides[2] + written * _BYTES
             for low in range(0, outputs, LANES):
                 sum_at = source + low // PAIR * blocks * sum_bytes + low % PAIR * _BYTES
-                complete = inside and low + LANES <= outputs
-                target, row, pixel = (
-                    (begin + low * _BYTES, out.strides[1], out.strides[2])
-                    if complete
-                    else (corner.ctypes.data, corner.strides[0], corner.strides[1])
-                )
-                _gather(lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, target, row, pixel)
-                if not complete:
+                if inside and low + LANES <= outputs:
+                    _gather(
+                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, np.float32(floor),
+                        begin + low * _BYTES, out.strides[1], out.strides[2],
+                    )  # fmt: skip
+                else:
+                    _gather(
+                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, np.float32(floor),
+                        corner.ctypes.data, corner.strides[0], corner.strides[1],
+                    )  # fmt: skip
                     _put(corner, min(LANES, outputs - low), out, image, y, x, written + low)

@@ -247,18 +247,22 @@ CASES: dict[str, tuple[nn.Module, Tensor]] = {
     "gru_cell": (Cells(nn.GRUCell), POINTS),
     "lstm_cell": (Cells(nn.LSTMCell), POINTS),
     "rnn_cell": (Cells(nn.RNNCell), POINTS),
+    "vision_transformer": (VisionTransformer(8, 4, 1, 2, 8, 12, num_classes=3), torch.randn(6, 3, 8, 8).double()),
     "char_gpt": (text_network(), WORDS),
     "int8_mlp": (Int8MLP([1, 8, 8], [6], 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
     "ternary_cnn": (TernaryCNN([1, 13, 13], [3, 4], outputs=3), torch.randn(6, 1, 13, 13).double()),
     "spiking": (SpikingMLP([1, 8, 8], [6, 5], 5, 0.9, 1.0, 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
-    "vision_transformer": (VisionTransformer(8, 4, 1, 2, 8, 12, num_classes=3), torch.randn(6, 3, 8, 8).double()),
 }
 for _module, _inputs in CASES.values():  # gives lazy layers their sizes
     copy.deepcopy(_module)
     _module.double()(_inputs)
     _module.float()
 # each case by one sampler, in turn: how samplers meet operators is the matter of ``SOME``
-TURNS = [(case, list(SAMPLERS)[place % len(SAMPLERS)]) for place, case in enumerate(CASES)]
+ROWS = (
+    ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs"),
+    ("low_rank", "iid", "permutation", "sparse_inputs"),
+)
+TURNS = [(case, ROWS[place // 4 % 2][place % 4]) for place, case in enumerate(CASES)]
 SOME = ("linear", "piece_transposed", "bare", "embedding", "conv1d", "transposed_2d_depthwise", "attention", "lstm")
 
 

@@ -16,7 +16,7 @@ from neuro_cli.runner.options import Options
 from neuro_cli.scoring.chunk_size import MOST, shared_directions
 
 MEMBERS = 2  # a rank
-RANKS = (1, 2, 7, 96)
+RANKS = (1, 7, 96)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
     directions = MEMBERS if sampler == "iid" else MEMBERS // 2
     monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 8192)
     for ranks in RANKS:
-        for rank in {0, ranks // 2, ranks - 1}:
+        for rank in {0, ranks - 1}:
             overrides = (f"distribution={method[0]}", *method[1:], f"sampler={sampler}")
             numbers = numbers_a_rank(monkeypatch, rank, ranks, *overrides)
             assert numbers["perturb"] == directions * columns

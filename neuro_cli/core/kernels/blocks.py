@@ -10,7 +10,7 @@ below what they are places of.
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.noise import add_moment, write
+from neuro_cli.core.kernels.noise import add_moment
 from neuro_cli.core.kernels.vectors import LANES, added_flipped
 
 NEAR = 2**18  # numbers of shared noise that fit in a cache along with twice as many sums
@@ -27,9 +27,26 @@ def _fit(count, base, scale, plus, minus):
 
 @_compiled
 def _write(base, scale, start, noise, plus, minus):
-    """Write one row, which begins at column ``start``; start + width is in the block."""
-    row = slice(start, start + noise.size)
-    write(base[row], scale, start, noise, plus[row], minus[row])
+    """Write one row, which begins at column ``start``; ``noise`` is scratch afterwards; start + width is in the block.
+
+    The loops of :func:`neuro_cli.core.kernels.noise.perturb` on slices took 1.1 to 1.6 times as long here.
+    """
+    width = noise.size
+    if scale.size == 1:
+        for j in range(width):
+            noise[j] *= scale[0]
+    else:
+        for j in range(width):
+            noise[j] *= scale[start + j]
+    centre = base[start : start + width]
+    if plus.size:
+        out = plus[start : start + width]
+        for j in range(width):
+            out[j] = centre[j] + noise[j]
+    if minus.size:
+        out = minus[start : start + width]
+        for j in range(width):
+            out[j] = centre[j] - noise[j]
 
 
 @_compiled

@@ -136,7 +136,7 @@ def draw(key0, key1, generation, stream, directions, start, out):
 
 
 @_compiled
-def write(base, scale, start, noise, plus, minus):
+def _write(base, scale, start, noise, plus, minus):
     """Write base + and - scale * noise; ``noise`` is scratch afterwards. All (n,), an empty ``plus`` or ``minus`` is left out.
 
     ``scale``: of columns from ``start`` on, or (1,).
@@ -188,7 +188,7 @@ def perturb(key0, key1, generation, stream, direction, base, scale, plus, minus)
         if past and high - low == TILE:
             _write_past(normal, base[low:high], scale[0], plus[low:high], minus[low:high])
         else:
-            write(base[low:high], scale, low, normal[: high - low], plus[low:high], minus[low:high])
+            _write(base[low:high], scale, low, normal[: high - low], plus[low:high], minus[low:high])
 
 
 @_compiled

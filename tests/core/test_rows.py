@@ -1,14 +1,12 @@
 """The compiled loops over rows against the torch operations that say the same."""
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from neuro_cli.core.rows import SHORT_ORDER, Geometry, MemberBatch, placed_values, random_orders, random_signs, weighted_signs
+from neuro_cli.core.rows import SHORT_ORDER, MemberBatch, placed_values, random_orders, random_signs, weighted_signs
 
 
 def words(directions: int, count: int, seed: int = 1) -> Tensor:
@@ -78,26 +76,6 @@ def test_places_of_features_are_those_of_an_assignment(channels, kept, seed):
     assert torch.equal(rows.add_scattered(y.clone(), t, order, -1), y + scales * wanted)
     placed = torch.zeros(5, channels).scatter_(1, order.long(), t[:1].expand(5, -1))
     assert torch.equal(placed_values(t[0], order, channels), placed)
-
-
-WIDE = {  # kernel, image and geometry: taps that lie wholly outside of a line
-    "seven_on_two": ((7, 7), (2, 2), Geometry(padding=(3, 3))),
-    "dilated": ((3, 3), (2, 3), Geometry(padding=(4, 5), dilation=(4, 5))),
-    "every_second": ((7, 7), (3, 2), Geometry((2, 2), (3, 3))),
-    "one_column": ((5, 9), (4, 1), Geometry((1, 2), (2, 4))),
-    "beyond_the_last": ((1, 3), (1, 3), Geometry((1, 1), (0, 6), (1, 7))),
-}
-
-
-@pytest.mark.parametrize("channels", [(1, 1), (3, 1), (1, 4), (2, 4)], ids=["one", "merged", "depthwise", "grouped"])
-@pytest.mark.parametrize("case", WIDE)
-def test_taps_wholly_outside_of_a_line_are_left_out(case, channels):
-    (kernel, size, geometry), (inner, groups) = WIDE[case], channels
-    geometry, rows = replace(geometry, groups=groups), MemberBatch([0.5, -0.5], 2, 1)
-    x = image(rows.count, inner * groups, *size, dtype=torch.float32)
-    filters = torch.randn(2, 3, inner, *kernel, generator=torch.Generator().manual_seed(5))
-    expected = rows._filtered_by_torch(x, filters, geometry)
-    torch.testing.assert_close(rows.filtered(x, filters, geometry), expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(4, 6, 5), (4, 6, 2, 3), (4, 6, 2, 3, 2), (4, 6, 1, 1, 1)])

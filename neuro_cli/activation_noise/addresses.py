@@ -9,7 +9,6 @@ pass, S sides of a draw, n noise values of an example in a layer. Direction (k G
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from torch import Tensor
 
 from neuro_cli.core.noise import ACTIVATION_STREAM, Noise
@@ -44,11 +43,6 @@ class Addresses:
     def members(self) -> int:
         """Number of members: one for each reward of each pass."""
         return self.draws * self.groups * self.rewards * self.sides
-
-    def group_of(self, members: np.ndarray) -> np.ndarray:
-        """Return the group of layers that is perturbed in the pass of each of ``members``."""
-        group: np.ndarray = members // (self.sides * self.rewards) % self.groups
-        return group
 
     def layers_in(self, group: int) -> Sequence[int]:
         """Return the numbers of a group's layers."""

@@ -43,7 +43,7 @@ class BackwardNode:
 
     ``position``: of the input among the call's tensors; ``inputs``: the model's input in the clean pass, which is the call's own
     after ``preprocess``; None for a call that passes derivatives on as they are, or not at all. ``response``: the model.
-    ``derivative``: of the rewards by ``outputs``, None before it is known or where it never is.
+    ``derivative``: of the rewards by ``outputs``, None before it is computed or where it never is.
     """
 
     def __init__(

@@ -198,7 +198,7 @@ class RecordingMode(TorchFunctionMode):
         given = [replaced(value, self._detached) for value in args]
         named = {name: replaced(value, self._detached) for name, value in kwargs.items()}
         if before is not None and data is not None:
-            # with the graph of the step before, so that noise on these outputs has a derivative by both steps' parameters
+            # the graph of the step before stays, so that noise on these outputs has a derivative by both steps' parameters
             given[data] = self.record.steps[before].raw
         with torch.enable_grad():
             raw = func(*given, **named)
@@ -306,7 +306,7 @@ def _leaves(given: Iterable[Any]) -> list[int]:
     seen: set[Any] = set()
     for tensor in tensors(given):
         if hasattr(tensor, DATA):
-            continue  # its graph is the backward graph
+            continue  # here its graph is the backward graph
         if tensor.is_leaf:
             if tensor.requires_grad:
                 leaves[id(tensor)] = None

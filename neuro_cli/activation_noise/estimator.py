@@ -18,18 +18,16 @@ from torch import Tensor
 from neuro_cli.activation_noise.addresses import Addresses
 from neuro_cli.activation_noise.control_variates import Learnt
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
-from neuro_cli.activation_noise.reward_wire import gathered_int8
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.activation_noise.trial import plan_network
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.sampler.base import Estimator, Gather, Learner
+from neuro_cli.sampler.base import Estimator, Learner
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.traces import traces
 
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
-WIRES = ("float32", "int8")
 CREDITS = ("own", "following", "all")
 CORRECTIONS = ("auto", "always")
 UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
@@ -41,23 +39,21 @@ class Activation(Estimator):
 
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer values. ``scale``, times ``algo.sigma``: relative
     to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
-    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``wire`` of fitnesses between
-    ranks: float32 | int8. ``control_variates``: subtract predictions that learn in the run from the fitnesses; auto: where
-    algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they explain 90 % of the
-    effect of noise and suffice. ``credit`` of a token's noise, where each has a reward: its own | those of the following tokens
-    too | all of the example. Raises ConfigError.
+    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``control_variates``:
+    subtract predictions that learn in the run from the fitnesses; auto: where algorithm and network allow it. ``correction`` of
+    predictions by fitnesses: always | auto, until they explain 90 % of the effect of noise and suffice. ``credit`` of a token's
+    noise, where each has a reward: its own | those of the following tokens too | all of the example. Raises ConfigError.
     """
 
     def __init__(
         self, draws: int = 4, space: str = "auto", scale: str = "relative", schedule: str = "one", antithetic: bool = True,
-        wire: str = "float32", control_variates: bool | str = "auto", credit: str = "own", correction: str = "auto",
+        control_variates: bool | str = "auto", credit: str = "own", correction: str = "auto",
     ) -> None:  # fmt: skip
         super().__init__(antithetic)
         self.draws = integer("sampler.draws", draws, 1)
         self.space = one_of("sampler.space", space, SPACES)
         self.scale = one_of("sampler.scale", scale, SCALES)
         self.schedule = one_of("sampler.schedule", schedule, SCHEDULES)
-        self.wire = one_of("sampler.wire", wire, WIRES)
         self.credit = one_of("sampler.credit", credit, CREDITS)
         self.correction = one_of("sampler.correction", correction, CORRECTIONS)
         if control_variates != "auto" and not isinstance(control_variates, bool):
@@ -101,12 +97,10 @@ class Activation(Estimator):
         """Forward passes of an example in a draw of every group."""
         return self._addresses.sides * self._addresses.groups
 
-    def serve(self, algo: Learner, gathers: bool) -> None:
+    def serve(self, algo: Learner) -> None:
         if algo.needs_parameters is not None:
             allowed = f"it perturbs no parameters, and algo={type(algo).__name__} {algo.needs_parameters}"
             raise ConfigError("sampler", "activation", f"{allowed}; openai_es, ars and pgpe do without")
-        if self.wire != "float32" and not gathers:
-            raise ConfigError("sampler.wire", self.wire, "distribution.ranks_shaping=local sends no fitnesses")
         reason = self._uncontrolled if algo.proportional else UNEVEN
         if self._asked is True and reason is not None:
             raise ConfigError("sampler.control_variates", True, reason)
@@ -115,19 +109,13 @@ class Activation(Estimator):
             log.info("sampler.control_variates=auto: none, %s", reason)
         self._scorer.controlled = bool(self._asked) and reason is None
 
-    def gathered(self, gather: Gather, generation: int, own: np.ndarray, counts: list[int], first: int) -> np.ndarray:
-        if self.wire == "float32":
-            return super().gathered(gather, generation, own, counts, first)
-        # the fitness alone: means of other scores are those of the clean pass
-        return gathered_int8(gather, self._addresses, generation, own[:, 0], counts, first)[:, None]
-
     def combine(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
         unit: float | None = None,
     ) -> Tensor:  # fmt: skip
         """Return the estimates. A layer's noise counts in units of its scale, as that of parameters does.
 
-        A direction perturbs one group of G, so all count G times: the mean over directions is then that of the whole network.
+        A direction perturbs one group of G, so all count G times: the mean over directions is then that of the network.
         """
         assert set(moments) == {1}  # serve() refuses algorithms that need squares
         layers, shares = self._scorer.layers_of(generation), self._shares(*self.merged(weights, moments, members))

@@ -135,7 +135,7 @@ class NoisyLayer:
             gradients.append(on_outputs.to(self._raw.dtype))
         if not outputs:
             return [None] * len(self.places)
-        # the graph is kept: each row of sums, and each slice of columns, asks for gradients
+        # the graph stays: each row of sums, and each slice of columns, asks for gradients
         return list(torch.autograd.grad(outputs, self._parameters, gradients, retain_graph=True, allow_unused=True))
 
 

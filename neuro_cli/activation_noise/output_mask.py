@@ -41,7 +41,7 @@ def record_use(steps: list[LayerStep], func: Callable[..., Any], args: Sequence[
 
 
 def output_mask(layer: LayerStep, smooth: bool) -> Tensor | None:
-    """Return 0 for each of a layer's outputs that reaches no later call, else 1; None where no output is known to be lost.
+    """Return 0 for each of a layer's outputs that reaches no later call, else 1; None where every output may reach one.
 
     A rectifier passes on values above zero, a max pool the largest ones. Calls are followed as long as each is the only user of
     the one before, up to a second pool. ``smooth``: also through smooth functions of single values.

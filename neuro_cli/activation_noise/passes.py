@@ -62,7 +62,7 @@ class Passes:
 
     @contextmanager
     def _rewards_of(self, clean: CleanPass) -> Iterator[Callable[[], Tensor]]:
-        """Context with a function that runs a free module on the examples of a clean pass."""
+        """Return a context with a function that runs a free module on the examples of a clean pass."""
         module = self._modules.get()
         try:
             yield lambda: self.settings.task.rewards(module, clean.batch)

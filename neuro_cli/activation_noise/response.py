@@ -83,7 +83,7 @@ class Convolution(MatrixResponse):
         """``outputs``: channels, height and width."""
         self._form = form
         self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device, dtype=torch.float32)
-        self._examples = -(-ROWS // (outputs[1] * outputs[2]))  # so many have ROWS positions
+        self._examples = -(-ROWS // (outputs[1] * outputs[2]))  # least number of examples that have ROWS positions
 
     def input_rows(self, change: Tensor) -> Tensor:
         form = self._form.geometry

@@ -150,7 +150,7 @@ def _slopes(step: LayerStep) -> tuple[Tensor, Tensor | None, Tensor]:
 
 
 def _call_noise(step: LayerStep) -> WeightNoise | None:
-    """Return the noise of the weights of a single call of torch, None for a call that has no known product."""
+    """Return the noise of the weights of a single call of torch, None for a call without a product listed here."""
     func, args, kwargs, outputs = step.func, step.args, step.kwargs, step.raw
     if func not in NAMES:
         return None

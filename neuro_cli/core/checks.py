@@ -10,7 +10,7 @@ THREADS, THREADS_A_CORE = 1024, 64  # most threads of a process: each takes memo
 
 
 def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
-    """``value`` as an int in [low, high]. Raises ConfigError."""
+    """Return ``value`` as an int in [low, high]. Raises ConfigError."""
     allowed = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
     if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
         whole = isinstance(value, float) and value.is_integer() and value >= low and (high is None or value <= high)
@@ -19,7 +19,7 @@ def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def thread_count(key: str, value: Any) -> int:
-    """``value`` as a number of threads that this machine can start. Raises ConfigError."""
+    """Return ``value`` as a number of threads that this machine can start. Raises ConfigError."""
     cores = usable_cores()
     most = min(THREADS, THREADS_A_CORE * cores)
     if isinstance(value, int) and value > most:
@@ -36,7 +36,7 @@ def number(
     high: float | None = None,
     below: float | None = None,
 ) -> float:
-    """``value`` as a finite float, > above, >= low, <= high, < below. Raises ConfigError."""
+    """Return ``value`` as a finite float, > above, >= low, <= high, < below. Raises ConfigError."""
     limits = ((">", above), (">=", low), ("<=", high), ("<", below))
     bounds = [f"{sign} {bound:g}" for sign, bound in limits if bound is not None]
     allowed = "must be a number" + (" " + " and ".join(bounds) if bounds else "")
@@ -54,14 +54,14 @@ def number(
 
 
 def boolean(key: str, value: Any) -> bool:
-    """``value`` if it is true or false. Raises ConfigError."""
+    """Return ``value`` if it is true or false. Raises ConfigError."""
     if not isinstance(value, bool):
         raise ConfigError(key, value, "must be true or false")
     return value
 
 
 def one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """``value`` if it is among ``allowed``. Raises ConfigError."""
+    """Return ``value`` if it is among ``allowed``. Raises ConfigError."""
     if value not in allowed:
         raise ConfigError(key, value, f"must be one of {', '.join(allowed)}")
     return str(value)

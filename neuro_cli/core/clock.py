@@ -29,7 +29,7 @@ class Clock:
             self.seconds[name] += seconds / parallel
 
     def take(self) -> dict[str, float]:
-        """Seconds of every phase since the last call."""
+        """Return seconds of every phase since the last call, and restart."""
         taken = {name: self.seconds[name] for name in PHASES}
         self.seconds.clear()
         return taken

@@ -1,4 +1,4 @@
-"""Copies of the user's module. All of them are made here, so that what cannot be copied is one error before anything ran."""
+"""Copies of the user's module. All copies come from here: a module that cannot be copied is one error before anything runs."""
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
@@ -86,7 +86,7 @@ def _in_same_pages(module: nn.Module, dtype: torch.dtype | None) -> dict[int, An
 
 
 def state_of(module: nn.Module) -> Iterator[Tensor]:
-    """Parameters and buffers."""
+    """Return parameters and buffers."""
     return chain(module.parameters(), module.buffers())
 
 

@@ -48,7 +48,7 @@ def only_warned(what: str) -> Iterator[None]:
 
 
 def headline(error: str) -> str:
-    """The line of an error's text that says most: the last of a traceback, the first of any other."""
+    """Return the most telling line of an error's text: the last of a traceback, the first of any other."""
     lines = error.strip().splitlines() or [""]
     return lines[-1 if lines[0].startswith("Traceback") else 0]
 
@@ -60,17 +60,17 @@ def interrupted() -> int:
 
 
 def printable(text: str) -> str:
-    """``text`` without what a terminal obeys: control characters, also of the direction of writing, and line ends are escaped."""
+    """Escape what a terminal obeys in ``text``: control characters, also of the direction of writing, and line ends."""
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
 def lines_apart(text: str) -> str:
-    """``text`` as :func:`printable` lines, all but the first indented: none poses as a line of the log."""
+    """Return ``text`` as :func:`printable` lines, all but the first indented: none poses as a line of the log."""
     return "\n    ".join(printable(line.expandtabs()) for line in text.splitlines())
 
 
 def one_line(text: str) -> str:
-    """``text`` as one :func:`printable` line; a very long word is cut."""
+    """Return ``text`` as one :func:`printable` line; a very long word is cut."""
     words = printable(" ".join(text.split())).split(" ")
     return " ".join(word if len(word) < LONGEST_WORD else f"{word[:SHOWN]}... ({len(word)} characters)" for word in words)
 

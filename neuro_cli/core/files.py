@@ -12,13 +12,13 @@ from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
 
-# what a file system says that cannot sync a folder: FUSE, CIFS and others
+# error numbers of file systems that cannot sync a folder: FUSE, CIFS and others
 NO_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}
 _warned: set[int] = set()  # file systems
 
 
 def config_folder() -> Path:
-    """The folder ``conf/``, inside the installed package or else of the checkout."""
+    """Return the folder ``conf/``, inside the installed package or else of the checkout."""
     package = Path(__file__).parents[1]
     installed = package / "conf"
     return installed if installed.is_dir() else package.parent / "conf"
@@ -56,7 +56,7 @@ def file_sha256(path: Path) -> str:
 
 
 def sync_folder(folder: Path) -> None:
-    """See to it that the names in ``folder`` are on disk; a file system that cannot is one warning, for the files are there."""
+    """Write the names in ``folder`` to disk; a file system that cannot is one warning, since the files themselves are safe."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -76,7 +76,10 @@ class HeldFolder:
     """The folder ``path`` as it is now, however it is named later. Raises OSError where there is none."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._handle = path, os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # held, no other gets its number
+        self.path, self._handle = (
+            path,
+            os.open(path, os.O_RDONLY | os.O_DIRECTORY),
+        )  # no other gets its number
         weakref.finalize(self, os.close, self._handle)
 
     def refuse_other(self) -> None:
@@ -92,7 +95,7 @@ class HeldFolder:
 
 
 def open_appending(path: Path) -> int:
-    """A descriptor that appends to ``path``, which may be new. Raises UserError for a symbolic link, OSError."""
+    """Return a descriptor that appends to ``path``, which may be new. Raises UserError for a symbolic link, OSError."""
     refuse_link(path)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 

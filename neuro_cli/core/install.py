@@ -13,12 +13,12 @@ def install(*extras: str) -> str:
 
 
 def absent(*packages: str) -> list[str]:
-    """Names of those ``packages`` that are not installed; dotted ones may lie in a package that is absent too."""
+    """Return names of those ``packages`` that are not installed; dotted ones may lie in a package that is absent too."""
     return [name for name in packages if not _is_there(name)]
 
 
 def _is_there(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ModuleNotFoundError:  # its parent is missing
+    except ModuleNotFoundError:  # a missing parent
         return False

@@ -42,7 +42,7 @@ class Place:
         return self.view_of(flat[self.start : self.stop])
 
     def view_of(self, piece: Tensor) -> Tensor:
-        """The tensor whose part of the flat vector is ``piece``."""
+        """Return the tensor whose part of the flat vector is ``piece``."""
         if len(self.shape) == 4 and self.channels_last:
             out, inner, height, width = self.shape
             return piece.view(out, height, width, inner).permute(0, 3, 1, 2)
@@ -83,11 +83,11 @@ class ParameterLayout:
             raise UserError("model: it has no trainable parameter, so there is nothing to evolve")
 
     def views(self, flat: Tensor) -> list[Tensor]:
-        """Views of ``flat`` (M,) with the shapes of the parameters."""
+        """Return views of ``flat`` (M,) with the shapes of the parameters."""
         return [place.view(flat) for place in self.places]
 
     def flatten(self, module: nn.Module) -> Tensor:
-        """A new flat vector (M,) of the module's parameters."""
+        """Return a new flat vector (M,) of the module's parameters."""
         parameters = dict(module.named_parameters())
         flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=self.dtype)
         for place in self.places:
@@ -95,7 +95,7 @@ class ParameterLayout:
         return flat
 
     def joined(self, module: nn.Module) -> Tensor | None:
-        """The flat vector (M,) that the module's parameters are views of, None where they are no such views."""
+        """Return the flat vector (M,) that the module's parameters are views of, None where they are no such views."""
         parameters = dict(module.named_parameters())
         first = parameters[self.places[0].name].detach()
         start, room = first.storage_offset(), first.untyped_storage()
@@ -146,6 +146,6 @@ class ParameterLayout:
 
 
 def writing(tensors: Iterable[Tensor]) -> AbstractContextManager[None]:
-    """Context in which ``tensors`` may be written: those made in inference mode only there."""
+    """Return a context in which ``tensors`` may be written: inference tensors only in inference mode."""
     made_in_inference = any(tensor.is_inference() for tensor in tensors)
     return torch.inference_mode() if made_in_inference else torch.no_grad()

@@ -21,7 +21,7 @@ def lazily(package: str, file: str) -> tuple[list[str], Callable[[str], Any], Ca
 
     def find(name: str) -> Any:
         if name not in homes:
-            # with name and object, Python's traceback names the nearest of __dir__
+            # name and object let Python's traceback suggest the nearest of __dir__
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         home = homes[name]
         return getattr(import_module(f"{package}.{home}"), name) if home else import_module(f"{package}.{name}")

@@ -35,15 +35,22 @@ class LinearLayer:
 
     @property
     def served(self) -> bool:
-        """True where the loops serve: float32 or bfloat16 on a CPU without gaps in memory, and a BLAS for it to call."""
+        """Return whether the loops serve: float32 on a CPU without gaps in memory, and a BLAS for them to call."""
+        return self.x.dtype == torch.float32 and self._plain and bool(blas_kernels.SERVES)
+
+    @property
+    def served_half(self) -> bool:
+        """Return whether :meth:`low_rank` serves in bfloat16."""
+        return self.x.dtype == torch.bfloat16 and self._plain
+
+    @property
+    def _plain(self) -> bool:
         x, weight = self.x, self.weight
-        plain = x.dtype == weight.dtype and x.device.type == "cpu" and x.is_contiguous() and weight.is_contiguous()
-        if not plain or not x.numel() or not weight.numel() or x.dtype not in (torch.float32, torch.bfloat16):
-            return False
-        return bool(blas_kernels.SERVES if x.dtype == torch.float32 else blas_kernels.SERVES_HALF)
+        same = x.dtype == weight.dtype and x.device.type == "cpu" and x.is_contiguous() and weight.is_contiguous()
+        return same and x.numel() > 0 and weight.numel() > 0
 
     def flipped(self, noise: Tensor, shift: Tensor | None, words: Tensor, columns: tuple[int, int, int]) -> Tensor:
-        """Outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
+        """Return outcomes (n, .., O) with scale * ((x B) noise^T) A, and scale * C shift on the bias; ``shift`` (O,).
 
         ``columns`` of ``words`` (D, W) where the signs B, A and C of a direction begin, -1: there are none.
         """
@@ -52,7 +59,7 @@ class LinearLayer:
     def placed(
         self, noise: Tensor, shifts: Tensor | None, inputs: Tensor | None, outputs: Tensor | None, factor: float
     ) -> Tensor:
-        """Outcomes with scale * factor * P (x Q) noise^T, and scale * shifts (D, O) on the bias.
+        """Return outcomes with scale * factor * P (x Q) noise^T, and scale * shifts (D, O) on the bias.
 
         Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'); None: all as they are.
         """
@@ -61,23 +68,23 @@ class LinearLayer:
         return self._made(linear_kernels.placed_layer, noise, self._vectors(shifts), *places, np.float32(factor))
 
     def low_rank(self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float) -> Tensor:
-        """Outcomes with scale * share * sum of (x b^T) a, and scale * shifts (D, O) on the bias.
+        """Return outcomes with scale * share * sum of (x b^T) a, and scale * shifts (D, O) on the bias.
 
         ``columns`` of ``factors`` (D, W) where b and where a of all ranks begin.
         """
-        if self.x.dtype == torch.bfloat16 and not blas_kernels.FAST_HALF:
+        if self.served_half:
             return self._low_rank_by_torch(factors, shifts, columns, rank, share)
         return self._made(linear_kernels.low_rank_layer, factors, self._vectors(shifts), *columns, rank, np.float32(share))
 
     def _low_rank_by_torch(
         self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float
     ) -> Tensor:
-        """:meth:`low_rank` of bfloat16 with torch's product, whose outcomes are rounded before the noise is added too."""
+        """Return :meth:`low_rank` in bfloat16 by torch's product, whose outcomes are rounded before the noise is added."""
         rows, (outputs, inputs) = self.rows, self.weight.shape
         out = self.x.new_empty(rows.count, *self.x.shape[1:-1], outputs)
         made = F.linear(self.x, self.weight, self.bias).view(-1, outputs)
         linear_kernels.add_low_rank_half(
-            _words(made), _words(self.x).reshape(-1, inputs), _words(factors), self._vectors(shifts), *columns, rank,
+            _words(made), _words(self.x).reshape(-1, inputs), factors.numpy(), self._vectors(shifts), *columns, rank,
             np.float32(share), np.array(rows.scales, np.float32), out.numel() // outputs // (len(rows.scales) * rows.directions),
             _words(out).reshape(-1, outputs),
         )  # fmt: skip
@@ -104,15 +111,15 @@ class LinearLayer:
         out = x.new_empty(rows.count, *x.shape[1:-1], outputs)
         read, result = x.numel() // inputs, out.numel() // outputs
         loops(
-            _words(x).reshape(read, inputs), _words(weight), _words(noise), _array(self.bias), *given,
+            x.numpy().reshape(read, inputs), weight.numpy(), noise.numpy(), _array(self.bias), *given,
             np.array(rows.scales, np.float32), result // (len(rows.scales) * rows.directions),
-            _block(inputs, outputs), _words(out).reshape(result, outputs),
+            _block(inputs, outputs), out.numpy().reshape(result, outputs),
         )  # fmt: skip
         return out
 
 
 def _block(inputs: int, outputs: int) -> int:
-    """Rows of a block: a function of the layer, never of the machine."""
+    """Return rows of a block: a function of the layer, never of the machine."""
     return ROWS if outputs > NARROW else max(LEAST, min(ROWS, VALUES // (2 * (inputs + outputs))))
 
 
@@ -121,6 +128,6 @@ def _array(vector: Tensor | None) -> np.ndarray:
 
 
 def _words(x: Tensor) -> np.ndarray:
-    """Numbers of a tensor; bfloat16, which numpy does not have, as words of 16 bits."""
-    found: np.ndarray = x.view(torch.uint16).numpy() if x.dtype == torch.bfloat16 else x.numpy()
-    return found
+    """Return bfloat16 numbers, which numpy does not have, as words of 16 bits."""
+    words: np.ndarray = x.view(torch.uint16).numpy()
+    return words

@@ -48,7 +48,7 @@ class Metric:
         return self.label if self.unit in ("", FRACTION, FITNESS) else f"{self.label} ({self.unit})"
 
     def text(self, value: float) -> str:
-        """``value`` for reading."""
+        """Return ``value`` for reading."""
         return format(float(value), self.form)
 
     def reached(self, value: float, goal: float) -> bool:
@@ -68,7 +68,7 @@ def as_plain(metrics: Sequence[Metric]) -> list[dict[str, Any]]:
 
 
 def from_plain(node: Any) -> tuple[Metric, ...]:
-    """Metrics of a declaration that :func:`as_plain` made. Raises ValueError for anything else."""
+    """Return metrics of a declaration that :func:`as_plain` made. Raises ValueError for anything else."""
     if not isinstance(node, list) or not node or not all(isinstance(fields, dict) for fields in node):
         raise ValueError("it must be a list of metrics, the headline first")
     try:

@@ -1,12 +1,13 @@
 """Addressed standard normal noise: a function of (seed, generation, direction, column), never a stream.
 
-Any [directions, columns] tile can be made again at the cost of that tile alone, on any rank, thread or device, with the
+Any [directions, columns] tile can be regenerated at the cost of that tile alone, on any rank, thread or device, with the
 same bits. Nothing here holds more than the tile that is asked for.
 """
 
 import logging
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,11 +21,11 @@ from neuro_cli.core.seeds import key_of
 
 log = logging.getLogger(__name__)
 
-# names the numbers that addresses stand for: peers of another law would make other models of the same seeds
+# the name of the law by which addresses give numbers: peers of another law would make other models of the same seeds
 LAW = "philox4x32-10, quantile table, 1"
-# what the fourth word of an address stands for
+# meanings of the fourth word of an address
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
-EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, ROUNDING_STREAM, WEIGHT_STREAM = 7, 8, 9, 10, 11
+EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, WEIGHT_STREAM = 7, 8, 9, 11
 
 
 NEAR, PAGE = 2**20, 2**32  # words of a row up to which all are drawn from its start; words of one address
@@ -44,7 +45,7 @@ class Tier:
         self.few, self.large = few, large  # numbers that the definition makes in all, and in one call
 
     def compiled(self, count: int, calls: int = 1) -> bool:
-        """True where the compiled loops are to make the next ``calls`` times ``count`` numbers, and from then on."""
+        """Return whether the compiled loops are to make the next ``calls`` times ``count`` numbers, and from then on."""
         if count > self.large:
             self.few = 0
         self.few -= calls * max(count, self.CALL)
@@ -55,14 +56,14 @@ tier = Tier()
 
 
 def random_words(seed: int, generation: int, direction: int, stream: int, count: int) -> np.ndarray:
-    """``count`` random words (count,) uint32 of one address."""
+    """Return ``count`` random words (count,) uint32 of one address."""
     if not tier.compiled(count):
         if count <= philox.LANE:
             return philox.few_words(key_of(seed), generation, np.array([direction]), stream, 0, count)[0].astype(np.uint32)
         return _uint32(philox.words(key_of(seed), generation, torch.tensor([direction], dtype=torch.int64), stream, 0, count)[0])
-    out = np.empty(count, np.uint32)
-    kernels.words(*key_of(seed), generation, direction, stream, out)
-    return out
+    out = np.empty((1, count), np.uint32)
+    kernels.words_of(*key_of(seed), generation, stream, np.array([direction]), out)
+    return out[0]
 
 
 def words_between(seed: int, generation: int, stream: int, start: int, stop: int) -> np.ndarray:
@@ -86,7 +87,7 @@ def _uint32(words: Tensor) -> np.ndarray:
 
 
 def random_permutation(seed: int, epoch: int, size: int, device: torch.device | None = None) -> Tensor:
-    """A permutation (size,) int64 of range(size), a function of (seed, epoch) only, sorted on the device where it is needed."""
+    """Return a permutation (size,) int64 of range(size), a function of (seed, epoch) alone, sorted on ``device``."""
     halves = random_words(seed, epoch, 0, ORDER_STREAM, 2 * size).reshape(2, size).astype(np.uint64)
     keys = (halves[0] << np.uint64(32)) | halves[1]
     if device is None or device.type == "cpu":
@@ -128,7 +129,7 @@ class Noise:
         return torch.from_numpy(out).to(dtype)
 
     def draw_whole(self, generation: int, direction: int, stream: int) -> Tensor:
-        """Noise (size,) float32 of one direction, made by all threads side by side."""
+        """Draw the noise (size,) float32 of one direction by all threads side by side."""
         if not self._compiled(self.size):
             return self._on_device(generation, [direction], stream, 0, self.size, law=True)[0]
         out = torch.empty(self.size, dtype=torch.float32)
@@ -162,7 +163,7 @@ class Noise:
         law: bool,
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
-        """Normals (``law``) or words of the directions, made where they are needed."""
+        """Return normals (``law``) or words of the directions, on the device."""
         if self.device.type == "cpu" and stop - start <= philox.LANE:
             if not law:
                 few = philox.few_words(self._key, generation, _numbers(directions), stream, start, stop)
@@ -176,14 +177,14 @@ class Noise:
             chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
         made_by = gpu.noise_kernels(self.device.type)
         if made_by is not None:
-            half = law and dtype in (torch.bfloat16, torch.float16)  # rounded where they are made: half the memory to write
+            half = law and dtype in (torch.bfloat16, torch.float16)  # rounded by the kernel itself: half the memory to write
             result = made_by.draw(self._key, generation, chosen, stream, start, stop, law, dtype if half else torch.float32)
             return result.to(dtype) if law else result
         words = philox.words(self._key, generation, chosen, stream, start, stop)
         return philox.normals(words).to(dtype) if law else words
 
     def _few(self, generation: int, directions: np.ndarray, stream: int, start: int, stop: int) -> np.ndarray:
-        """Return normals of few columns, to be read only; those of the last call are not made twice: ask, then tell."""
+        """Return normals of few columns, to be read only; those of the last call are cached: ask, then tell."""
         address = (generation, stream, start, stop, directions.tobytes())
         last = self._last
         if last is not None and last[0] == address:
@@ -207,18 +208,9 @@ class Noise:
             if minus is not None:
                 torch.sub(base, step, out=minus)
             return
-        empty = np.empty(0, np.float32)
-        kernels.perturb(
-            *self._key,
-            generation,
-            NOISE_STREAM,
-            direction,
-            base.numpy(),
-            scale.numpy(),
-            0,
-            empty if plus is None else plus.numpy(),
-            empty if minus is None else minus.numpy(),
-        )
+        empty = np.empty(0, np.float32)  # compiled loops take no None
+        sides = (empty if side is None else side.numpy() for side in (plus, minus))
+        kernels.perturb(*self._key, generation, NOISE_STREAM, direction, base.numpy(), scale.numpy(), *sides)
 
     def members(
         self, bases: Tensor, parents: np.ndarray, scale: Tensor, generation: int, directions: np.ndarray, signs: np.ndarray,
@@ -241,19 +233,20 @@ class Noise:
         stop: int | None = None,
         drawn: Sequence[Tensor] | None = None,
     ) -> Tensor:
-        """Sums (K, stop - start) float32: row k is the sum over d of weights[k, d] * moment_k(noise[d]).
+        """Return sums (K, stop - start) float32: row k is the sum over d of weights[k, d] * moment_k(noise[d]).
 
         ``weights`` (K, D) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Summed in float64 in the
         order given, so the bits of a column depend on nothing else. ``drawn``: noise (d, size) float32 of the directions, chunk
-        after chunk, where it was made before.
+        after chunk, where it was drawn before.
         """
         stop = self.size if stop is None else stop
-        weights = np.ascontiguousarray(weights, np.float64)
+        wanted = _Sums(np.ascontiguousarray(weights, np.float64), moments, generation, directions, start, stop)
         if not self._compiled(stop - start, calls=len(directions)):
             if self.device.type == "cpu" and stop - start <= philox.LANE:
-                return self._combine_few(weights, moments, generation, directions, start, stop)
-            combined = self._combine_by_torch if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton
-            return combined(weights, moments, generation, directions, start, stop)
+                return self._combine_few(wanted)
+            return (
+                self._combine_by_torch(wanted) if gpu.noise_kernels(self.device.type) is None else self._combine_by_triton(wanted)
+            )
         out = np.empty((len(weights), stop - start), np.float32)
         chosen, kinds = _numbers(directions), np.asarray(moments, np.int64)
 
@@ -261,56 +254,35 @@ class Noise:
             a, b = bounds
             target = out[:, a - start : b - start]
             if drawn is None:
-                kernels.combine(*self._key, generation, NOISE_STREAM, chosen, weights, kinds, a, target)
+                kernels.combine(*self._key, generation, NOISE_STREAM, chosen, wanted.weights, kinds, a, target)
             else:
-                _combine_drawn(drawn, weights, kinds, a, target)
+                _combine_drawn(drawn, wanted.weights, kinds, a, target)
 
         self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
         return torch.from_numpy(out)
 
-    def _combine_few(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        directions: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> Tensor:
+    def _combine_few(self, wanted: "_Sums") -> Tensor:
+        weights, moments, generation, directions, start, stop = wanted
         noise = self._few(generation, _numbers(directions), NOISE_STREAM, start, stop).astype(np.float64)
         total, kinds = np.zeros((len(weights), stop - start)), np.asarray(moments)
         for kind in set(moments):
             values, rows = noise if kind == 1 else noise * noise - 1.0, np.flatnonzero(kinds == kind)
             part, chosen = np.zeros((len(rows), stop - start)), weights[rows].T[:, :, None]
-            for weight, value in zip(chosen, values, strict=True):  # in the order of the directions
+            for weight, value in zip(chosen, values, strict=True):  # a fixed order of sums: that of the directions
                 part += weight * value
             total[rows] = part
         return torch.from_numpy(total.astype(np.float32))
 
-    def _combine_by_triton(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        directions: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> Tensor:
+    def _combine_by_triton(self, wanted: "_Sums") -> Tensor:
+        weights, moments, generation, directions, start, stop = wanted
         chosen = torch.as_tensor(directions, dtype=torch.int64, device=self.device)
         where = (self._key, generation, chosen, NOISE_STREAM, start, stop)
         rows = zip(gpu.sent(weights, self.device), moments, strict=True)
         made_by = gpu.noise_kernels(self.device.type)
         return torch.stack([made_by.combine(*where, row, moment == 2) for row, moment in rows])
 
-    def _combine_by_torch(
-        self,
-        weights: np.ndarray,
-        moments: Sequence[int],
-        generation: int,
-        directions: Sequence[int],
-        start: int,
-        stop: int,
-    ) -> Tensor:
+    def _combine_by_torch(self, wanted: "_Sums") -> Tensor:
+        weights, moments, generation, directions, start, stop = wanted
         total = torch.zeros(len(weights), stop - start, dtype=torch.float64, device=self.device)
         for d, direction in enumerate(directions):
             if not weights[:, d].any():
@@ -322,6 +294,17 @@ class Noise:
         return total.float()
 
 
+class _Sums(NamedTuple):
+    """Weighted sums over directions that :meth:`Noise.combine` is asked for."""
+
+    weights: np.ndarray
+    moments: Sequence[int]
+    generation: int
+    directions: Sequence[int]
+    start: int
+    stop: int
+
+
 def _numbers(directions: Sequence[int]) -> np.ndarray:
     """Return directions as (D,) int64; numpy reads a range number by number."""
     if isinstance(directions, range):
@@ -330,7 +313,7 @@ def _numbers(directions: Sequence[int]) -> np.ndarray:
 
 
 def _combine_drawn(drawn: Sequence[Tensor], weights: np.ndarray, moments: np.ndarray, start: int, out: np.ndarray) -> None:
-    """Write the sums of noise that was made before, at columns [start, start + n), into ``out`` (K, n)."""
+    """Write the sums of noise drawn before, at columns [start, start + n), into ``out`` (K, n)."""
     total, first = np.zeros(out.shape), 0
     for noise in drawn:
         part = np.ascontiguousarray(weights[:, first : first + len(noise)])
@@ -340,7 +323,7 @@ def _combine_drawn(drawn: Sequence[Tensor], weights: np.ndarray, moments: np.nda
 
 
 def _tile_pieces(start: int, stop: int, count: int) -> list[tuple[int, int]]:
-    """[start, stop) in ``count`` pieces cut at tile borders, so that no tile is made twice."""
+    """Return [start, stop) in ``count`` pieces cut at tile borders, so that no tile is computed twice."""
     first, last = start // philox.TILE, -(-stop // philox.TILE)
     cuts = [first + (last - first) * piece // count for piece in range(count + 1)]
     borders = [min(max(cut * philox.TILE, start), stop) for cut in cuts]

@@ -7,7 +7,7 @@ function, not a stream: 128 bits of address and 64 bits of key give 128 random b
     address  = (column counter, direction, generation, stream)
 
 and columns come in tiles of 1,024: column ``k`` is word ``(k % 1024) // 256`` of counter ``256 * (k // 1024) + k % 256``,
-so that vector code writes whole lanes. The seeds of two runs, two generations, two directions give unrelated numbers.
+so that vector code writes complete lanes. The seeds of two runs, two generations, two directions give unrelated numbers.
 """
 
 import numpy as np

@@ -27,13 +27,13 @@ SEGMENTS = (OCTAVES << MANTISSA_BITS) + 1  # the last one is v = 2**31: zero
 
 
 def _rounded(value: float, bits: int) -> float:
-    """``value`` to ``bits`` significant bits."""
+    """Return ``value`` to ``bits`` significant bits."""
     mantissa, exponent = math.frexp(value)
     return math.ldexp(round(math.ldexp(mantissa, bits)), exponent - bits)
 
 
 def quantile_tables() -> tuple[np.ndarray, np.ndarray]:
-    """``base`` and ``slope`` of every segment, both (1985,) float32."""
+    """Return ``base`` and ``slope`` of every segment, both (1985,) float32."""
     normal = NormalDist()
 
     def height(segment: int) -> float:

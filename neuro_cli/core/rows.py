@@ -24,14 +24,14 @@ SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 
 
 
 def random_signs(words: Tensor, count: int, dtype: torch.dtype) -> Tensor:
-    """Signs (D, count) of the first bits of ``words`` (D, W): +1 where a bit is 0."""
+    """Return signs (D, count) of the first bits of ``words`` (D, W): +1 where a bit is 0."""
     bits = torch.arange(32, device=words.device)
     ones = (words.to(torch.int64)[:, :, None] >> bits) & 1
     return (1 - 2 * ones.flatten(1)[:, :count]).to(dtype)
 
 
 def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
-    """:func:`random_signs` with row d times weights[d], (D, count) in the type of ``weights``."""
+    """Return :func:`random_signs` with row d times weights[d], (D, count) in the type of ``weights``."""
     if words.device.type != "cpu":
         kernels = gpu.sum_kernels(weights)
         if kernels is not None and words.dtype == torch.uint32 and words.stride(1) == 1:
@@ -49,7 +49,7 @@ def short_order(size: int, device: torch.device) -> bool:
 
 
 def random_orders(words: Tensor, kept: int) -> Tensor:
-    """The first ``kept`` of a random order of n things, (D, kept), from words (D, n); int16 on a CPU if n is short, else int32.
+    """Return the first ``kept`` of a random order of n things, (D, kept), by words (D, n): int16 for short ones on a CPU.
 
     Things are sorted by their words, with a thing's own number in the lowest bits: one sort of plain numbers, which is
     several times as fast as an argsort.
@@ -70,7 +70,7 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
 
 
 def placed_values(values: Tensor, index: Tensor, count: int) -> Tensor:
-    """Vectors (D, count) with ``values`` (r,) at the places ``index`` (D, r) of each, and zeros elsewhere."""
+    """Return vectors (D, count) with ``values`` (r,) at the places ``index`` (D, r) of each, and zeros elsewhere."""
     if values.device.type == "cpu" and values.dtype in COMPILED:
         out = (torch.empty if len(values) == count else torch.zeros)(len(index), count, dtype=values.dtype)
         row_kernels.placed(values.contiguous().numpy(), index.numpy(), out.numpy())
@@ -104,38 +104,38 @@ class MemberBatch:
         self.count = len(self.scales) * directions * examples
 
     def scaled(self, factor: float) -> "MemberBatch":
-        """The same rows with all scales times ``factor``."""
+        """Return the same rows with all scales times ``factor``."""
         return MemberBatch([factor * scale for scale in self.scales], self.directions, self.examples)
 
     def one_side(self) -> "MemberBatch":
-        """The rows of one side, with scale 1."""
+        """Return the rows of one side, with scale 1."""
         return MemberBatch([1.0], self.directions, self.examples)
 
     def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:
-        """``x`` with the channels' signs of each row's direction; ``words`` (D, W), ``channel`` the channels' dimension."""
+        """Return ``x`` with the channels' signs of each row's direction; words (D, W), ``channel``: dimension of the channels."""
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             return kernels.flip(x, words, self._rows(), channel)
         source = _channels_last(x, channel)
         if source is None:
-            return self.by_direction(x, random_signs(words, x.shape[channel], x.dtype), channel, torch.mul)
+            return self.by_direction(x, _signs(words, x, channel), channel, torch.mul)
         out = torch.empty_like(x)
         row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
         return out
 
     def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
-        """y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
+        """Return y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
         kernels = gpu.row_kernels(y)
         if kernels is not None:
             return kernels.add_flipped(y, t, words, self.scales, self._rows(), channel)
         target, source = _channels_last(y, channel), _channels_last(t, channel)
         if target is None or source is None:
-            return self.add(y, self.by_direction(t, random_signs(words, t.shape[channel], t.dtype), channel, torch.mul))
+            return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
         row_kernels.add_flipped(target, source, words.numpy(), self.examples, self._scales(y.dtype))
         return y
 
     def add(self, y: Tensor, t: Tensor) -> Tensor:
-        """y + scale * t; may write to ``y``."""
+        """Return y + scale * t; may write to ``y``."""
         for side, scale in enumerate(self.scales):
             half = slice(side * self.directions * self.examples, (side + 1) * self.directions * self.examples)
             if y.device.type == "cpu":
@@ -145,7 +145,7 @@ class MemberBatch:
         return y
 
     def add_vectors(self, y: Tensor, vectors: Tensor, channel: int) -> Tensor:
-        """y + scale * the vector of each row's direction; ``vectors`` (D, C); may write to ``y``."""
+        """Return y + scale * the vector of each row's direction; ``vectors`` (D, C); may write to ``y``."""
         if y.device.type != "cpu":
             return self._add_vectors_by_torch(y, vectors, channel)
         target = _channels_last(y, channel)
@@ -162,7 +162,7 @@ class MemberBatch:
         return y
 
     def gather(self, x: Tensor, index: Tensor, channel: int) -> Tensor:
-        """``x`` at channels index[direction] (D, r): (n, .., r, ..)."""
+        """Return ``x`` at channels index[direction] (D, r): (n, .., r, ..)."""
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             return kernels.gather(x, index, self._rows(), channel)
@@ -177,7 +177,7 @@ class MemberBatch:
         return out
 
     def add_scattered(self, y: Tensor, t: Tensor, index: Tensor, channel: int) -> Tensor:
-        """y with scale * t added to channels index[direction] (D, r); ``t`` (n, .., r, ..); may write to ``y``."""
+        """Return y with scale * t added to channels index[direction] (D, r); ``t`` (n, .., r, ..); may write to ``y``."""
         kernels = gpu.row_kernels(y)
         if kernels is not None:
             return kernels.add_scattered(y, t, index, self.scales, self._rows(), channel)
@@ -189,7 +189,7 @@ class MemberBatch:
         return y
 
     def filtered(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
-        """Images (n, C, H, W) filtered by each direction's ``filters`` (D, R, C / groups, kh, kw): (n, groups * R, H', W').
+        """Filter images (n, C, H, W) by each direction's ``filters`` (D, R, C / groups, kh, kw) to (n, groups * R, H', W').
 
         Volumes (n, C, T, H, W) too.
         """
@@ -214,7 +214,7 @@ class MemberBatch:
         return out.permute(0, 3, 1, 2)
 
     def _filtered_by_torch(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
-        """One grouped convolution: every row of the batch is a group with filters of its own."""
+        """Filter by one grouped convolution: every row of the batch is a group with its own filters."""
         rank, inner, *kernel = filters.shape[1:]
         weight = self.repeated(filters).repeat_interleave(geometry.groups, 0).reshape(-1, inner, *kernel)
         merged = x.reshape(1, -1, *x.shape[2:])
@@ -224,7 +224,7 @@ class MemberBatch:
         return result.view(self.count, geometry.groups * rank, *result.shape[2:])
 
     def projected(self, x: Tensor, filters: Tensor) -> Tensor:
-        """Features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
+        """Return features (n, .., C) times each direction's ``filters`` (D, R, C): (n, .., R)."""
         flat = x.reshape(self.count, x.shape[1:-1].numel(), x.shape[-1])
         kernels = gpu.row_kernels(x)
         if kernels is not None:
@@ -237,7 +237,7 @@ class MemberBatch:
         return out.view(*x.shape[:-1], filters.shape[1])
 
     def add_outer(self, y: Tensor, maps: Tensor, factors: Tensor, channel: int, groups: int = 1) -> Tensor:
-        """y + scale * sum over q of maps[group(c), q] * factors[direction, q, c]; may write to ``y``.
+        """Return y + scale * sum over q of maps[group(c), q] * factors[direction, q, c]; may write to ``y``.
 
         ``maps`` has groups * R channels where ``y`` has C; ``factors`` (D, R, C).
         """
@@ -271,7 +271,7 @@ class MemberBatch:
         return True
 
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
-        """x * weight + bias, each (S or 1, D or 1, values of ``shape``); ``shape`` broadcasts against a row of ``x``."""
+        """Return x * weight + bias, each (S or 1, D or 1, values of ``shape``); ``shape`` broadcasts against a row of ``x``."""
         split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])
         for operation, values in ((torch.mul, weight), (torch.add, bias)):
             if values is not None:
@@ -285,7 +285,7 @@ class MemberBatch:
         return np.array(self.scales, np.float32 if dtype == torch.float32 else np.float64)
 
     def repeated(self, factors: Tensor) -> Tensor:
-        """Factors (D, ..) repeated for every row: (n, ..)."""
+        """Return factors (D, ..) repeated for every row: (n, ..)."""
         shape = (len(self.scales), self.directions, self.examples, *factors.shape[1:])
         return factors[None, :, None].expand(shape).reshape(self.count, *factors.shape[1:])
 
@@ -296,11 +296,17 @@ class MemberBatch:
         return self.repeated(index.to(torch.int64)).view(shape)
 
     def by_direction(self, x: Tensor, values: Tensor, channel: int, operation: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """``operation`` of each row and its direction's ``values`` (D, C)."""
+        """Return ``operation`` of each row and its direction's ``values`` (D, C)."""
         shape = [1, self.directions, 1] + [1] * (x.dim() - 1)
         shape[channel % x.dim() + 2] = values.shape[1]
         split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])
         return operation(split, values.view(shape)).reshape(x.shape)
+
+
+def _signs(words: Tensor, x: Tensor, channel: int) -> Tensor:
+    """Return the signs (D, C) of the channels of ``x``, in its type."""
+    ones = torch.ones(len(words), dtype=torch.float32, device=words.device)
+    return weighted_signs(words, x.shape[channel], ones).to(x.dtype)
 
 
 def _channels_last(x: Tensor, channel: int) -> np.ndarray | None:

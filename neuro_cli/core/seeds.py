@@ -22,12 +22,12 @@ GENERATORS = threading.RLock()  # all threads share torch's, numpy's and Python'
 
 
 def key_of(seed: int) -> tuple[int, int]:
-    """The two 32-bit halves of a seed in [0, 2**64): the key of Philox."""
+    """Return the two 32-bit halves of a seed in [0, 2**64): the key of Philox."""
     return seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF
 
 
 def number_seed(seed: int, *address: int) -> int:
-    """A seed in [0, 2**63) for ``address``, integers >= 0, by numpy's SeedSequence.
+    """Return a seed in [0, 2**63) for ``address``, integers >= 0, by numpy's SeedSequence.
 
     That takes an address and the same with zeros behind it for one: addresses of one purpose have one length.
     """
@@ -35,17 +35,17 @@ def number_seed(seed: int, *address: int) -> int:
 
 
 def numbers_of(seed: int, *address: int) -> np.random.Generator:
-    """The generator of ``address``, integers >= 0, by numpy's SeedSequence."""
+    """Return the generator of ``address``, integers >= 0, by numpy's SeedSequence."""
     return np.random.default_rng([seed, *address])
 
 
 def text_seed(text: str) -> int:
-    """A seed in [0, 2**63) for a text, by SHA-256: the same in every process and on every machine, which ``hash`` is not."""
+    """Return a seed in [0, 2**63) for a text by SHA-256: the same in every process and on every machine, unlike ``hash``."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def text_address(text: str) -> int:
-    """A number in [0, 2**32) for a text, by SHA-256. Little-endian, as the ledgers of earlier clusters have it."""
+    """Return a number in [0, 2**32) for a text, by SHA-256. Little-endian, as the ledgers of earlier clusters have it."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "little")
 
 

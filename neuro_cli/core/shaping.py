@@ -13,12 +13,12 @@ from neuro_cli.core.errors import ConfigError
 
 
 def ranks(fitness: np.ndarray) -> np.ndarray:
-    """Ranks 0 (worst) to P - 1 (best); equal fitnesses share their mean rank."""
+    """Return ranks 0 (worst) to P - 1 (best); equal fitnesses share their mean rank."""
     return by_rank(fitness, np.arange(len(fitness)))
 
 
 def by_rank(fitness: np.ndarray, utilities: np.ndarray) -> np.ndarray:
-    """Utilities (P,) of the members from those of the ranks, worst first; equals share the mean of the ranks they cover."""
+    """Return utilities (P,) of the members from those of the ranks, worst first; equals share the mean over their ranks."""
     order = np.argsort(fitness, kind="stable")
     ascending = fitness[order]
     equal = ascending[1:] == ascending[:-1]
@@ -39,7 +39,7 @@ def is_flat(fitness: np.ndarray) -> bool:
 
 
 def centred_rank(fitness: np.ndarray) -> np.ndarray:
-    """Ranks scaled to [-0.5, 0.5] (Salimans et al. 2017, section 2.1)."""
+    """Return ranks scaled to [-0.5, 0.5] (Salimans et al. 2017, section 2.1)."""
     if len(fitness) == 1:
         return np.zeros(1)
     return ranks(fitness) / (len(fitness) - 1) - 0.5
@@ -53,13 +53,13 @@ def nes_utilities(fitness: np.ndarray) -> np.ndarray:
 
 
 def z_score(fitness: np.ndarray) -> np.ndarray:
-    """Fitness less its mean, in standard deviations; zeros when all are equal."""
+    """Return fitness less its mean, in standard deviations; zeros when all are equal."""
     spread = fitness.std()
     return (fitness - fitness.mean()) / spread if spread > 0 else np.zeros_like(fitness)
 
 
 def centred(fitness: np.ndarray) -> np.ndarray:
-    """Fitness less its mean: vanilla NES as in "An efficient GPU implementation of Natural Evolution Strategies", section 3.
+    """Centre the fitness: vanilla NES as in "An efficient GPU implementation of Natural Evolution Strategies", section 3.
 
     Its step is ``sum_i c_i E_i`` with ``c_i = alpha (r_i - mean r)`` and E_i = sigma eps_i, so a learning rate of
     P sigma**2 alpha with plain SGD takes the same.
@@ -68,12 +68,12 @@ def centred(fitness: np.ndarray) -> np.ndarray:
 
 
 def raw(fitness: np.ndarray) -> np.ndarray:
-    """The fitness itself: the unbiased estimate of the gradient of its expectation."""
+    """Return the fitness itself: the unbiased estimate of the gradient of its expectation."""
     return fitness.copy()
 
 
 def _by_pairs(fitness: np.ndarray, shape: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-    """``shape`` of each antithetic pair's half difference: the plus side gets it, the minus side its negative."""
+    """Return ``shape`` of each antithetic pair's half difference: the plus side gets it, the minus side its negative."""
     utilities = shape((fitness[0::2] - fitness[1::2]) / 2)
     return np.stack([utilities, -utilities], axis=1).ravel()
 
@@ -104,7 +104,7 @@ PAIR_SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def shaping_of(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The shaping called ``name``. Raises ConfigError for an unknown one."""
+    """Return the shaping called ``name``. Raises ConfigError for an unknown one."""
     known = SHAPINGS | PAIR_SHAPINGS
     if name not in known:
         raise ConfigError("algo.shaping", name, nearest(str(name), known))

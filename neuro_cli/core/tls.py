@@ -1,7 +1,7 @@
 """Certificates and TLS contexts, for peers of ``neuro evolve`` and for the processes of a task cluster.
 
 Both sides of every connection show a certificate of one authority (mutual TLS 1.3). Who holds the authority's key is the
-caller's matter: each peer derives it from the cluster's secret, a task cluster throws it away once its certificate is made.
+caller's matter: each peer derives it from the cluster's secret, a task cluster throws it away once its certificate is signed.
 """
 
 import datetime

@@ -57,12 +57,11 @@ class StepReport:
 class Distribution(Method):
     """Base of the methods that distribute a population, or a batch; :meth:`step` is one generation.
 
-    ``shares_members``: each rank scores its own members. ``gathers``: ranks send each other fitnesses.
+    ``shares_members``: each rank scores its own members.
     ``sums_columns``: sums over some of the columns have the bits of sums over all.
     """
 
     shares_members = True
-    gathers = True
     sums_columns = False
     meter: EfficiencyMeter | None = None
 
@@ -70,7 +69,7 @@ class Distribution(Method):
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
-        job.sampler.serve(job.algo, self.gathers)
+        job.sampler.serve(job.algo)
         job.algo.pair(job.sampler.antithetic)
         low, high = shares(job.population, job.world.size)[job.world.rank]
         self.members = range(low, high)
@@ -115,7 +114,7 @@ class Distribution(Method):
 
         Every rank calls this, after ``algo.ask(generation)``. Raises CandidateError as :meth:`step` does.
         """
-        return self.learn(generation, self.gathered(generation, own))
+        return self.learn(generation, self.gathered(own))
 
     def learn(self, generation: int, scores: np.ndarray) -> StepReport:
         """Move the centre by the mean scores (P, C) of all members, the same on every rank."""
@@ -136,14 +135,14 @@ class Distribution(Method):
             sums = self.combine(generation, combination, start, stop)
             with self.job.clock.phase("update"):
                 self.algo.tell_span(generation, sums, start)
-            del sums  # before the next ones are made
+            del sums  # frees their memory before the next ones
         if not spans:
             sums = self.combine(generation, combination)
             with self.job.clock.phase("update"):
                 self.algo.tell(generation, sums)
 
     def spans(self) -> list[tuple[int, int]]:
-        """Return the columns that are summed one range after the other, so that no sum over all is held; empty: all at once."""
+        """Return the columns that are summed one range after the other, without memory for a sum over all; empty: all at once."""
         serves = self.sums_columns and isinstance(self.job.sampler, Sampler)
         return (self.algo.spans or []) if serves else []
 
@@ -163,13 +162,14 @@ class Distribution(Method):
 
     def scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Score this rank's members and gather the mean scores (P, C) float64 of all, the same bits on every rank."""
-        return self.gathered(generation, self.own_scores(generation, proposal))
+        return self.gathered(self.own_scores(generation, proposal))
 
-    def gathered(self, generation: int, own: np.ndarray) -> np.ndarray:
+    def gathered(self, own: np.ndarray) -> np.ndarray:
         """Gather the scores (P, C) float64 of all members from each rank's ``own`` (n, C)."""
-        world = self.job.world
+        columns = own.shape[1]
         with self.job.clock.phase("communicate"):
-            return self.job.sampler.gathered(world.all_gather, generation, own, self._counts, self.members.start)
+            scores = self.job.world.all_gather(own.ravel(), [count * columns for count in self._counts])
+        return scores.reshape(-1, columns).astype(np.float64)
 
     def own_scores(self, generation: int, proposal: Proposal) -> np.ndarray:
         """Score this rank's members: mean scores (n, C) in the float type that ranks send."""

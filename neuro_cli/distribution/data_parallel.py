@@ -11,8 +11,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import StepReport
-from neuro_cli.distribution.gradient import gradient_step
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import shares
 
@@ -52,6 +50,3 @@ class DataParallel(Replicated):
             gathered = job.world.all_gather(sums.ravel(), [sums.size] * job.world.size)
         total = gathered.reshape(job.world.size, *sums.shape).sum(axis=0)
         return job.scorer.task.means(total, job.batch_size)
-
-    def gradient_step(self, generation: int) -> StepReport:
-        return gradient_step(self.job, generation)

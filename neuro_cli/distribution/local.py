@@ -1,8 +1,6 @@
 """Single-process method: one process does everything, without MPI."""
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import StepReport
-from neuro_cli.distribution.gradient import gradient_step
 from neuro_cli.distribution.replicated import Replicated
 
 
@@ -19,6 +17,3 @@ class Local(Replicated):
         if self.job.world.size > 1:
             allowed = "needs 1 rank; with more choose auto, chromosome_updates, semi_updates, replicated or data_parallel"
             raise ConfigError("distribution", f"local (on {self.job.world.size} ranks)", allowed)
-
-    def gradient_step(self, generation: int) -> StepReport:
-        return gradient_step(self.job, generation)

@@ -7,13 +7,16 @@ grows with P and does not shrink with N. Structured samplers make it cheap: memb
 memory, as chromosome updates do among all ranks. No bit changes, and machines still send each other fitnesses only.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination
+from neuro_cli.algo.base import Combination, GradientAlgorithm
 from neuro_cli.core.checks import boolean
-from neuro_cli.distribution.base import Distribution
+from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.distribution.codec import Cast, slices, unpack
+from neuro_cli.distribution.finite import candidate_error
+from neuro_cli.fabric.base import shares
 from neuro_cli.sampler.base import Sampler
 
 EXACT = Cast(torch.float32)
@@ -62,3 +65,23 @@ class Replicated(Distribution):
             sums = torch.empty(rows, stop - start, device=own.device, dtype=torch.float32)
             unpack(EXACT, gathered, parts, sums)
         return sums
+
+    def gradient_step(self, generation: int) -> StepReport:
+        """Step on the mean gradient over the batch: ranks' gradients are all-reduced, weighted by their shares of it."""
+        job, algo = self.job, self.job.algo
+        assert isinstance(algo, GradientAlgorithm)
+        low, high = shares(job.batch_size, job.world.size)[job.world.rank]
+        batch = job.scorer.task.batch(generation, low, high)
+        weight = job.scorer.task.share(generation, low, high)
+        with job.clock.phase("forward"):
+            loss, gradient = job.scorer.gradient(algo.centre, batch)
+        # the loss travels with the gradient: one collective instead of two
+        message = np.append(gradient.cpu().numpy() * np.float32(weight), np.float32(loss * weight))
+        with job.clock.phase("communicate"):
+            job.world.all_reduce(message)
+        mean_loss = float(message[-1])
+        if not np.isfinite(mean_loss):
+            raise candidate_error(job.scorer.task, "the batch", generation, 0, -mean_loss)
+        with job.clock.phase("update"):
+            algo.tell_gradient(generation, torch.from_numpy(message[:-1]).to(gradient.device))
+        return StepReport(-mean_loss, -mean_loss, mean_loss)

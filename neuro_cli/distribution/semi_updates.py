@@ -109,7 +109,7 @@ class SemiUpdates(Distribution):
         device = self.job.algo.centre.device
         total = state.tensors["unsent"] if same else unsent(state)
         self._total.kept = total[:, self._start : self._stop].clone().to(device)
-        # with other ranks the errors of all are one sum in the slices' feedback, and ranks begin without their own
+        # other ranks: the errors of all become one sum in the slices' feedback, and ranks begin without their own
         own = state.tensors["unsent_by_rank"][self.job.world.rank] if same else torch.zeros_like(total)
         self._own.kept = own.clone().to(device)
 

@@ -122,7 +122,7 @@ class AskTell:
             point = Point(torch.zeros(self._size))
             layout = ParameterLayout(point)
             sampler.bind(Noise(self.seed, self._size, torch.device("cpu"), Threads(1)), population, layout)
-            sampler.serve(algo, True)
+            sampler.serve(algo)
             algo.pair(sampler.antithetic)
             centre = torch.from_numpy(self._bounds.outside(self._point_of(self._restarts.runs)).copy())
             algo.start(centre, layout, population, self.seed)

@@ -79,7 +79,7 @@ class Slope(PopulationAlgorithm):
 class ForwardGradient(Loop):
     """Estimator of the gradient of a loss by the parameters of ``model``, by forward passes with noise on activations.
 
-    ``draws``, ``space``, ``scale``, ``schedule``, ``antithetic``, ``control_variates``, ``correction`` and ``wire`` are those of
+    ``draws``, ``space``, ``scale``, ``schedule``, ``antithetic``, ``control_variates`` and ``correction`` are those of
     ``sampler=activation``. ``credit``: own | following | all, which losses of tokens the noise of a token is credited with; None:
     an example's loss is the mean of its tokens', without bias. ``sigma``: size of the noise in units of a layer's outputs; None:
     0.001, or 0.1 where the loss has steps or calls that torch cannot follow. ``seed``: the noise's, in [0, 2**64).
@@ -91,7 +91,7 @@ class ForwardGradient(Loop):
     def __init__(
         self, model: nn.Module, *, draws: int = 2, seed: int = 1, sigma: float | None = None, space: str = "auto",
         scale: str = "relative", schedule: str = "one", antithetic: bool = False, control_variates: bool | str = "auto",
-        correction: str = "auto", credit: str | None = None, wire: str = "float32",
+        correction: str = "auto", credit: str | None = None,
         forward: Callable[[nn.Module, Any], Any] | None = None, precision: str = "float32", threads: int | None = None,
         distribution: str | Distribution = "auto", fabric: str | Network = "native", world: World | None = None,
     ) -> None:  # fmt: skip
@@ -106,7 +106,7 @@ class ForwardGradient(Loop):
         one_of("precision", precision, tuple(PRECISIONS))
         if credit is not None:
             one_of("credit", credit, CREDITS)
-        sampler = Activation(draws, space, scale, schedule, antithetic, wire, control_variates, credit or "own", correction)
+        sampler = Activation(draws, space, scale, schedule, antithetic, control_variates, credit or "own", correction)
         self._layout, self._reference = ParameterLayout(self._model), self._model
         method = self._connect(distribution, fabric, world)
         self._start_threads(threads, next(self._model.parameters()).device)
@@ -117,7 +117,7 @@ class ForwardGradient(Loop):
             lambda: copied(self._model), self._task, self._slope, sampler, method, self.world, self._threads, numbers
         )
         options = {name: getattr(sampler, name) for name in ("draws", "space", "scale", "schedule", "antithetic", "correction")}
-        asked = {"seed": seed, "sigma": self._sigma, "control_variates": control_variates, "credit": credit, "wire": wire}
+        asked = {"seed": seed, "sigma": self._sigma, "control_variates": control_variates, "credit": credit}
         self._settings = {"parameters": self._layout.size, "precision": precision, **options, **asked}
         self._watched: Watched | None = None
         self._versions: list[tuple[int, int]] = []

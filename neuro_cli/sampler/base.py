@@ -94,9 +94,8 @@ class Perturbation(ABC):
         return self.rows.add(y, noise.flatten(0, 2).to(y.dtype))
 
 
-PIECE = 2**20  # numbers of noise or members that are made at once
+PIECE = 2**20  # numbers of noise or members in memory at once
 Transform = Callable[[Tensor], Tensor]
-Gather = Callable[[np.ndarray, list[int]], np.ndarray]  # an all-gather: the numbers of a rank, the counts of all ranks
 
 
 class Learner(Protocol):
@@ -128,8 +127,8 @@ class Estimator(ABC):
     def check(self, population: int) -> None:
         """Raise ConfigError when ``population`` does not fit."""
 
-    def serve(self, algo: Learner, gathers: bool) -> None:  # noqa: B027 (noise of parameters serves all)
-        """Prepare for an algorithm. ``gathers``: ranks send each other fitnesses. Raises ConfigError where they do not fit."""
+    def serve(self, algo: Learner) -> None:  # noqa: B027 (noise of parameters serves all)
+        """Prepare for an algorithm. Raises ConfigError where it does not fit."""
 
     def side(self, member: int) -> tuple[int, int]:
         """Return a member's direction, and its sign +1 or -1."""
@@ -143,14 +142,6 @@ class Estimator(ABC):
     def directions(self) -> int:
         """Number of directions in the population."""
         return self.side(self.population - 1)[0] + 1
-
-    def gathered(self, gather: Gather, generation: int, own: np.ndarray, counts: list[int], first: int) -> np.ndarray:
-        """Gather the scores (P, C) float64 of all members from a rank's ``own`` (n, C).
-
-        ``counts`` (N,): members of each rank; ``first``: this rank's first member.
-        """
-        columns = own.shape[1]
-        return gather(own.ravel(), [count * columns for count in counts]).reshape(-1, columns).astype(np.float64)
 
     @abstractmethod
     def combine(

@@ -1,4 +1,4 @@
-"""Noise that passes of a generation drew, kept for the sums of the update: reading numbers costs a third of making them."""
+"""Noise that passes of a generation drew, stored for the sums of the update: reading costs a third of drawing."""
 
 import threading
 
@@ -7,13 +7,13 @@ from torch import Tensor
 
 from neuro_cli.core.noise import Noise
 
-KEPT = 2**24  # most numbers of a generation that are kept: 64 MiB
+KEPT = 2**24  # most numbers of a generation in the store: 64 MiB
 
 
 class DrawnNoise:
     """Noise of chunks of directions of one generation, in float32 on a CPU. Thread-safe.
 
-    ``directions`` of a generation; nothing is kept where all of them have more than KEPT numbers.
+    ``directions`` of a generation; nothing is stored where all of them have more than KEPT numbers.
     """
 
     def __init__(self, noise: Noise, directions: int) -> None:

@@ -38,7 +38,7 @@ class Iid(Dense):
         self, bases: Tensor, parents: np.ndarray | None, scale: Tensor, transform: Transform | None, generation: int,
         directions: np.ndarray, signs: np.ndarray, out: Tensor,
     ) -> None:  # fmt: skip
-        # on a CPU by numpy, which calls an operation of few numbers in a tenth of torch's time
+        # numpy on a CPU: it calls an operation of few numbers in a tenth of torch's time
         host = out.device.type == "cpu"
         array: Callable[[Tensor], Any] = Tensor.numpy if host else Tensor.detach
         index: Callable[[np.ndarray], Any] = np.asarray if host else partial(torch.as_tensor, device=out.device)

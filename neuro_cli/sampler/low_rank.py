@@ -157,6 +157,7 @@ class LowRankPerturbation(StructuredPerturbation):
     """x (a b^T)^T = (x b) a^T: each row is multiplied by its own b, then by a over the outputs; transposed: first by a."""
 
     sampler: LowRank
+    half = True
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self.factors, self._with

@@ -31,7 +31,7 @@ class SharedNoise:
         return self._entry(address)[0]
 
     def part(self, address: Address, start: int, stop: int) -> Tensor:
-        """Return columns [start, stop) of :meth:`flat`, drawn alone where the whole is not in use."""
+        """Return columns [start, stop) of :meth:`flat`, drawn alone where the rest is not in use."""
         with self._lock:
             entry = self._kept.get(address)
         if entry is not None:
@@ -56,7 +56,7 @@ class SharedNoise:
     def _keep(self, address: Address, flat: Tensor) -> tuple[Tensor, dict[Any, Tensor]]:
         with self._lock:
             kept = self._kept.setdefault(address, (flat, {}))
-            while len(self._kept) > self._noise.threads.count:  # at most one period for each thread
+            while len(self._kept) > self._noise.threads.count:  # one period a thread at most
                 self._kept.popitem(last=False)
             return kept
 
@@ -87,6 +87,6 @@ class NoiseReusing(Structured):
         if self.in_parts:
             return
         period = self.period_of(directions[0])
-        # with several periods each thread draws the noise it needs: the cache might not have room for all periods at once
+        # each thread draws the noise of several periods as it needs it: the cache might not have room for all at once
         if period == self.period_of(directions[-1]):
             self.shared.prepare(Address(generation, period))

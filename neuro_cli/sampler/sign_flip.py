@@ -25,9 +25,9 @@ from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing
 from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
-ROWS = 256  # of E in use at a time, where all of it would be as large as the centre; a multiple of a word's signs
+ROWS = 256  # rows of E in memory at a time, where all of it would be as large as the centre; a multiple of a word's signs
 MOSTLY = 0.9  # share of linear layers
-OWN_ROWS = 16  # of a member from which on a tile of its own weights costs less than a second product
+OWN_ROWS = 16  # rows of a member from which on a tile of its own weights costs less than a second product
 
 
 def _words(count: int) -> int:

@@ -100,7 +100,9 @@ class Structured(BlockSums):
 
 
 class StructuredPerturbation(Perturbation):
-    """Noise of directions [first, first + D) as the factors of their sampler."""
+    """Noise of directions [first, first + D) as the factors of their sampler. ``half``: :meth:`linear` takes bfloat16 too."""
+
+    half = False
 
     def __init__(self, sampler: Any, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> None:
         self.sampler, self.rows, self.dtype = sampler, rows, dtype
@@ -128,8 +130,9 @@ class StructuredPerturbation(Perturbation):
             return None
         if geometry is None:
             linear = LinearLayer(rows, x, weight if weight.dim() == 2 else weight.flatten(1), bias)
-            served = len(x) in (rows.count, rows.count // len(rows.scales)) and linear.served
-            return self.linear(block, None if bias is None else shift, linear) if served else None
+            fits = len(x) in (rows.count, rows.count // len(rows.scales))
+            served = linear.served or (self.half and linear.served_half)
+            return self.linear(block, None if bias is None else shift, linear) if fits and served else None
         if (
             geometry.groups > 1 or x.dim() != 4 or x.dtype not in COMPILED
         ):  # members' weights in bfloat16 would round small noise away

@@ -48,7 +48,7 @@ class Given:
         self.dtype = floats[0] if floats else None
 
     def of(self, member: int) -> Any:
-        """Inputs of one member."""
+        """Return inputs of one member."""
         if self.shared:
             return self.tree
         return self.by_rows(lambda x: x[member * self.examples : (member + 1) * self.examples])
@@ -65,7 +65,7 @@ class Given:
         return Given(args, kwargs, members, self.shared)
 
     def of_all(self, sides: int, repeats_sides: bool) -> Any:
-        """Inputs of all members, side after side; of one side where the sides share theirs, unless that is repeated."""
+        """Return inputs of all members, side after side; of one side where the sides share theirs, unless that is repeated."""
         directions, examples = self.members // sides, self.examples
         if self.shared:
             times = directions * (sides if repeats_sides else 1)
@@ -129,7 +129,7 @@ class Answers:
         return Members(fresh, self._layout, self._sampler, self._generation, centre, rows, single, many, numbers=True)
 
     def _next(self, ways: list[Way]) -> Serving:
-        """Of ``ways``, in their order, from the first that passes a trial on."""
+        """Return, of ``ways`` in their order, those from the first that passes a trial on."""
         try:
             trial = trial_of(self._few(), next(self._module.parameters()).dtype)
             way, _ = trial.first(ways, self._given.shared)
@@ -138,9 +138,9 @@ class Answers:
         return Serving(ways[ways.index(way) :], None)
 
     def made(self, serving: Serving, say: Callable[[str | None], None]) -> Any:
-        """Outputs of all members. Raises UserError for outputs that are no rows, and whatever a single member raises.
+        """Return outputs of all members. Raises UserError for outputs that are no rows, and whatever a single member raises.
 
-        ``say`` is told why the members answer one by one, where that shows in the pass alone.
+        ``say`` gets the reason why members answer one by one, where only the pass shows it.
         """
         while serving.ways:
             way, *others = serving.ways
@@ -158,7 +158,7 @@ class Answers:
         return self._one_by_one()
 
     def _passed(self, way: Way) -> Any:
-        """Outputs of all members in one pass, member after member."""
+        """Return outputs of all members in one pass, member after member."""
         dtype = self._given.dtype or next(self._module.parameters()).dtype
         perturbation = self._sampler.perturbation(self._generation, 0, self._rows(self._sigma, self._given), dtype)
         args, kwargs = self._given.of_all(self._sides, way.repeats_sides)
@@ -171,7 +171,7 @@ class Answers:
         return x.unflatten(0, (2, self._sampler.directions, -1)).transpose(0, 1).flatten(0, 2)
 
     def _one_by_one(self) -> Any:
-        """Outputs of all members by a pass for each."""
+        """Return outputs of all members by a pass for each."""
         parameters = dict(self._module.named_parameters())
         centre = [(place, parameters[place.name], parameters[place.name].data) for place in self._layout.places]
         exact = torch.float64 if any(data.dtype == torch.float64 for _, _, data in centre) else torch.float32
@@ -197,7 +197,7 @@ def _in(dtype: torch.dtype, tree: Any) -> Any:
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Context after which torch, numpy and Python draw as if nothing had been drawn."""
+    """Return a context after which torch, numpy and Python draw as if nothing had been drawn."""
     before = Generators()
     try:
         yield

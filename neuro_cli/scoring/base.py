@@ -45,7 +45,7 @@ class PassSettings:
     threads: Threads
     clock: Clock
     batch_size: int
-    isolation: Isolation = field(default_factory=Isolation)  # what a run's members were seen to change
+    isolation: Isolation = field(default_factory=Isolation)  # changes that passes of a run's members were seen to make
     said: set[str] = field(default_factory=set)  # warnings, each given once
 
     def warn(self, message: str) -> None:
@@ -161,7 +161,7 @@ class Scorer(ABC):
         return None
 
     def state(self) -> dict[str, Tensor]:
-        """Tensors that the scores of the next generation depend on, the same on every rank."""
+        """Return tensors that the scores of the next generation depend on, the same on every rank."""
         return {}
 
     def restore(self, tensors: dict[str, Tensor]) -> None:

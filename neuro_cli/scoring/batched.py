@@ -1,6 +1,6 @@
 """Scoring of many members in one forward pass: chunks of directions, a chunk a thread.
 
-Chunks begin at multiples of their length in the whole population and are always worked out whole, both sides of a pair,
+Chunks begin at multiples of their length in the population and are always computed completely, both sides of a pair,
 whatever a rank's share of the members is: matrix products of other sizes may round otherwise, and a score must not
 depend on the number of ranks.
 """
@@ -48,7 +48,7 @@ LARGE_ROWS = 1024  # most rows of a chunk by a large network: enough for its pro
 class BatchedScorer(PopulationScorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
-    So is a chunk whose pass raises an error, whatever it is: a function of the chunk alone, which all ranks work out whole.
+    So is a chunk whose pass raises an error, whatever it is: a function of the chunk alone, which all ranks compute completely.
     ``slower``: than single members, as far as can be foreseen. ``call``: as of :func:`chosen_way`. Raises Unsupported where
     the module cannot be scored so, or not with the same outcome.
     """
@@ -56,12 +56,12 @@ class BatchedScorer(PopulationScorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> None:
         super().__init__(settings)
         self._sides = 2 if settings.sampler.antithetic else 1
-        # a copy of a large centre counts, and passes are kept from writing to it
+        # a copy of a large centre counts, so passes must not write to it
         self._large = is_large(settings.module, centre)
         self._centre = settings.candidate(flat=centre if self._large else None)
         self._single: MemberScorer | None = None
         self._draws, self._looked = DrawWatch(), False
-        self._leaves = ""  # what passes were seen to change in spite of their trial
+        self._leaves = ""  # name of what passes changed in spite of their trial
         seen = traces(settings, centre)
         if seen.draws:
             raise Unsupported(_drawing(settings.module, seen.draws))
@@ -272,7 +272,7 @@ class BatchedScorer(PopulationScorer):
         return sums
 
     def _passed(self, way: Way, perturbation: Perturbation, batch: Batch) -> Tensor:
-        """:meth:`_sums`, by a graph where that is wanted."""
+        """Return :meth:`_sums`, by a graph where that is wanted."""
         drawn = perturbation.drawn()
         if self._graphs is None:
             return self._sums(way, perturbation, batch)

@@ -93,7 +93,7 @@ class Blocked(nn.Module):
 def scoring_mode(module: nn.Module) -> nn.Module:
     """Set batch norm to the statistics of the batch and switch dropout off; returns the module.
 
-    Running statistics stay as they are: none are kept of members.
+    Running statistics stay as they are: members update none.
     """
     norms = moving_norms(module)
     module.train()  # where modules drop what they computed from weights in evaluation mode

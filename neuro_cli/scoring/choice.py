@@ -63,7 +63,7 @@ def _has_many_products(settings: ScoringSettings, centre: Tensor) -> bool:
     for part in module.modules():
         if isinstance(part, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
             part.register_forward_hook(count)
-    with torch.no_grad(), drawing(0), suppress(Exception):  # what it raises is the trial's to say
+    with torch.no_grad(), drawing(0), suppress(Exception):  # the trial reports whatever it raises
         settings.task.score(module, settings.few(1).clone())
     return sum(products) * settings.examples > most_products(settings)
 

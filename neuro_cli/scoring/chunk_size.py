@@ -16,7 +16,7 @@ NOISE = {"cpu": 2**22, "cuda": 2**30}  # values of noise that a sampler without 
 
 
 def pass_rows(largest: int, device: torch.device, total: int) -> int:
-    """:func:`chunk_rows` for passes with noise on activations; a rank has any number of them."""
+    """Return :func:`chunk_rows` for passes with noise on activations; a rank has any number of them."""
     low, high = PASSES[device.type]
     return max(low, min(NEAR[device.type] // largest, high, -(-total // CHUNKS[device.type])))
 

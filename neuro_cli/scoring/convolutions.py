@@ -189,7 +189,7 @@ def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:
 
     A property of model, batch, population and kind of processor, not of a clock: all ranks choose alike.
     """
-    if not any(map(_fits, settings.module.modules())):  # most networks: no copy of their weights is made
+    if not any(map(_fits, settings.module.modules())):  # most networks: their weights need no copy
         return False
     plain, inputs = settings.module_at(centre), settings.few(TRIED).inputs
     seen: list[tuple[bool, Layer]] = []

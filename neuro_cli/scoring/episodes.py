@@ -47,7 +47,7 @@ class EpisodeScorer(PopulationScorer):
         log.info("policies: %s; %d environments stepped together by one thread per rank", how, self._reinforcement.environments)
 
     def _agrees(self, chain: Chain, centre: Tensor) -> bool:
-        """Return whether the compiled chain answers as the module does, on made-up observations."""
+        """Return whether the compiled chain answers as the module does, on synthetic observations."""
         if chain.inputs != self._reinforcement.spaces.inputs:
             return False
         observations = torch.linspace(-2, 2, TRIED * chain.inputs, dtype=torch.float32).sin().view(TRIED, -1)

@@ -79,13 +79,13 @@ class Isolation:
         return True
 
     def seeded(self, seed: int, *address: int) -> AbstractContextManager[None]:
-        """Context of a member's passes: random numbers are those of its ``address``, where a pass draws any."""
+        """Return a context of a member's passes: random numbers are those of its ``address``, where a pass draws any."""
         return drawing(seed, *address) if self.draws else nullcontext()
 
 
 @contextmanager
 def drawing(seed: int, *address: int) -> Iterator[None]:
-    """Context in which torch, numpy and Python draw from the seed of an ``address``; outside nothing was drawn.
+    """Return a context in which torch, numpy and Python draw from the seed of an ``address``; outside nothing was drawn.
 
     One thread at a time.
     """

@@ -78,7 +78,7 @@ class MemberScorer(PopulationScorer):
         return out
 
     def _isolated(self, score: Score, members: range, part: tuple[int, int] | None) -> np.ndarray:
-        """Scores, made again where members were seen to change what others meet."""
+        """Score again where members were seen to change what others meet."""
         isolation = self._isolation
         while True:
             before, copied = self._draws.read(), isolation.inputs
@@ -122,7 +122,7 @@ class MemberScorer(PopulationScorer):
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
         """Score two members once more, in the other order and without others. Raises ConfigError where scores differ.
 
-        ``out``: the scores of all, made again where they depended on what else was scored.
+        ``out``: the scores of all, computed again where they depended on what else was scored.
         """
         isolation, some = self._isolation, members[:2]
         self._repeats = True
@@ -205,7 +205,7 @@ class MemberScorer(PopulationScorer):
         return result
 
     def _own_batch(self, generation: int, direction: int) -> Batch:
-        """Examples of one direction where each has its own."""
+        """Return examples of one direction where each has its own."""
         examples = self.examples
         return self.task.batch(generation, direction * examples, (direction + 1) * examples).to(self.settings.precision).clone()
 

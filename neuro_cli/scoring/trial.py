@@ -130,7 +130,7 @@ class Trial:
             return members.single(module, self._dtype, side, direction)
 
     def _values(self, scale: float, direction: int) -> Values:
-        """Values of a member, of some of a parameter at a time: what :meth:`_single` makes of all at once."""
+        """Return the values of a member, some of a parameter at a time, which :meth:`_single` computes at once."""
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
 
         def values(place: Place, first: int, last: int) -> Tensor:
@@ -172,10 +172,10 @@ class Trial:
         return nearer(result, self.wanted, self._still, ROUNDED)
 
     def outputs(self, way: Way) -> Any:
-        """What the module gives for all members in one pass."""
+        """Return the module's outputs for all members in one pass."""
         members, module = self._members, self._fresh()
         perturbation = members.sampler.perturbation(members.generation, 0, members.rows, self._dtype)
-        if self._large and way.forward is PerturbedForward:  # which converts parameters where it uses them
+        if self._large and way.forward is PerturbedForward:  # this pass converts parameters where it uses them
             members.layout.attach(module, members.centre)
         else:
             self._put(module, members.centre)
@@ -249,7 +249,7 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
         return task.batch(0, start, start + examples).to(dtype)
 
     def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
-        """What the module gives at its first call, and the task's scores unless the first layers have proven them in float32."""
+        """Return outputs of the first call, and the task's scores unless the first layers have proven them in float32."""
         whole: list[Any] = []
         parts: list[Any] = []  # of a module whose own method calls them, as one that generates text
         handles = [module.register_forward_hook(lambda _, __, made: whole.append(made))]
@@ -276,7 +276,7 @@ def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn
 
 
 def repeated(x: Tensor, times: int) -> Tensor:
-    """``x`` (B, ..) one after the other, (times B, ..), each in its memory format."""
+    """Return ``x`` (B, ..) one after the other, (times B, ..), each in its memory format."""
     if times == 1:
         return x
     return torch.cat([x] * times) if x.dim() == 4 else x.repeat(times, *[1] * (x.dim() - 1))

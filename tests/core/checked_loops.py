@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import blas, compiled, linear, products, vectors, winograd
+from neuro_cli.core.kernels import blas, compiled, products, vectors, winograd
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies
@@ -149,15 +149,6 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         out = matrix(c, n, m)
         out[:] = (left @ right).T + (single(beta) * out if beta else 0)
 
-    def half_product(*given: Any) -> None:
-        lines, columns, inner, _, left, left_step, right, right_step, _, out, out_step = (int(part) for part in given[3:])
-        assert inner <= min(left_step, right_step)
-        assert columns <= out_step
-        a = [_single(memory.at(left + 2 * line * left_step, inner, word)) for line in range(lines)]
-        b = [_single(memory.at(right + 2 * line * right_step, inner, word)) for line in range(columns)]
-        for line in range(lines):
-            memory.at(out + 4 * line * out_step, columns, single)[:] = [a[line] @ column for column in b]
-
     def rounded(lanes: int) -> Callable[..., None]:
         def law(source: Any, target: Any) -> None:
             bits = memory.at(source, lanes, np.uint32).astype(np.uint64)
@@ -185,40 +176,17 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
                 least = np.maximum(memory.at(bias, winograd.LANES, single), floor)
                 memory.at(target + i * apart[0] + j * apart[1], winograd.LANES, single)[:] = least
 
-    def half(lanes: int) -> Callable[..., None]:
-        def law(source: Any, bits: Any, target: Any) -> None:
-            other = ((int(bits) >> np.arange(lanes)) & 1).astype(word) << word(15)
-            memory.at(target, lanes, word)[:] = memory.at(source, lanes, word) ^ other
-
-        return law
-
     def widened(number: Any) -> Any:
         return _single(np.array([number], word))[0]
 
     return {
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
-        vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1), blas._product_of_halves: half_product,
-        vectors.flipped_half: half(vectors.HALF_LANES), vectors.flipped_half_one: half(1),
+        vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
         vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm,
         winograd._spread: spread, winograd._product: products_of_points, winograd._gather: gather,
     }  # fmt: skip
-
-
-def _by_type(loops: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    """Functions that compiled loops choose by the type of numbers: float32, or bfloat16 as words of 16 bits."""
-
-    def half(array: Any) -> bool:
-        return bool(array.dtype == np.uint16)
-
-    return {
-        "_flip": lambda x, *rest: loops["_flip_halves" if half(x) else "_flip_singles"](x, *rest),
-        "_multiply": lambda x, *rest: loops["half_product" if half(x) else "product"](x, *rest),
-        "_target": lambda out, wide: wide[: out.shape[0]] if half(out) else out,
-        "_finish": lambda made, out: loops["_round"](made, out) if half(out) else None,
-        "_value": lambda number: _single(number) if half(number) else number,
-    }
 
 
 def _namespace(memory: Memory) -> Any:
@@ -254,7 +222,7 @@ def _python(memory: Memory, constants: dict[str, Any]) -> Change:
                     own[name] = addressed[value]
                 elif value is vectors:
                     own[name] = SimpleNamespace(**{key: addressed.get(part, part) for key, part in names})
-            own.update(_by_type(own) if own["__name__"] == linear.__name__ else {}, np=numpy, **constants)
+            own.update(np=numpy, **constants)
         return made[id(loop)]
 
     def change(loop: Dispatcher) -> Callable[..., Any]:

@@ -80,44 +80,27 @@ def test_signs_and_places_of_features(loops, channels, kept, examples, seed, sin
     test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
 
 
-@given(channels=SIZES, examples=FEW, seed=SEEDS)
-@drawn
-def test_signs_of_features_by_whole_vectors(loops, channels, examples, seed):
-    """The ways for AVX-512, which are right on any processor."""
-    members, kernels = MemberBatch([0.3, -0.7], 2, examples), loops(row_kernels)
-    x, y = (normal(members.count, 1, channels, seed=seed + part) for part in range(2))
-    words, scales = test_rows.words(2, -(-channels // 32), seed).numpy(), members._scales(torch.float32)
-    for wide, plain in ((kernels._flip_wide, kernels._flip), (kernels._add_flipped_wide, kernels._add_flipped)):
-        made, wanted = y.clone(), y.clone()
-        if plain is kernels._flip:
-            wide(x.numpy(), words, examples, made.numpy())
-            plain(x.numpy(), words, examples, kernels._SIGNS32, wanted.numpy())
-        else:
-            wide(made.numpy(), x.numpy(), words, examples, scales)
-            plain(wanted.numpy(), x.numpy(), words, examples, kernels._SIGNS32, scales)
-        assert torch.equal(made, wanted)
-
-
 OPERATIONS = ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
 @given(
     channels=st.integers(1, 9), size=st.tuples(st.integers(0, 2), st.integers(0, 3)), directions=FEW, examples=FEW,
-    sides=st.integers(1, 2), seed=SEEDS,
+    sides=st.integers(1, 2), seed=SEEDS, single=st.booleans(),
 )  # fmt: skip
 @drawn
-def test_rows_of_images(loops, name, channels, size, directions, examples, sides, seed):
+def test_rows_of_images(loops, name, channels, size, directions, examples, sides, seed, single):
+    dtype = torch.float32 if single else torch.float64
     members, groups = MemberBatch([0.5, -0.25][:sides], directions, examples), 3 if name == "add_outer_of_groups" else 1
     channels *= groups
     x, y, maps = (
-        test_rows.image(members.count, width, *size, dtype=torch.float32, seed=seed) for width in (channels, channels, 2 * groups)
+        test_rows.image(members.count, width, *size, dtype=dtype, seed=seed) for width in (channels, channels, 2 * groups)
     )
     bits, order = (
         test_rows.words(directions, -(-channels // 32), seed),
         random_orders(test_rows.words(directions, channels, seed), -(-channels // 2)),
     )
-    vectors, factors = normal(directions, channels), normal(directions, 2, channels)
+    vectors, factors = normal(directions, channels).to(dtype), normal(directions, 2, channels).to(dtype)
     calls = {
         "flip": lambda y: members.flip(x, bits, 1),
         "add_flipped": lambda y: members.add_flipped(y, x, bits, 1),
@@ -178,8 +161,7 @@ def test_linear_layers(loops, shape, rank, sides, share):
     test_linear.test_own_weights.hypothesis.inner_test(shape, 3)
     test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
     test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
-    if blas.SERVES_HALF:
-        test_linear.test_bfloat16_is_float32_rounded_at_the_end.hypothesis.inner_test(shape)
+    test_linear.test_low_rank_in_bfloat16_is_that_of_float32_rounded.hypothesis.inner_test(shape)
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))

@@ -27,6 +27,10 @@ def tier(request):
         yield request.param
 
 
+# statistics are of the bits, which the next tests hold to be the same either way
+once = pytest.mark.parametrize("tier", ["compiled"], indirect=True, scope="module")
+
+
 def test_few_numbers_load_no_compiled_loops_and_many_do():
     tier = Tier(few=100_000, large=50_000)
     assert [tier.compiled(count) for count in (40_000, 50_000, 40_000, 1)] == [False, False, True, True]
@@ -55,6 +59,7 @@ KNOWN = [
 ]
 
 
+@once
 @pytest.mark.parametrize(("counter", "key", "answer"), KNOWN)
 def test_philox_gives_the_published_answers(counter, key, answer):
     words = philox.philox(tuple(torch.tensor(word) for word in counter), key)
@@ -68,13 +73,14 @@ def test_philox_gives_the_published_answers(counter, key, answer):
     start=st.integers(0, SIZE - 1),
     length=st.integers(1, 2100),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_compiled_kernels_give_the_bits_of_the_definition(seed, generation, direction, start, length):
     stop = min(start + length, SIZE)
     made = noise(seed).draw(generation, [direction, 0], start, stop)
     assert torch.equal(made, by_definition(seed, generation, [direction, 0], start, stop))
 
 
+@once
 @pytest.mark.parametrize("way", ["gathers", "loads"])
 def test_each_way_of_the_law_gives_the_bits_of_the_definition(way, monkeypatch):
     if way == "gathers" and not vectors.wide():
@@ -99,6 +105,7 @@ def test_first_numbers_are_pinned():
 PINNED = [-0.2786441445350647, -0.9463006854057312, 0.6826929450035095, -0.650686502456665]
 
 
+@once
 def test_quantile_function_is_met_within_2e_5():
     from scipy.special import ndtri
 
@@ -109,12 +116,14 @@ def test_quantile_function_is_met_within_2e_5():
     assert len(BASE) == len(SLOPE) == 31 * 2**MANTISSA_BITS + 1
 
 
+@once
 def test_slope_products_are_exact_so_fused_multiply_add_changes_nothing():
     steps = np.array([1, 2047, 4095], np.float32)
     for step in steps:
         assert np.array_equal((step * SLOPE).astype(np.float64), step.astype(np.float64) * SLOPE.astype(np.float64))
 
 
+@once
 def test_law_is_standard_normal():
     """Mean, variance, skewness, kurtosis within 4 standard errors, and Kolmogorov-Smirnov."""
     from scipy import stats
@@ -128,6 +137,7 @@ def test_law_is_standard_normal():
     assert stats.kstest(sample, "norm").pvalue > 1e-3
 
 
+@once
 @pytest.mark.parametrize("lag", [1, 2, 255, 256, 1024])
 def test_columns_are_uncorrelated(lag):
     sample = noise(3, 2**20).draw(0, [5])[0].double().numpy()
@@ -135,6 +145,7 @@ def test_columns_are_uncorrelated(lag):
         assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(len(a))
 
 
+@once
 @pytest.mark.parametrize("other", [(2, 3, 4), (1, 4, 4), (1, 3, 5), (1 + 2**32, 3, 4)])
 def test_seed_generation_and_direction_give_independent_numbers(other):
     first = noise(1, 2**20).draw(3, [4])[0].double().numpy()
@@ -145,7 +156,7 @@ def test_seed_generation_and_direction_give_independent_numbers(other):
 
 
 @given(cut=st.integers(1, SIZE - 1), directions=st.lists(st.integers(0, 99), min_size=1, max_size=4, unique=True))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_tiles_equal_the_same_cells_of_the_whole(cut, directions):
     whole = noise().draw(9, range(100))
     tiles = [noise().draw(9, directions, 0, cut), noise().draw(9, directions, cut, SIZE)]
@@ -166,24 +177,13 @@ def test_perturb_is_centre_plus_and_minus_scaled_noise(per_column):
     assert torch.equal(only, minus)
 
 
-@pytest.mark.parametrize("shift", [0, 3])  # both lie in memory: complete lines are written past the cache
-def test_perturb_of_many_parameters_is_that_of_few(shift):
-    size = kernels.FAR + 70
-    made, base, scale = noise(size=size), torch.linspace(-1, 1, size), torch.tensor([0.3])
-    plus, minus = (torch.full((size + 20,), 7.0)[shift : shift + size] for _ in range(2))
-    made.perturb(base, scale, 4, 6, plus, minus)
-    step = scale * made.draw(4, [6])[0]
-    assert torch.equal(plus, base + step)
-    assert torch.equal(minus, base - step)
-
-
 @given(
     directions=st.lists(st.integers(0, 40), min_size=1, max_size=8, unique=True),
     rows=st.integers(1, 3),
     start=st.integers(0, SIZE - 2),
     seed=st.integers(0, 2**32),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_combine_is_the_weighted_sum_of_both_moments(directions, rows, start, seed):
     weights = np.random.default_rng(seed).standard_normal((rows, len(directions)))
     weights[0, 0] = 0.0
@@ -193,7 +193,7 @@ def test_combine_is_the_weighted_sum_of_both_moments(directions, rows, start, se
     expected = np.stack([w @ (eps if moment == 1 else eps**2 - 1) for w, moment in zip(weights, moments, strict=True)])
     sums = made.combine(weights, moments, 2, directions, start)
     np.testing.assert_allclose(sums.numpy(), expected, rtol=2e-6, atol=1e-6)
-    by_torch = made._combine_by_torch(weights, moments, 2, directions, start, SIZE)
+    by_torch = made._combine_by_torch(addressed._Sums(weights, moments, 2, directions, start, SIZE))
     assert torch.equal(by_torch, sums)
 
 

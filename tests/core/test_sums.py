@@ -39,7 +39,7 @@ SIZES = st.integers(1, 40)
 
 
 @given(directions=st.integers(1, 700), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_sums_of_outer_products_and_vectors(directions, inputs, outputs, rank, low):
     low = min(low, outputs - 1)
     factors, weights = normal(directions, 1 + rank * (inputs + outputs), seed=1), normal(directions, seed=2)

@@ -20,8 +20,17 @@ def types_of(name: str, kind: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["bf16", "fp32", pytest.param("fp16", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "flag"),
+    [
+        ("bf16", True),
+        ("fp32", False),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (("bf16", False), ("fp32", True), ("fp16", False), ("fp16", True))
+        ),
+    ],
+)
 def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(kind, flag):
     pytest.importorskip("triton", reason="no Triton here: it comes with torch where torch has CUDA")
     compiler = pytest.importorskip("triton.compiler")

@@ -1,6 +1,6 @@
 """Runs every Triton kernel and its definition on the CPU; prints {case: largest difference} as JSON.
 
-python triton_program.py cpu|cuda [few]       (cpu: with TRITON_INTERPRET=1; few: two of the layouts of rows, one convolution)
+python triton_program.py cpu|cuda [few]       (cpu: with TRITON_INTERPRET=1; few: fewer layouts and convolutions, nothing drawn)
 
 In the interpreter every load and store has to lie in a tensor that the kernel was given; drawn shapes, sizes 0 and 1 among them,
 kernels wider than the map and places of 64 bits come after the cases.
@@ -351,5 +351,5 @@ if __name__ == "__main__":
     if sys.argv[1] == "cpu":
         watch()
     main(sys.argv[1])
-    if sys.argv[1] == "cpu":
-        draw_shapes(2 if sys.argv[2:] == ["few"] else 60)
+    if sys.argv[1] == "cpu" and sys.argv[2:] != ["few"]:
+        draw_shapes(60)

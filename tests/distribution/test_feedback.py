@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.pairwise import each_pair
 from support.thread_ranks import on_ranks
 
 from neuro_cli.algo.base import Combination, State
@@ -30,7 +31,7 @@ class Given:
     def __init__(self, columns: int) -> None:
         self._noise = NOISE[:, :, :columns]
 
-    def serve(self, algo, gathers):
+    def serve(self, algo):
         pass
 
     def combine(self, weights, moments, generation, members, start, stop, unit=None):
@@ -83,30 +84,23 @@ def nearly_all_equal(made: np.ndarray, expected: np.ndarray, step: float) -> Non
     assert np.abs(made - expected).max() < 2.1 * step
 
 
+METHODS = {"chromosome": lambda: ChromosomeUpdates("int8"), "semi": lambda: SemiUpdates(wire="int8")}
 STEP = 5 * np.linalg.norm(WEIGHTS, axis=1).max() / 127  # of int8, for the largest of 256 normals
 
 
 @pytest.mark.parametrize("ranks", [1, 3])
-def test_chromosome_updates_are_the_float64_loop(ranks):
-    made = on_ranks(ranks, lambda world: sums_of(bound(ChromosomeUpdates("int8"), world, 3000), range(GENERATIONS)))
-    nearly_all_equal(made[0], fed_back(exact(3000)), STEP)
-    for other in made[1:]:
-        assert np.array_equal(other, made[0])
-
-
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_semi_updates_are_the_float64_loop(ranks):
-    made = on_ranks(ranks, lambda world: sums_of(bound(SemiUpdates(wire="int8"), world, 3000), range(GENERATIONS)))
+@pytest.mark.parametrize("kind", ["chromosome", "semi"])
+def test_rounded_sums_are_the_float64_loop(kind, ranks):
+    made = on_ranks(ranks, lambda world: sums_of(bound(METHODS[kind](), world, 3000), range(GENERATIONS)))
+    # semi-updates round twice: each rank's own sums, then their total
     shares = [slice(POPULATION * rank // ranks, POPULATION * (rank + 1) // ranks) for rank in range(ranks)]
-    total = sum(fed_back(exact(3000, share)) for share in shares)
-    nearly_all_equal(made[0], fed_back(total), STEP)
+    asked = exact(3000) if kind == "chromosome" else sum(fed_back(exact(3000, share)) for share in shares)
+    nearly_all_equal(made[0], fed_back(asked), STEP)
     for other in made[1:]:
         assert np.array_equal(other, made[0])
 
 
-@pytest.mark.parametrize("columns", [5, 300, 3000])
-@pytest.mark.parametrize("wire", ["float32", "bfloat16", "int8"])
-@pytest.mark.parametrize("overlap", [False, True])
+@each_pair(wire=["float32", "bfloat16", "int8"], overlap=[False, True], columns=[5, 300, 3000])
 def test_chromosome_updates_have_the_same_bits_on_any_number_of_ranks(wire, overlap, columns, monkeypatch):
     """Also on more ranks than there are blocks, and in pieces that other ranks have fewer of."""
     monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 500)
@@ -139,9 +133,6 @@ def test_what_is_kept_stays_small():
         feedback.encode(torch.randn(1, 1000, generator=generator), 0)
     assert feedback.kept is not None
     assert 0 < feedback.kept.abs().max() < 6 / 127
-
-
-METHODS = {"chromosome": lambda: ChromosomeUpdates("int8"), "semi": lambda: SemiUpdates(wire="int8")}
 
 
 def state_after(kind: str, ranks: int, generations: int) -> State:

@@ -16,7 +16,7 @@ from neuro_cli.runner.options import Options
 from neuro_cli.scoring.chunk_size import MOST, shared_directions
 
 MEMBERS = 2  # a rank
-RANKS = (1, 2, 7, 96)
+RANKS = (1, 7, 96)
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +84,7 @@ def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
     directions = MEMBERS if sampler == "iid" else MEMBERS // 2
     monkeypatch.setattr("neuro_cli.distribution.chromosome_updates.PIECE", 8192)
     for ranks in RANKS:
-        for rank in {0, ranks // 2, ranks - 1}:
+        for rank in {0, ranks - 1}:
             overrides = (f"distribution={method[0]}", *method[1:], f"sampler={sampler}")
             numbers = numbers_a_rank(monkeypatch, rank, ranks, *overrides)
             assert numbers["perturb"] == directions * columns
@@ -130,6 +130,6 @@ def test_a_slice_makes_hardly_more_words_than_it_has_columns(start, length):
         noise_kernels._word_slice(tile, 1, 2, 0, 3, 4, words, low, high)
         made += np.count_nonzero(words)
         whole = np.zeros((4, philox.LANE), np.uint32)
-        noise_kernels._word_tile(tile, 1, 2, 0, 3, 4, whole, philox.TILE)
+        noise_kernels._word_counters(tile, 1, 2, 0, 3, 4, whole, 0, philox.LANE)
         assert np.array_equal(words.reshape(-1)[low:high], whole.reshape(-1)[low:high])
     assert made <= 4 * (length + 2 * noise_kernels.STEP * (1 + (length > 1)))

@@ -54,11 +54,10 @@ def test_a_run_goes_on_to_the_same_bits_on_any_number_of_ranks(algo):
     assert counts == [2, 0, 9]
     assert np.isfinite(whole).all()
     assert not np.array_equal(whole, np.ones(7))
-    for method in ("replicated", "chromosome_updates"):
-        for size in (2, 3):
-            for centre, seen in on_ranks(size, partial(centre_of, algo=algo, method=method)):
-                assert np.array_equal(centre, whole)
-                assert seen == counts
+    for size, method in ((2, "replicated"), (3, "chromosome_updates")):
+        for centre, seen in on_ranks(size, partial(centre_of, algo=algo, method=method)):
+            assert np.array_equal(centre, whole)
+            assert seen == counts
 
 
 def test_semi_updates_count_the_bad_members_of_all_ranks():

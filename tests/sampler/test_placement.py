@@ -10,46 +10,14 @@ from neuro_cli.core.layout import Place
 from neuro_cli.sampler.blocks import Block
 from neuro_cli.sampler.placement import PlacementPlan, add_placed_taps, count_places
 
-COUNTS = st.integers(1, 12)
-
 
 def places(generator: np.random.Generator, directions: int, kept: int, count: int) -> np.ndarray:
     return np.stack([generator.permutation(count)[:kept] for _ in range(directions)]).astype(np.int32)
 
 
-@given(
-    directions=st.sampled_from([1, 30, 600]), rows=COUNTS, inner=COUNTS, taps=st.sampled_from([5, 9, 25]),
-    taps_first=st.booleans(), square=st.booleans(), share=st.sampled_from([0.5, 1.0]), seed=st.integers(0, 99),
-)  # fmt: skip
-@settings(max_examples=30, deadline=None)
-def test_taps_together_are_taps_one_by_one(directions, rows, inner, taps, taps_first, square, share, seed):
-    generator = np.random.default_rng(seed)
-    kept_rows, kept = max(1, round(share * rows)), max(1, round(share * inner))
-    shared = generator.standard_normal((kept_rows, kept * taps)).astype(np.float32)
-    order, inputs = places(generator, directions, kept_rows, rows), places(generator, directions, kept, inner)
-    if taps_first:
-        columns = (np.arange(taps)[None, :, None] * inner + inputs[:, None]).reshape(directions, -1)
-    else:
-        columns = (inputs[:, :, None] * taps + np.arange(taps)).reshape(directions, -1)
-    weights, low, high = generator.standard_normal(directions), rows // 3, rows
-    expected = np.ones((high - low, inner * taps))
-    for d in range(directions):
-        values = shared.astype(np.float64) ** (2 if square else 1)
-        for m, row in enumerate(order[d]):
-            if row >= low:
-                expected[row - low, columns[d]] += weights[d] * values[m]
-    one_by_one, together = np.ones_like(expected), np.ones_like(expected)
-    blocks.add_placed(shared, order, columns.astype(np.int32), weights, low, high, square, one_by_one)
-    np.testing.assert_allclose(one_by_one, expected, rtol=1e-9, atol=1e-9)
-    given_places = torch.from_numpy(order), torch.from_numpy(inputs)
-    out = torch.from_numpy(together)
-    add_placed_taps(torch.from_numpy(shared), given_places, (taps, taps_first), torch.from_numpy(weights), low, square, out)
-    np.testing.assert_allclose(together, expected, rtol=1e-4, atol=1e-4)
-
-
 def test_many_inputs_in_pieces():
-    """More shared noise than a cache holds, and more rows than sums at once."""
-    generator, directions, rows, inner, taps = np.random.default_rng(1), 20, 300, 270, 9
+    """More shared noise than a cache holds, more rows than sums at once, and more directions than a float32 sum takes."""
+    generator, directions, rows, inner, taps = np.random.default_rng(1), blocks.SUMMED + 8, 120, 270, 9
     shared = generator.standard_normal((rows, inner * taps)).astype(np.float32)
     order, inputs = places(generator, directions, rows, rows), places(generator, directions, inner, inner)
     columns = (np.arange(taps)[None, :, None] * inner + inputs[:, None]).reshape(directions, -1).astype(np.int32)
@@ -58,7 +26,7 @@ def test_many_inputs_in_pieces():
     blocks.add_placed(shared, order, columns, weights, 0, rows, False, expected)
     given_places = torch.from_numpy(order), torch.from_numpy(inputs)
     add_placed_taps(torch.from_numpy(shared), given_places, (taps, True), torch.from_numpy(weights), 0, False, out)
-    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-4)
     assert shared.size > blocks.NEAR
 
 

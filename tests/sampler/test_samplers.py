@@ -58,9 +58,10 @@ def variant(request) -> tuple[str, tuple[str, ...]]:
     return request.param
 
 
-@pytest.fixture(params=[True, False], ids=["channels_last", "contiguous"])
-def sampler(request, variant) -> Sampler:
-    return bound(variant[0], *variant[1], channels_last=request.param)
+@pytest.fixture
+def sampler(variant) -> Sampler:
+    """The memory format is another from one variant to the next."""
+    return bound(variant[0], *variant[1], channels_last=VARIANTS.index(variant) % 2 == 0)
 
 
 def perturbation(sampler: Sampler, member: int) -> torch.Tensor:
@@ -76,23 +77,15 @@ def all_of(sampler: Sampler) -> torch.Tensor:
     return torch.stack([perturbation(sampler, member) for member in range(POPULATION)])
 
 
-def test_compiled_perturbation_is_the_definition(sampler):
-    for member in range(POPULATION):
-        direction, sign = sampler.side(member)
-        expected = sign * sampler.explicit(GENERATION, direction, torch.float64)
-        torch.testing.assert_close(perturbation(sampler, member).double(), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_perturb_writes_centre_plus_and_minus_scaled_noise(sampler):
-    size = sampler.layout.size
-    generator = torch.Generator().manual_seed(1)
-    base = torch.randn(size, generator=generator)
-    noise = sampler.explicit(GENERATION, 3)
-    for scale in (torch.tensor([0.3]), torch.rand(size, generator=generator)):
-        plus, minus = torch.empty(size), torch.empty(size)
-        sampler.perturb(base, scale, GENERATION, 3, plus, minus)
-        torch.testing.assert_close(plus, base + scale * noise, rtol=1e-5, atol=1e-5)
-        torch.testing.assert_close(minus, base - scale * noise, rtol=1e-5, atol=1e-5)
+def test_perturb_writes_centre_plus_and_minus_the_scaled_definition(sampler):
+    size, generator = sampler.layout.size, torch.Generator().manual_seed(1)
+    base, scales = torch.randn(size, generator=generator), (torch.tensor([0.3]), torch.rand(size, generator=generator))
+    for direction in range(sampler.directions):
+        scale, plus, minus = scales[direction % 2], torch.empty(size), torch.empty(size)
+        sampler.perturb(base, scale, GENERATION, direction, plus, minus)
+        step = scale.double() * sampler.explicit(GENERATION, direction, torch.float64)
+        torch.testing.assert_close(plus.double(), base + step, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(minus.double(), base - step, rtol=1e-5, atol=1e-5)
 
 
 def test_members_differ_from_each_other_and_over_generations(sampler):
@@ -125,7 +118,7 @@ def test_slices_tile_the_whole_bit_for_bit_on_any_number_of_threads(variant):
 def test_weights_have_mean_0_variance_1_and_no_correlation(variant):
     """Over generations, the covariance of 16 weights spread over the module is the identity within 6 standard errors."""
     sampler = bound(variant[0], *variant[1], layers=4)  # they have the places that are pinned
-    count = 300
+    count = 200
     places = np.concatenate([np.arange(p.start, p.stop)[:: max(1, (p.stop - p.start) // 3)][:3] for p in sampler.layout.places])
     pinned = places[:16]
     draws = np.stack([sampler.explicit(generation, generation % 6).numpy()[pinned] for generation in range(count)]).astype(float)

@@ -23,8 +23,8 @@ SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize("overrides", SETTINGS, ids=str)
-@pytest.mark.parametrize("zeros", [0, 5, 25], ids=lambda count: f"{count} weigh nothing")
+# zeros: directions that weigh nothing
+@pytest.mark.parametrize(("overrides", "zeros"), [(setting, (0, 5, 25)[place % 3]) for place, setting in enumerate(SETTINGS)])
 def test_sums_of_a_device_are_those_of_the_hooks_whatever_the_slice(monkeypatch, overrides, zeros):
     monkeypatch.setattr(block_sums, "DEVICE_PIECE", 256)  # several pieces of a layer
     monkeypatch.setattr(block_sums, "FACTORS", 0)

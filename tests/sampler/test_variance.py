@@ -40,7 +40,10 @@ ROWS = [row for row in script.ROWS if row.name != "noise_table"]
 
 @pytest.mark.parametrize(  # a layer of taps meets every formula whole, the others some of them
     ("row", "shape"),
-    [*((row, CONVOLUTION) for row in ROWS), *((row, (LINEAR, BIAS)[place % 2]) for place, row in enumerate(ROWS[::2]))],
+    [
+        *((row, CONVOLUTION) for row in ROWS),
+        *(pytest.param(row, (LINEAR, BIAS)[place % 2], marks=pytest.mark.slow) for place, row in enumerate(ROWS[::2])),
+    ],
     ids=lambda value: getattr(value, "name", None),
 )
 def test_variance_of_a_sampler_is_its_formula(row, shape):

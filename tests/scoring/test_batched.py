@@ -42,9 +42,11 @@ def singly(parts: Parts, members: range) -> np.ndarray:
 REUSING = [name for name in SAMPLERS if reuses_noise(name)]
 
 
-@pytest.mark.parametrize("sampler", REUSING)
+OPTIONS = [("sampler.antithetic=false",), ("task.fitness=accuracy", "model=MNIST_30K"), ("threads=1", "batch_size=48")]
+
+
 @pytest.mark.parametrize(
-    "options", [(), ("sampler.antithetic=false",), ("task.fitness=accuracy", "model=MNIST_30K"), ("threads=1", "batch_size=48")]
+    ("sampler", "options"), [(name, OPTIONS[(place + shift) % 3]) for place, name in enumerate(REUSING) for shift in (0, 1)]
 )
 def test_batched_scores_are_those_of_single_members(sampler, options, caplog):
     with caplog.at_level(logging.INFO):
@@ -71,8 +73,9 @@ def test_scores_and_sums_without_a_blas_to_call(sampler, monkeypatch):
     torch.testing.assert_close(sums, other_sums, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-@pytest.mark.parametrize("sampler", REUSING)
+@pytest.mark.parametrize(
+    ("sampler", "precision"), [*((name, "float32") for name in REUSING), ("low_rank", "bfloat16"), ("sign_flip", "bfloat16")]
+)
 def test_a_score_does_not_depend_on_the_share_of_the_members(sampler, precision, monkeypatch):
     monkeypatch.setitem(chunk_size.ROWS, "cpu", (8, 8))
     parts = parts_of(f"sampler={sampler}", f"precision={precision}")

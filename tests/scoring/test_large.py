@@ -58,6 +58,7 @@ def test_members_have_the_fitness_of_the_plain_loop(size, sampler):
     assert report.fitness_best == pytest.approx(max(wanted), rel=1e-6)
 
 
+@pytest.mark.parametrize("size", [True], indirect=True)
 @pytest.mark.parametrize(("sampler", "kind"), [("low_rank", torch.optim.SGD), ("sign_flip", torch.optim.Adam)])
 def test_a_run_and_its_continuation_have_the_same_bits_on_any_number_of_threads(size, sampler, kind):
     ends = []

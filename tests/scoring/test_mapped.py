@@ -16,6 +16,10 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.factory.instantiate import make
+from neuro_cli.model.char_gpt import CharGPT
+from neuro_cli.model.int8_mlp import Int8MLP
+from neuro_cli.model.spiking import SpikingMLP
+from neuro_cli.model.ternary_cnn import TernaryCNN
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.scoring.passes.mapped import MappedForward
@@ -152,6 +156,13 @@ class Characters(nn.Module):
         return self.head(self.layer(x, src_mask=nn.Transformer.generate_square_subsequent_mask(words.shape[1])))
 
 
+def text_network() -> nn.Module:
+    module = CharGPT(outputs=11, context=6, width=8, depth=2, heads=2)
+    for parameter in module.parameters():
+        nn.init.normal_(parameter, std=0.3)
+    return module
+
+
 torch.manual_seed(0)
 POINTS = torch.randn(6, 5, 8).double()
 VECTORS = torch.randn(6, 8).double()
@@ -237,15 +248,21 @@ CASES: dict[str, tuple[nn.Module, Tensor]] = {
     "lstm_cell": (Cells(nn.LSTMCell), POINTS),
     "rnn_cell": (Cells(nn.RNNCell), POINTS),
     "vision_transformer": (VisionTransformer(8, 4, 1, 2, 8, 12, num_classes=3), torch.randn(6, 3, 8, 8).double()),
+    "char_gpt": (text_network(), WORDS),
+    "int8_mlp": (Int8MLP([1, 8, 8], [6], 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
+    "ternary_cnn": (TernaryCNN([1, 13, 13], [3, 4], outputs=3), torch.randn(6, 1, 13, 13).double()),
+    "spiking": (SpikingMLP([1, 8, 8], [6, 5], 5, 0.9, 1.0, 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
 }
 for _module, _inputs in CASES.values():  # gives lazy layers their sizes
     copy.deepcopy(_module)
     _module.double()(_inputs)
     _module.float()
-# each case by one sampler of each row, in turn
-FEATURES = ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs")
-NUMBERS = ("low_rank", "iid", "permutation", "sparse_inputs")
-TURNS = [(case, names[place % 4]) for place, case in enumerate(CASES) for names in (FEATURES, NUMBERS)]
+# each case by one sampler, in turn: how samplers meet operators is the matter of ``SOME``
+ROWS = (
+    ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs"),
+    ("low_rank", "iid", "permutation", "sparse_inputs"),
+)
+TURNS = [(case, ROWS[place // 4 % 2][place % 4]) for place, case in enumerate(CASES)]
 SOME = ("linear", "piece_transposed", "bare", "embedding", "conv1d", "transposed_2d_depthwise", "attention", "lstm")
 
 

@@ -148,7 +148,7 @@ def test_in_the_precision_of_evaluation(sampler, kind, dtype, device):
     outputs=st.integers(1, 70), inputs=st.integers(1, 70), points=st.integers(0, 3), examples=st.integers(1, 3),
     directions=st.integers(1, 5), pairs=st.booleans(), bias=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @pytest.mark.parametrize("name", ["sign_flip", "permutation", "low_rank", "iid"])
 def test_linear_layers_of_any_shape(name, outputs, inputs, points, examples, directions, pairs, bias):
     made: Sampler = make(composed(f"sampler={name}"), "sampler", Sampler)
@@ -157,7 +157,7 @@ def test_linear_layers_of_any_shape(name, outputs, inputs, points, examples, dir
 
 
 @given(data=st.data())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @pytest.mark.parametrize("name", ["sign_flip", "permutation", "low_rank", "iid"])
 def test_convolutions_of_any_shape(name, data):
     draw = data.draw

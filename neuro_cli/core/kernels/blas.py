@@ -17,12 +17,10 @@ from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 from neuro_cli.core.machine.mkl import warn_without_same_bits
-from neuro_cli.core.machine.processor import processor, supported
 
 log = logging.getLogger(__name__)
 
-_HALF = "neuro_gemm_bf16bf16f32"
-LIBRARY = "libtorch_cpu.so"  # found by its name, wherever torch has loaded it from
+LIBRARY = "libtorch_cpu.so"  # the loader knows its name, wherever torch has loaded it from
 NAMES = ("sgemm_", "SGEMM")  # Fortran compilers append "_"; torch's wheels for x86 export MKL's capitals only
 _SYMBOL = "neuro_sgemm"
 _I8, _I32, _F32 = ir.IntType(8), ir.IntType(32), ir.FloatType()
@@ -48,14 +46,7 @@ def _found() -> bool:
     return False
 
 
-def _found_half() -> bool:
-    """Give compiled loops the address of MKL's product of bfloat16 matrices, of use where the processor has such instructions."""
-    return supported("avx512_bf16") and _shown("cblas_gemm_bf16bf16f32", _HALF)
-
-
-SERVES, SERVES_HALF = _found(), _found_half()
-# MKL's product of bfloat16 is no faster than its product of float32 on AMD's processors; oneDNN's, which torch calls, is
-FAST_HALF = SERVES_HALF and not processor().startswith("AMD")
+SERVES = _found()
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
@@ -98,28 +89,9 @@ def _call(context, builder, signature, arguments):
 UNCHANGED, TRANSPOSED = nb.int8(ord("N")), nb.int8(ord("T"))
 
 
-_matrix = (types.uintp, types.int32)  # address, and numbers from a row to the next
-_kind = types.void(*[types.int32] * 6, types.float32, *_matrix, *_matrix, types.float32, *_matrix)
-_product_of_halves: Any = types.ExternalFunction(_HALF, _kind)
-_ROWS_FIRST, _AS_IT_IS, _TRANSPOSED = nb.int32(101), nb.int32(111), nb.int32(112)  # the words of CBLAS
-
-
-@_compiled
-def half_product(x, weight, out):
-    """``out`` (n, O) float32 = x (n, I) weight (O, I)^T, words of bfloat16, all contiguous; what lies in ``out`` is not read."""
-    assert x.shape[1] == weight.shape[1] > 0 and out.shape == (x.shape[0], weight.shape[0]) and out.shape[1] > 0
-    assert x.itemsize == weight.itemsize == 2 and out.itemsize == 4
-    assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
-    inner, width = nb.int32(x.shape[1]), nb.int32(out.shape[1])
-    _product_of_halves(
-        _ROWS_FIRST, _AS_IT_IS, _TRANSPOSED, nb.int32(x.shape[0]), width, inner, nb.float32(1), nb.uintp(x.ctypes.data), inner,
-        nb.uintp(weight.ctypes.data), inner, nb.float32(0), nb.uintp(out.ctypes.data), width,
-    )  # fmt: skip
-
-
 @_compiled
 def product(x, weight, out):
-    """``out`` (n, O) = x (n, I) weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    """Set ``out`` (n, O) = x (n, I) weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
     assert x.shape[1] == weight.shape[1] > 0 and out.shape == (x.shape[0], weight.shape[0]) and out.shape[1] > 0
     assert x.itemsize == weight.itemsize == out.itemsize == 4
     assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
@@ -133,7 +105,7 @@ def product(x, weight, out):
 
 @_compiled
 def own_product(x, weight, out):
-    """``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
+    """Set ``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
     assert weight.shape == (out.shape[1], x.shape[0]) and 0 < out.shape[0] <= x.shape[1] and weight.size > 0
     assert x.itemsize == weight.itemsize == out.itemsize == 4
     assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous

@@ -13,7 +13,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def own_weights(base, noise, rows, columns, scale, out):
-    """``out``[d] = base + scale * noise with the signs rows[d] and columns[d]; base, noise (O, k), signs (D, O), (D, k)."""
+    """Set ``out``[d] = base + scale * noise with the signs rows[d] and columns[d]; base, noise (O, k), signs (D, O), (D, k)."""
     assert base.shape == noise.shape and out.shape == (rows.shape[0], base.shape[0], base.shape[1])
     assert rows.shape == (out.shape[0], base.shape[0]) and columns.shape == (out.shape[0], base.shape[1])
     for d in range(out.shape[0]):
@@ -25,7 +25,7 @@ def own_weights(base, noise, rows, columns, scale, out):
 
 @_compiled
 def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kernel, lines, out):
-    """Outcomes ``out`` (n, H', W', O) of images x (n, C, H, W) in any order of memory with weights[direction] (D, O, C kh kw).
+    """Convolve images x (n, C, H, W) in any order of memory with weights[direction] (D, O, C kh kw) to ``out`` (n, H', W', O).
 
     ``bias`` (D or 1, O), of no columns: none. Numbers for two dimensions: ``stride``, ``padding``, ``dilation``, ``kernel``.
     """

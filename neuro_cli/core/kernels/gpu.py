@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def row_kernels(x: Tensor) -> Any:
-    """The module :mod:`neuro_cli.core.kernels.triton_rows` where it serves the device and the float type of ``x``, else None."""
+    """Return :mod:`neuro_cli.core.kernels.triton_rows` where it serves the device and the float type of ``x``, else None."""
     if x.device.type == "cpu" or noise_kernels(x.device.type) is None:
         return None
     from neuro_cli.core.kernels import triton_rows
@@ -36,7 +36,7 @@ def card() -> str:
 
 
 def sum_kernels(x: Tensor) -> Any:
-    """The module :mod:`neuro_cli.core.kernels.triton_sums` where it serves the device of ``x``, else None."""
+    """Return the module :mod:`neuro_cli.core.kernels.triton_sums` where it serves the device of ``x``, else None."""
     if x.device.type == "cpu" or noise_kernels(x.device.type) is None:
         return None
     from neuro_cli.core.kernels import triton_sums
@@ -45,7 +45,7 @@ def sum_kernels(x: Tensor) -> Any:
 
 
 def layer_kernels(x: Tensor) -> Any:
-    """The module :mod:`neuro_cli.core.kernels.triton_layers` where it serves the device and float type of ``x``, else None."""
+    """Return :mod:`neuro_cli.core.kernels.triton_layers` where it serves the device and the float type of ``x``, else None."""
     if row_kernels(x) is None:
         return None
     from neuro_cli.core.kernels import triton_layers
@@ -55,7 +55,7 @@ def layer_kernels(x: Tensor) -> Any:
 
 @lru_cache(maxsize=8)
 def noise_kernels(device_type: str) -> Any:
-    """The module :mod:`neuro_cli.core.kernels.triton_noise`, or None (with a line in the log) where it does not work."""
+    """Return the module :mod:`neuro_cli.core.kernels.triton_noise`, or None (with a line in the log) where it does not work."""
     if device_type != "cuda":
         return None
     try:
@@ -76,7 +76,7 @@ TERMS = 2048  # terms of a product at once, so that the parts of both factors ta
 
 
 def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
-    """The product of left (M, K) and right (K, N) float32 in ``out``, by tensor cores where the GPU has them for float32.
+    """Multiply left (M, K) and right (K, N) float32 into ``out``, by tensor cores where the GPU has them for float32.
 
     Each factor is a number of 11 bits and a remainder; three products of those in TF32 err as one in float32 does.
     """
@@ -95,12 +95,12 @@ def product(left: Tensor, right: Tensor, out: Tensor) -> Tensor:
 
 
 def leading(x: Tensor) -> Tensor:
-    """``x`` float32 without the last 13 bits of the mantissa, which TF32 does not have."""
+    """Return ``x`` float32 without the last 13 bits of the mantissa, which TF32 does not have."""
     return (x.view(torch.int32) & -(1 << 13)).view(torch.float32)
 
 
 def sent(values: np.ndarray, device: torch.device) -> Tensor:
-    """``values`` on the device. The host does not wait, as it does for a copy from memory that the system may move."""
+    """Return ``values`` on the device. The host does not wait, as it does for a copy from memory that the system may move."""
     here = torch.from_numpy(np.ascontiguousarray(values))
     return here.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else here.to(device)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 log = logging.getLogger(__name__)
 
 SMALL = 2**24  # most numbers that are copied to a graph
-GRAPHS = 4  # most of a function: as many are made again and again where a number changes each time
+GRAPHS = 4  # most of a function: where a number changes each time, no graph serves twice
 
 Function = Callable[..., Tensor]
 
@@ -62,7 +62,7 @@ class Graphs:
         self._refused = False
 
     def __call__(self, numbers: Hashable, function: Function, tensors: Sequence[Tensor]) -> Tensor:
-        """``function(*tensors)``; ``numbers``: all else that it depends on."""
+        """Return ``function(*tensors)``; ``numbers``: all else that it depends on."""
         if self._refused:
             return function(*tensors)
         if sum(tensor.numel() for tensor in tensors) > SMALL:
@@ -82,7 +82,7 @@ class Graphs:
         return self._recorded[key](tensors)
 
     def without(self, reason: str, function: Function, tensors: Sequence[Tensor]) -> Tensor:
-        """``function(*tensors)``, now and from now on, with a line in the log."""
+        """Return ``function(*tensors)``, now and from now on, with a line in the log."""
         if not self._refused:
             log.warning("cuda_graphs=true, but %s are launched one by one, slower: %s", self._what, reason)
         self._refused = True

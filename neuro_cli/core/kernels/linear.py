@@ -9,18 +9,13 @@ loop begins with, and how far it goes, is asserted by the layer that calls it.
 
 import numba as nb
 import numpy as np
-from numba.core import types
-from numba.extending import overload
 
-from neuro_cli.core.kernels.blas import half_product, product
+from neuro_cli.core.kernels.blas import product
 from neuro_cli.core.kernels.vectors import (
-    HALF_LANES,
     LANES,
     added_flipped,
     added_flipped_one,
     flipped,
-    flipped_half,
-    flipped_half_one,
     flipped_one,
     rounded,
     rounded_one,
@@ -31,7 +26,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
 _WORD, _FLOAT = nb.uintp(2), nb.uintp(4)
-_LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers, and of HALF_LANES bfloat16 ones
+_LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers
 
 
 @_compiled
@@ -71,7 +66,8 @@ def _fit_signs(words, column, size):
 
 
 @_compiled
-def _flip_singles(x, first, words, column, examples, out):
+def _flip(x, first, words, column, examples, out):
+    """Set ``out`` (b, C) to rows of x from ``first`` on with their directions' signs, bits of words (D, W) from a column on."""
     size = x.shape[1]
     source, target = nb.uintp(x.ctypes.data) + _FLOAT * nb.uintp(size * first), nb.uintp(out.ctypes.data)
     for row in range(out.shape[0]):
@@ -85,22 +81,8 @@ def _flip_singles(x, first, words, column, examples, out):
 
 
 @_compiled
-def _flip_halves(x, first, words, column, examples, out):
-    size = x.shape[1]
-    source, target = nb.uintp(x.ctypes.data) + _WORD * nb.uintp(size * first), nb.uintp(out.ctypes.data)
-    for row in range(out.shape[0]):
-        direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(words.shape[0])
-        for part in range(size // HALF_LANES):
-            flipped_half(source, words[direction, column + part], target)
-            source, target = source + _LINE, target + _LINE
-        for c in range(size // HALF_LANES * HALF_LANES, size):
-            flipped_half_one(source, words[direction, column + c // 32] >> nb.uint32(c % 32), target)
-            source, target = source + _WORD, target + _WORD
-
-
-@_compiled
 def _round(x, out):
-    """``out`` (b, C) = x (b, C) float32 in bfloat16."""
+    """Set ``out`` (b, C) = x (b, C) float32 in bfloat16."""
     source, target = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data)
     for _ in range(out.size // LANES):
         rounded(source, target)
@@ -108,67 +90,6 @@ def _round(x, out):
     for _ in range(out.size % LANES):
         rounded_one(source, target)
         source, target = source + _FLOAT, target + _WORD
-
-
-# what depends on the numbers' type: names that compiled loops choose a function for
-
-
-def _flip(x, first, words, column, examples, out):
-    """``out`` (b, C) = rows of x from ``first`` on with their directions' signs, bits of ``words`` (D, W) from a column on."""
-    raise NotImplementedError
-
-
-@overload(_flip)
-def _flip_by_type(x, first, words, column, examples, out):
-    if x.dtype == types.uint16:
-        return lambda x, first, words, column, examples, out: _flip_halves(x, first, words, column, examples, out)
-    return lambda x, first, words, column, examples, out: _flip_singles(x, first, words, column, examples, out)
-
-
-def _multiply(x, weight, out):
-    """``out`` (n, O) float32 = x (n, I) weight (O, I)^T."""
-    raise NotImplementedError
-
-
-@overload(_multiply)
-def _multiply_by_type(x, weight, out):
-    if x.dtype == types.uint16:
-        return lambda x, weight, out: half_product(x, weight, out)
-    return lambda x, weight, out: product(x, weight, out)
-
-
-def _target(out, wide):
-    """Rows (b, O) float32 in which outcomes of ``out`` are made: ``out``, or the first rows of ``wide``."""
-    raise NotImplementedError
-
-
-@overload(_target)
-def _target_by_type(out, wide):
-    if out.dtype == types.uint16:
-        return lambda out, wide: wide[: out.shape[0]]
-    return lambda out, wide: out
-
-
-def _finish(made, out):
-    """Put outcomes where they belong that were made elsewhere."""
-    raise NotImplementedError
-
-
-@overload(_finish)
-def _finish_by_type(made, out):
-    if out.dtype == types.uint16:
-        return lambda made, out: _round(made, out)
-    return lambda made, out: None
-
-
-def _value(x):
-    """Float32 value of a number."""
-    raise NotImplementedError
-
-
-@overload(_value)
-def _value_by_type(x):
-    return (lambda x: widened(x)) if x == types.uint16 else (lambda x: x)
 
 
 @_compiled
@@ -202,7 +123,7 @@ def _add_placed(x, first, index, examples, scales, factor, out):
             for m in range(kept):
                 out[row, nb.uint32(index[direction, m])] += step * x[row, m]
             continue
-        for m in range(kept):  # kept in the nearest cache: writing places is twice as fast as adding to them
+        for m in range(kept):  # in the nearest cache writing places is twice as fast as adding to them
             near[nb.uint32(index[direction, m])] = x[row, m]
         add_row(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
 
@@ -238,22 +159,15 @@ def _add_bias(bias, out):
 
 
 @_compiled
-def _begin(centre, shared, target):
-    """Put the centre's outcomes into ``target`` where sides share them: there they are made once."""
-    if shared:
-        target[:] = centre
-
-
-@_compiled
 def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, examples, block, out):
-    """``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
+    """Set ``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
 
     ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none. x has the rows of
     ``out``, or those of one side for all of them.
     """
     _fit(x, weight, bias, words.shape[0], scales, examples, block, out)
     near, result = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
-    wide, centre, (inputs, outputs, shifts) = np.empty_like(result), np.empty_like(result), columns
+    centre, (inputs, outputs, shifts) = np.empty_like(result), columns
     _fit_signs(words, inputs, x.shape[1])
     _fit_signs(words, outputs, out.shape[1])
     _fit_signs(words, shifts, out.shape[1])
@@ -266,15 +180,15 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
         if inputs >= 0:
             read = near[:count]
             _flip(x, first, words, inputs, examples, read)
-        _multiply(read, noise, result[:count])
+        product(read, noise, result[:count])
         if sides > 1:
-            _multiply(source, weight, centre[:count])
+            product(source, weight, centre[:count])
         for side in range(sides):
-            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            target = _target(end, wide)
-            _begin(centre[:count], sides > 1, target)
-            if sides == 1:
-                _multiply(source, weight, target)
+            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            if sides > 1:
+                target[:] = centre[:count]
+            else:
+                product(source, weight, target)
             if outputs >= 0:
                 _add_flipped(result, result.shape[1], first, words, outputs, examples, own, target)
             else:
@@ -283,12 +197,11 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
                 _add_flipped(shift, 0, first, words, shifts, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
-            _finish(target, end)
 
 
 @_compiled
 def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
-    """``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
+    """Set ``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
 
     Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are. x has
     the rows of ``out``, or those of one side for all of them.
@@ -296,11 +209,11 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
     directions = inputs.shape[0]
     _fit(x, weight, bias, directions, scales, examples, block, out)
     _fit_vectors(vectors, directions, out)
-    # what has no columns is as it is: all inputs, all outputs
+    # an array without columns stands for all inputs or all outputs in their order
     assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
     assert outputs.shape[0] == directions and noise.shape[0] <= out.shape[1]
     near, result = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
-    wide, centre = np.empty((block, out.shape[1]), np.float32), np.empty((block, out.shape[1]), np.float32)
+    centre = np.empty((block, out.shape[1]), np.float32)
     sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
         source = x[first : first + block]
@@ -312,15 +225,15 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(inputs.shape[0])
                 for m in range(inputs.shape[1]):
                     near[row, m] = source[row, nb.uint32(inputs[direction, m])]
-        _multiply(read, noise, result[:count])
+        product(read, noise, result[:count])
         if sides > 1:
-            _multiply(source, weight, centre[:count])
+            product(source, weight, centre[:count])
         for side in range(sides):
-            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            target = _target(end, wide)
-            _begin(centre[:count], sides > 1, target)
-            if sides == 1:
-                _multiply(source, weight, target)
+            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            if sides > 1:
+                target[:] = centre[:count]
+            else:
+                product(source, weight, target)
             if outputs.shape[1]:
                 _add_placed(result[:count], first, outputs, examples, own, factor, target)
             else:
@@ -329,41 +242,42 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                 _add_vectors(vectors, first, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
-            _finish(target, end)
 
 
 @_reordered
 def _dot(x, row, factors, direction, column):
     total = np.float32(0)
     for c in range(nb.uintp(x.shape[1])):
-        total += _value(x[row, c]) * factors[direction, column + c]
+        total += x[row, c] * factors[direction, column + c]
     return total
 
 
 @_compiled
-def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, scales, examples, out):
-    """Set ``out`` (n, O) to made + scale share (sum over q of (x b_q) a_q) + scale vectors, summed in float32, rounded once.
+def add_low_rank_half(centre, x, factors, vectors, read, written, rank, share, scales, examples, out):
+    """Set ``out`` (n, O) to centre + scale share (sum over q of (x b_q) a_q) + scale vectors, summed in float32, rounded once.
 
-    made (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
+    centre (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
     as in :func:`low_rank_layer`.
     """
     directions, width, none = nb.uint32(factors.shape[0]), out.shape[1], np.empty(0, np.float32)
     _fit(x, np.empty((width, x.shape[1]), np.uint16), none, factors.shape[0], scales, examples, 1, out)
     _fit_vectors(vectors, factors.shape[0], out)
-    assert made.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
+    assert centre.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * width
     noise, moved, line = nb.uintp(factors.ctypes.data), nb.uintp(vectors.ctypes.data), nb.uintp(vectors.strides[0])
-    wide, amounts = np.empty((1, width), np.float32), np.empty(rank, np.float32)
+    near, wide, amounts = np.empty((1, x.shape[1]), np.float32), np.empty((1, width), np.float32), np.empty(rank, np.float32)
     target = nb.uintp(wide.ctypes.data)
     for row in range(x.shape[0]):
         place = nb.uint32(row) // nb.uint32(examples)
         direction = place % directions
+        for c in range(x.shape[1]):
+            near[0, c] = widened(x[row, c])
         for q in range(rank):
-            amounts[q] = share * _dot(x, nb.uintp(row), factors, direction, nb.uintp(read + q * x.shape[1]))
+            amounts[q] = share * _dot(near, nb.uintp(0), factors, direction, nb.uintp(read + q * x.shape[1]))
         for side in range(out.shape[0] // x.shape[0]):
             scale = scales[place // directions + nb.uint32(side)]
             for c in range(width):
-                wide[0, c] = widened(made[row, c])
+                wide[0, c] = widened(centre[row, c])
             for q in range(rank):
                 at = nb.uintp(direction) * nb.uintp(factors.shape[1]) + nb.uintp(written + q * width)
                 add_row(noise + _FLOAT * at, width, scale * amounts[q], target)
@@ -375,7 +289,7 @@ def add_low_rank_half(made, x, factors, vectors, read, written, rank, share, sca
 
 @_compiled
 def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
-    """``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
+    """Set ``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
 
     ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on. x has the rows of
     ``out``, or those of one side for all of them.
@@ -385,23 +299,19 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
     assert factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * out.shape[1]
     directions, width = nb.uint32(factors.shape[0]), out.shape[1]
-    noise, wide, centre = (
-        nb.uintp(factors.ctypes.data),
-        np.empty((block, width), np.float32),
-        np.empty((block, width), np.float32),
-    )
+    noise, centre = nb.uintp(factors.ctypes.data), np.empty((block, width), np.float32)
     sides = out.shape[0] // x.shape[0]
     for first in range(0, x.shape[0], block):
         source = x[first : first + block]
         count = source.shape[0]
         if sides > 1:
-            _multiply(source, weight, centre[:count])
+            product(source, weight, centre[:count])
         for side in range(sides):
-            end, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            target = _target(end, wide)
-            _begin(centre[:count], sides > 1, target)
-            if sides == 1:
-                _multiply(source, weight, target)
+            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
+            if sides > 1:
+                target[:] = centre[:count]
+            else:
+                product(source, weight, target)
             line = nb.uintp(target.ctypes.data)
             for row in range(count):
                 place = nb.uint32(first + row) // nb.uint32(examples)
@@ -414,4 +324,3 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
                 _add_vectors(vectors, first, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
-            _finish(target, end)

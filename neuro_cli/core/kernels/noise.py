@@ -17,7 +17,7 @@ from neuro_cli.core.quantile import BASE, SLOPE
 _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
-STEP = 32  # part of a tile is made in groups of so many columns: a known length becomes vector instructions
+STEP = 32  # columns of a group, by which a part of a tile is computed: a constant length becomes vector instructions
 FAR = 2**20  # parameters of a member that no cache of a core holds until it is scored
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
 _TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
@@ -55,12 +55,6 @@ def _word_counters(tile, direction, generation, stream, key0, key1, words, low, 
 
 
 @_compiled
-def _word_tile(tile, direction, generation, stream, key0, key1, words, needed):
-    """Philox words of one tile into ``words`` (4, LANE) uint32, at least its first ``needed`` columns."""
-    _word_counters(tile, direction, generation, stream, key0, key1, words, 0, min(needed, LANE))
-
-
-@_compiled
 def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
     """Philox words of one tile into ``words`` (4, LANE) uint32, at least columns [a, b) (multiples of STEP)."""
     if b - a >= LANE:
@@ -87,19 +81,25 @@ def _normal_tile(words, out, needed):
 
 
 @_compiled
+def add_moment(noise, weight, moment, sums):
+    """Add weight * noise, or weight * (noise**2 - 1) for ``moment`` 2, to ``sums`` float64; both (n,)."""
+    if moment == 1:
+        for k in range(noise.size):
+            sums[k] += weight * np.float64(noise[k])
+    else:
+        for k in range(noise.size):
+            value = np.float64(noise[k])
+            sums[k] += weight * (value * value - 1.0)
+
+
+@_compiled
 def _words_into(key0, key1, generation, direction, stream, out, tile_words):
     flat = tile_words.reshape(TILE)
     for tile in range((out.size + TILE - 1) // TILE):
         low = tile * TILE
-        _word_tile(tile, direction, generation, stream, key0, key1, tile_words, out.size - low)
+        _word_counters(tile, direction, generation, stream, key0, key1, tile_words, 0, min(out.size - low, LANE))
         for k in range(min(TILE, out.size - low)):
             out[low + k] = flat[k]
-
-
-@_compiled
-def words(key0, key1, generation, direction, stream, out):
-    """Random words of columns [0, out.size) into ``out`` uint32."""
-    _words_into(key0, key1, generation, direction, stream, out, np.empty((4, LANE), np.uint32))
 
 
 @_compiled
@@ -113,7 +113,7 @@ def words_of(key0, key1, generation, stream, directions, out):
 
 @_compiled
 def draw(key0, key1, generation, stream, directions, start, out):
-    """Normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
+    """Write normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     # addresses where a tile is complete: TILE numbers that lie side by side
     assert out.shape[0] == directions.size and start >= 0
     assert out.itemsize == 4 and (out.shape[1] <= 1 or out.strides[1] == 4)
@@ -126,7 +126,7 @@ def draw(key0, key1, generation, stream, directions, start, out):
             low = tile * TILE
             a = max(start, low)
             b = min(stop, low + TILE)
-            _word_tile(tile, directions[d], generation, stream, key0, key1, tile_words, b - low)
+            _word_counters(tile, directions[d], generation, stream, key0, key1, tile_words, 0, min(b - low, LANE))
             part = out[d, a - start : b - start]
             if part.size == TILE:
                 _normal_tile(flat, part, TILE)
@@ -136,8 +136,29 @@ def draw(key0, key1, generation, stream, directions, start, out):
 
 
 @_compiled
+def _write(base, scale, start, noise, plus, minus):
+    """Write base + and - scale * noise; ``noise`` is scratch afterwards. All (n,), an empty ``plus`` or ``minus`` is left out.
+
+    ``scale``: of columns from ``start`` on, or (1,).
+    """
+    if scale.size == 1:
+        for k in range(noise.size):
+            noise[k] *= scale[0]
+    else:
+        spread = scale[start : start + noise.size]
+        for k in range(noise.size):
+            noise[k] *= spread[k]
+    if plus.size:
+        for k in range(noise.size):
+            plus[k] = base[k] + noise[k]
+    if minus.size:
+        for k in range(noise.size):
+            minus[k] = base[k] - noise[k]
+
+
+@_compiled
 def _write_past(noise, base, scale, plus, minus):
-    """base + and - scale * noise of a whole tile, past the caches: to fetch what is overwritten took a third of the time."""
+    """Write base + and - scale * noise of a whole tile past the caches: to fetch overwritten memory took a third of the time."""
     eps, centre, one, other = noise.ctypes.data, base.ctypes.data, plus.ctypes.data, minus.ctypes.data
     for j in range(0, TILE, vectors.LANES):
         at = nb.uintp(4 * j)
@@ -145,48 +166,29 @@ def _write_past(noise, base, scale, plus, minus):
 
 
 @_compiled
-def perturb(key0, key1, generation, stream, direction, base, scale, start, plus, minus):
-    """``plus`` = base + scale * noise, ``minus`` = base - scale * noise, at columns [start, start + n).
+def perturb(key0, key1, generation, stream, direction, base, scale, plus, minus):
+    """Set ``plus`` = base + scale * noise, ``minus`` = base - scale * noise.
 
     All float32 of length n. ``scale`` has length n, or 1 for one scale everywhere; an empty ``plus`` or ``minus`` is left out.
     """
     count = base.size
-    assert (scale.size == 1 or scale.size == count) and start >= 0
+    assert scale.size == 1 or scale.size == count
     assert (plus.size == 0 or plus.size == count) and (minus.size == 0 or minus.size == count)
     assert base.itemsize == plus.itemsize == minus.itemsize == 4
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
     normal = np.empty(TILE, np.float32)
-    stop = start + base.size
     past = scale.size == 1 and min(plus.size, minus.size) >= FAR
-    past = past and base.strides[0] == plus.strides[0] == minus.strides[0] == base.itemsize and start % TILE == 0
+    past = past and base.strides[0] == plus.strides[0] == minus.strides[0] == base.itemsize
     past = past and (plus.ctypes.data | minus.ctypes.data) % 64 == 0
-    for tile in range(start // TILE, (stop + TILE - 1) // TILE):
-        _word_tile(tile, direction, generation, stream, key0, key1, tile_words, TILE)
+    for tile in range((count + TILE - 1) // TILE):
+        _word_counters(tile, direction, generation, stream, key0, key1, tile_words, 0, LANE)
         _normal_tile(flat, normal, TILE)
-        low = tile * TILE
-        a = max(start, low)
-        b = min(stop, low + TILE)
-        noise = normal[a - low : b - low]
-        if past and b - a == TILE:
-            _write_past(normal, base[a - start : b - start], scale[0], plus[a - start : b - start], minus[a - start : b - start])
-            continue
-        centre = base[a - start : b - start]
-        if scale.size == 1:
-            for k in range(b - a):
-                noise[k] *= scale[0]
+        low, high = tile * TILE, min(count, (tile + 1) * TILE)
+        if past and high - low == TILE:
+            _write_past(normal, base[low:high], scale[0], plus[low:high], minus[low:high])
         else:
-            spread = scale[a - start : b - start]
-            for k in range(b - a):
-                noise[k] *= spread[k]
-        if plus.size > 0:
-            out = plus[a - start : b - start]
-            for k in range(b - a):
-                out[k] = centre[k] + noise[k]
-        if minus.size > 0:
-            out = minus[a - start : b - start]
-            for k in range(b - a):
-                out[k] = centre[k] - noise[k]
+            _write(base[low:high], scale, low, normal[: high - low], plus[low:high], minus[low:high])
 
 
 @_compiled
@@ -194,7 +196,7 @@ def members(key0, key1, generation, stream, directions, signs, bases, parents, s
     """Row r of ``out`` (n, M) = bases[parents[r]] + signs[r] * scale * noise of directions[r], with the bits of :func:`perturb`.
 
     ``bases`` (T, M) and ``scale`` (M,) or (1,) float32; ``directions``, ``signs`` of +1 or -1, and ``parents``, all (n,) int64.
-    Noise is made once for consecutive rows of one direction.
+    Consecutive rows of one direction share their noise.
     """
     rows, columns = out.shape
     assert directions.size == signs.size == parents.size == rows and bases.shape[1] == columns
@@ -208,7 +210,9 @@ def members(key0, key1, generation, stream, directions, signs, bases, parents, s
         count = min(columns - low, TILE)
         for r in range(rows):
             if r == 0 or directions[r] != directions[r - 1]:
-                _word_tile(low // TILE, directions[r], generation, stream, key0, key1, tile_words, count)
+                _word_counters(
+                    low // TILE, directions[r], generation, stream, key0, key1, tile_words, 0, min(count, LANE)
+                )  # fmt: skip
                 _normal_tile(flat, step, count)
                 for k in range(count):
                     step[k] *= scale[0 if scale.size == 1 else low + k]
@@ -223,7 +227,7 @@ def members(key0, key1, generation, stream, directions, signs, bases, parents, s
 
 @_compiled
 def combine(key0, key1, generation, stream, directions, weights, moments, start, out):
-    """``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
+    """Set ``out``[k] = sum over d of weights[k, d] * moment_k(noise[d]), at columns [start, start + n).
 
     ``weights`` (K, D) float64, ``moments`` (K,): 1 for eps, 2 for eps**2 - 1; ``out`` (K, n) float32. Summed in
     float64 in the order of the directions, so a column's bits do not depend on how the columns are cut.
@@ -250,17 +254,8 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
             _word_slice(tile, directions[d], generation, stream, key0, key1, tile_words, a, a + n)
             _normal_tile(flat[a : a + n], normal, n)
             for row in range(rows):
-                weight = weights[row, d]
-                if weight == 0.0:
-                    continue
-                line = total[row]
-                if moments[row] == 1:
-                    for k in range(n):
-                        line[k] += weight * np.float64(normal[k])
-                else:
-                    for k in range(n):
-                        square = np.float64(normal[k])
-                        line[k] += weight * (square * square - 1.0)
+                if weights[row, d] != 0.0:
+                    add_moment(normal[:n], weights[row, d], moments[row], total[row])
         for row in range(rows):
             for k in range(max(start, low), min(stop, low + TILE)):
                 out[row, k - start] = np.float32(total[row, k - low - a])
@@ -274,15 +269,6 @@ def add_drawn(noise, weights, moments, total):
     for low in range(0, noise.shape[1], TILE):
         high = min(low + TILE, noise.shape[1])
         for d in range(noise.shape[0]):
-            line = noise[d, low:high]
             for row in range(weights.shape[0]):
-                weight, sums = weights[row, d], total[row, low:high]
-                if weight == 0.0:
-                    continue
-                if moments[row] == 1:
-                    for k in range(line.size):
-                        sums[k] += weight * np.float64(line[k])
-                else:
-                    for k in range(line.size):
-                        square = np.float64(line[k])
-                        sums[k] += weight * (square * square - 1.0)
+                if weights[row, d] != 0.0:
+                    add_moment(noise[d, low:high], weights[row, d], moments[row], total[row, low:high])

@@ -55,7 +55,7 @@ def dense_layer(x, weight, bias, noise, first, shift, scales, out):
 
 @_compiled
 def own_layer(x, weight, noise, outputs, inputs, scales, examples, begin, out):
-    """Columns from ``begin`` on of ``out`` = x (weight + scale A noise B)^T, float32, a tile of a member's weights at a time.
+    """Set columns of ``out`` from ``begin`` on to x (weight + scale A noise B)^T, float32, by tiles of a member's weights.
 
     x has all rows of ``out``; ``outputs`` (D, O) and ``inputs`` (D, I): A and B, for the rows and columns of weight (O, I). For
     members of many rows: a tile's numbers take fewer instructions than a second product of these rows would.

@@ -8,52 +8,38 @@ A tile of the sum stays in registers while terms, packed in a core's caches, are
 terms k = d R + q in that order.
 """
 
-from typing import Any
-
 import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
-from numba.extending import intrinsic
 
-from neuro_cli.core.kernels.vectors import GROUP, LANES, has_avx512
+from neuro_cli.core.kernels.vectors import GROUP, LANES, by_address, everywhere, has_avx512, size
 
 ROWS = 4
 NEAR, PANEL = 32, 256
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
-_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+_F32 = ir.FloatType()
 
 
 PARTS = 2 if has_avx512() else 1  # vectors in a tile's row: without AVX-512 the registers have room for one
 COLUMNS = PARTS * LANES
 
 
-def _add_tile(typing_context, left, right, groups, out, width):
+@by_address(*[types.uintp] * 5)
+def add_tile(builder, left, right, groups, out, width):
     """Add the terms of ``groups`` to a tile (ROWS, COLUMNS) of float32 at address ``out``, in lines of ``width`` numbers.
 
     ``left``, ``right``: addresses of numbers (groups, ROWS, GROUP) and (groups, GROUP, COLUMNS).
     """
-    return types.void(*[types.uintp] * 5), _tile
-
-
-add_tile: Any = intrinsic(_add_tile)
-
-
-def _tile(context, builder, signature, arguments):
-    left, right, groups, out, width = arguments
     floats = ir.VectorType(_F32, LANES)
     places = [(row, part) for row in range(ROWS) for part in range(PARTS)]
-
-    def size(number: int) -> ir.Constant:
-        return ir.Constant(_I64, number)
 
     def pointer(place: ir.Value, kind: ir.Type) -> ir.Value:
         return builder.inttoptr(place, kind.as_pointer())
 
     def spread(place: ir.Value) -> ir.Value:
-        one = builder.insert_element(ir.Constant(floats, ir.Undefined), builder.load(pointer(place, _F32), align=4), size(0))
-        return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES))
+        return everywhere(builder, builder.load(pointer(place, _F32), align=4))
 
     def target(row: int, part: int) -> ir.Value:
         line = builder.mul(width, size(4 * row))
@@ -80,7 +66,6 @@ def _tile(context, builder, signature, arguments):
                 builder.store(builder.fadd(builder.load(sums[row, part]), group), sums[row, part])
     for place, total in sums.items():
         builder.store(builder.load(total), target(*place), align=4)
-    return context.get_dummy_value()
 
 
 @_compiled

@@ -11,11 +11,8 @@ below S where n <= S D e. Places ``index`` are of :func:`neuro_cli.core.rows.ran
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.vectors import LANES, added_flipped, flipped, wide
-
 NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
 PLACES = 16  # places of 32 bits in a cache line; 16-bit places are more
-WIDE = wide()  # signs of a row of one pixel change by masks of AVX-512; with more pixels a row's signs are spread out once
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
@@ -28,7 +25,7 @@ _SIGNS32, _SIGNS64 = _BITS.astype(np.float32), _BITS.astype(np.float64)
 
 @_compiled
 def _expand(words, table, sign):
-    """The signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
+    """Write the signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
     # f + 7 < 8 * 256, the size of ``table``, and b + 7 < 32 W
     for w in range(words.size):
         word = words[w]
@@ -47,7 +44,7 @@ def _table(dtype):
 
 
 def signs(words, count, weights, out):
-    """``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
+    """Set ``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
     _signs(words, count, _table(out.dtype), weights, out)
 
 
@@ -64,27 +61,8 @@ def _signs(words, count, table, weights, out):
 
 
 def flip(x, words, examples, out):
-    """``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
-    if WIDE and x.dtype == np.float32 and x.shape[1] == 1:
-        _flip_wide(x, words, examples, out)
-    else:
-        _flip(x, words, examples, _table(x.dtype), out)
-
-
-@_compiled
-def _flip_wide(x, words, examples, out):
-    directions, channels = words.shape[0], x.shape[2]
-    # addresses: LANES numbers from c on, c + LANES <= C
-    assert x.shape == out.shape and channels <= 32 * words.shape[1] and x.itemsize == out.itemsize == 4
-    assert x.flags.c_contiguous and out.flags.c_contiguous
-    for row in range(x.shape[0]):
-        bits = words[(row // examples) % directions]
-        source, target = nb.uintp(x[row, 0].ctypes.data), nb.uintp(out[row, 0].ctypes.data)
-        for c in range(0, channels - LANES + 1, LANES):
-            flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), target + nb.uintp(4 * c))
-        for c in range(channels // LANES * LANES, channels):
-            value = x[row, 0, c]
-            out[row, 0, c] = -value if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else value
+    """Set ``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
+    _flip(x, words, examples, _table(x.dtype), out)
 
 
 @_compiled
@@ -101,27 +79,8 @@ def _flip(x, words, examples, table, out):
 
 
 def add_flipped(y, t, words, examples, scales):
-    """y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
-    if WIDE and y.dtype == t.dtype == np.float32 and y.shape[1] == 1:
-        _add_flipped_wide(y, t, words, examples, scales)
-    else:
-        _add_flipped(y, t, words, examples, _table(y.dtype), scales)
-
-
-@_compiled
-def _add_flipped_wide(y, t, words, examples, scales):
-    directions, channels = words.shape[0], y.shape[2]
-    # addresses: LANES numbers from c on, c + LANES <= C
-    assert y.shape == t.shape and channels <= 32 * words.shape[1] and y.itemsize == t.itemsize == 4
-    assert y.shape[0] <= scales.size * directions * examples and y.flags.c_contiguous and t.flags.c_contiguous
-    for row in range(y.shape[0]):
-        bits, scale = words[(row // examples) % directions], scales[row // (directions * examples)]
-        source, target = nb.uintp(t[row, 0].ctypes.data), nb.uintp(y[row, 0].ctypes.data)
-        for c in range(0, channels - LANES + 1, LANES):
-            added_flipped(source + nb.uintp(4 * c), bits[c // 32] >> nb.uint32(c % 32), scale, target + nb.uintp(4 * c))
-        for c in range(channels // LANES * LANES, channels):
-            step = scale * t[row, 0, c]
-            y[row, 0, c] += -step if (bits[c // 32] >> nb.uint32(c % 32)) & nb.uint32(1) else step
+    """Compute y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
+    _add_flipped(y, t, words, examples, _table(y.dtype), scales)
 
 
 @_compiled
@@ -140,7 +99,7 @@ def _add_flipped(y, t, words, examples, table, scales):
 
 @_compiled
 def add_vectors(y, vectors, examples, scales):
-    """y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
+    """Compute y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
     directions, channels = vectors.shape[0], y.shape[2]
     assert vectors.shape[1] == channels and y.shape[0] <= scales.size * directions * examples
     step = np.empty(channels, y.dtype)
@@ -157,7 +116,7 @@ def add_vectors(y, vectors, examples, scales):
 
 @_compiled
 def gather(x, index, examples, out):
-    """``out``[.., m] = x[.., index[direction, m]]; x (n, pixels, C), index (D, r), out (n, pixels, r)."""
+    """Set ``out``[.., m] = x[.., index[direction, m]]; x (n, pixels, C), index (D, r), out (n, pixels, r)."""
     directions, kept = index.shape
     assert out.shape == (x.shape[0], x.shape[1], kept)
     for row in range(x.shape[0]):
@@ -170,7 +129,7 @@ def gather(x, index, examples, out):
 
 @_compiled
 def add_scattered(y, t, index, examples, scales):
-    """y[.., index[direction, m]] += scale * t[.., m]; y (n, pixels, C), t (n, pixels, r), index (D, r), no place twice."""
+    """Add scale * t[.., m] to y[.., index[direction, m]]; y (n, pixels, C), t (n, pixels, r), index (D, r), no place twice."""
     directions, kept, channels = index.shape[0], index.shape[1], y.shape[2]
     assert t.shape == (y.shape[0], y.shape[1], kept) and kept <= channels
     assert y.shape[0] <= scales.size * directions * examples
@@ -184,7 +143,7 @@ def add_scattered(y, t, index, examples, scales):
                 for m in range(kept):
                     target[nb.uint32(order[m])] += scale * source[m]
                 continue
-            for m in range(channels):  # kept in the nearest cache: writing places is twice as fast as adding to them
+            for m in range(channels):  # in the nearest cache writing places is twice as fast as adding to them
                 near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
                 target[c] += scale * near[c]
@@ -192,7 +151,7 @@ def add_scattered(y, t, index, examples, scales):
 
 @_compiled
 def placed(values, index, out):
-    """``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
+    """Set ``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
     assert values.size == index.shape[1] <= out.shape[1] and index.shape[0] <= out.shape[0]
     for direction in range(index.shape[0]):
         order, target = index[direction], out[direction]
@@ -202,7 +161,7 @@ def placed(values, index, out):
 
 @_compiled
 def add_outer(y, maps, factors, examples, scales, groups):
-    """y[.., c] += scale * sum over q of maps[.., group(c), q] * factors[direction, q, c].
+    """Compute y[.., c] += scale * sum over q of maps[.., group(c), q] * factors[direction, q, c].
 
     y (n, pixels, C), maps (n, pixels, groups * R), factors (D, R, C).
     """
@@ -231,7 +190,7 @@ def add_outer(y, maps, factors, examples, scales, groups):
 
 @_reordered
 def _dot(x, y):
-    """The product of x and y, of one size that is not 0: who calls this asserts it."""
+    """Return the product of x and y, of one size above 0, which the caller asserts."""
     total = x[0] * y[0]
     for c in range(1, x.size):
         total += x[c] * y[c]
@@ -240,7 +199,7 @@ def _dot(x, y):
 
 @_reordered
 def projected(x, filters, examples, out):
-    """``out``[n, p, q] = x[n, p] times filters[direction, q]; x (n, points, C), filters (D, R, C), out (n, points, R)."""
+    """Set ``out``[n, p, q] = x[n, p] times filters[direction, q]; x (n, points, C), filters (D, R, C), out (n, points, R)."""
     directions, rank, channels = filters.shape
     assert channels == x.shape[2] > 0 and out.shape == (x.shape[0], x.shape[1], rank)
     for row in range(x.shape[0]):
@@ -252,7 +211,7 @@ def projected(x, filters, examples, out):
 
 @_reordered
 def add_low_rank(y, x, factors, read, written, share, examples, scales):
-    """y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
+    """Compute y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
 
     y (n, points, C), x (n, points, C'); factors (D, W): b of rank q from column read[q] on, a from column written[q] on, as they
     lie there: next to a small layer the cost of a copy shows. ``share``: (1,), of the type of y.
@@ -300,7 +259,7 @@ def normalised(x, weights, biases, numbers, out):
 
 @_compiled
 def _span(left, stride, columns, out_columns):
-    """Bounds (first, last) of the j with 0 <= j * stride + left < columns; both alike where a tap lies wholly outside."""
+    """Return bounds (first, last) of the j with 0 <= j * stride + left < columns; equal where a tap lies wholly outside."""
     first = -(left // stride) if left < 0 else 0
     # never below ``first``: the end of a slice that is negative counts from behind, and such a slice is not empty
     return first, max(first, min(out_columns, (columns - 1 - left) // stride + 1))
@@ -308,7 +267,7 @@ def _span(left, stride, columns, out_columns):
 
 @_compiled
 def gather_taps(taps, stride, padding, dilation, out):
-    """Sums over the taps of a filter, the product of each shifted by the tap's place.
+    """Sum over the taps of a filter, the product of each shifted by the tap's place.
 
     taps (n, R, kh, kw, H, W): the product of every tap and every pixel; out (n, H', W', R). Outside of the image is zero.
     """
@@ -387,7 +346,7 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 
 @_compiled
 def counts(index, weights, out):
-    """``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
+    """Compute ``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
     Some rows of ``out`` and some directions at a time: the rows stay in a near cache, and so do the places, which are read once
     from first to last before: some of each direction's at a time, they would be waited for each time.

@@ -20,7 +20,7 @@ SERVES = has_avx512()
 
 @_compiled
 def _patterns(words, out):
-    """``out`` (groups, at least 32 W) int32: of every thing its signs in the directions of a group, a bit each."""
+    """Return ``out`` (groups, at least 32 W) int32: of every thing its signs in the directions of a group, a bit each."""
     # the first direction of a group is below D, of the others it is asked
     assert out.shape[0] == -(-words.shape[0] // GROUP) and 32 * words.shape[1] <= out.shape[1]
     one = nb.uint32(1)
@@ -46,7 +46,7 @@ def _patterns(words, out):
 
 @_compiled
 def _tables(weights, out):
-    """``out`` (groups, 2^GROUP): the sums of a group's weights, each with the sign of its bit."""
+    """Return ``out`` (groups, 2^GROUP): the sums of a group's weights, each with the sign of its bit."""
     for d in range(weights.size):  # out has all groups
         line, place = out[d // GROUP], d % GROUP
         for pattern in range(line.size):

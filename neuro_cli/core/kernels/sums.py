@@ -17,7 +17,7 @@ _FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * LANES)
 
 @_compiled
 def _spread(words, first, weights, out):
-    """``out`` (b, C) = weights[d] with the signs of the first bits of words[d] (W,), for the directions from ``first`` on."""
+    """Set ``out`` (b, C) to weights[d] with the signs of the first bits of words[d] (W,), for directions from ``first`` on."""
     # addresses: parts of LANES numbers and single ones, ``size`` in all of a row
     assert out.shape[1] <= 32 * words.shape[1] and first + out.shape[0] <= min(words.shape[0], weights.size)
     assert out.flags.c_contiguous and out.itemsize == 4

@@ -1,8 +1,8 @@
 """Layers with the members' own weights on a GPU as Triton kernels: one launch, and no second product for the centre.
 
 A convolution is an implicit matrix product: a program has a block of one member's outputs (pixels of its examples, channels) and
-reads the inputs that each tap needs. A linear layer is a convolution of one tap. The weights of a member are kept ones (dense
-noise), or the centre's plus an outer product that is made on the way (low rank).
+reads the inputs that each tap needs. A linear layer is a convolution of one tap. The weights of a member lie in memory (dense
+noise), or the centre's plus an outer product that is computed on the way (low rank).
 
 Products are summed in float32. Those of float32 are three products of tensor cores (TF32 with its remainders), which err as
 float32 does. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to its definition.
@@ -28,7 +28,7 @@ _CHANGING = ["scale0", "scale1"]  # values that need no recompilation
 
 @triton.jit
 def _weights(base, there, low, high, k, n, scale, low_rank, high_rank, rank: tl.constexpr):
-    """Weights (k, n) of a member; with a ``rank`` plus ``scale`` times that many outer products."""
+    """Return weights (k, n) of a member; with a ``rank`` plus ``scale`` times that many outer products."""
     tile = tl.load(base, mask=there, other=0.0)
     if rank > 0:
         step = tl.zeros(tile.shape, tl.float32)
@@ -49,7 +49,7 @@ def _layer(
     outputs, inputs, height: tl.constexpr, width: tl.constexpr, rank: tl.constexpr, has_bias: tl.constexpr,
     has_shift: tl.constexpr, few: tl.constexpr, precision: tl.constexpr, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr,
 ):  # fmt: skip
-    """Outputs (points, O) of each member; ``shared``: rows of the input that all sides have in common, or all."""
+    """Compute outputs (points, O) of each member; ``shared``: rows of the input that all sides have in common, or all."""
     member, block = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     direction, side = member % directions, member // directions
     scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
@@ -155,7 +155,7 @@ def layer(
     x: Tensor, weight: Tensor, factors: tuple[Tensor, Tensor] | None, bias: Tensor | None, shift: Tensor | None,
     scales: tuple[float, ...], rows: tuple[int, int], geometry: Any, order: tuple[int, int] = (1, 1),
 ) -> Tensor:  # fmt: skip
-    """Outputs for all sides: (n, .., O) of a linear layer, for a ``rows.Geometry`` (n, O, H', W') with channels last in memory.
+    """Return outputs for all sides: (n, .., O) of a linear layer, for a ``rows.Geometry`` (n, O, H', W') channels last.
 
     ``x``: n rows, or those of one side. ``weight``: (S D, O, C, kh, kw) of any strides, or the centre's without S D and
     ``factors`` a (D, R, O) and b (D, R, C taps); ``order``: distances in b of two inputs and of two taps. ``shift`` (D, O): noise
@@ -190,7 +190,7 @@ def layer(
 
 
 def _tile(points: int, outputs: int, inputs: int, half: bool, plane: bool) -> tuple[int, int, int, int, int]:
-    """Outputs of a program (points, channels), terms of a step of its sum, its warps, and steps that are loaded ahead."""
+    """Return outputs of a program (points, channels), terms of a step of its sum, its warps, and steps loaded ahead."""
     rows, columns = max(16, triton.next_power_of_2(points)), max(16, triton.next_power_of_2(outputs))
     if inputs < FEW:  # one step of the sum or a few
         return min(256 if half else 128, rows), min(64, columns), 32, 4, 2
@@ -210,7 +210,7 @@ def one_stride(weight: Tensor) -> bool:
 
 
 def pooled(x: Tensor, window: tuple[int, int], stride: tuple[int, int]) -> Tensor:
-    """``F.max_pool2d`` of x (n, C, H, W) without padding, channels last in memory, without its indices."""
+    """Return ``F.max_pool2d`` of x (n, C, H, W) without padding, channels last in memory, without its indices."""
     high, wide = ((side - taps) // step + 1 for side, taps, step in zip(x.shape[2:], window, stride, strict=True))
     out = x.new_empty(len(x), high, wide, x.shape[1])
     pixels, channels = len(x) * high * wide, x.shape[1]

@@ -66,7 +66,7 @@ def _draw(
     out, directions, base, slope, key0, key1, generation, stream, start, width, tiles,
     law: tl.constexpr, wide: tl.constexpr, lanes: tl.constexpr,
 ):  # fmt: skip
-    """One tile of one direction; a word names a segment of the table, below its 1,985."""
+    """Draw one tile of one direction; a word names a segment of the table, below its 1,985."""
     row, place = tl.program_id(0) // tiles, tl.program_id(0) % tiles
     tile = start // (4 * lanes) + (place.to(tl.int64) if wide else place)
     lane = tl.arange(0, lanes)
@@ -91,7 +91,7 @@ def _combine(
     out, directions, weights, base, slope, key0, key1, generation, stream, start, width, count,
     square: tl.constexpr, wide: tl.constexpr, lanes: tl.constexpr, part: tl.constexpr,
 ):  # fmt: skip
-    """``part`` counters of one tile: the sum over all directions, in their order, in float64."""
+    """Compute ``part`` counters of one tile: the sum over all directions, in their order, in float64."""
     parts = lanes // part
     place = tl.program_id(0) // parts
     tile = start // (4 * lanes) + (place.to(tl.int64) if wide else place)
@@ -115,7 +115,7 @@ def draw(
     key: tuple[int, int], generation: int, directions: Tensor, stream: int, start: int, stop: int, law: bool,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:  # fmt: skip
-    """Normals (D, stop - start) (``law``) rounded to ``dtype``, or words uint32, of directions (D,) int64 at [start, stop)."""
+    """Draw normals (D, stop - start) (``law``) rounded to ``dtype``, or words uint32, of directions (D,) at [start, stop)."""
     width, tiles = stop - start, -(-stop // TILE) - start // TILE
     out = torch.empty(len(directions), width, dtype=dtype if law else torch.uint32, device=directions.device)
     if out.numel():
@@ -130,7 +130,7 @@ def draw(
 def combine(
     key: tuple[int, int], generation: int, directions: Tensor, stream: int, start: int, stop: int, weights: Tensor, square: bool
 ) -> Tensor:
-    """The sum (stop - start,) float32 of weights (D,) float64 times noise, or (``square``) times noise**2 - 1."""
+    """Return the sum (stop - start,) float32 of weights (D,) float64 times noise, or (``square``) times noise**2 - 1."""
     width, tiles = stop - start, -(-stop // TILE) - start // TILE
     out = torch.empty(width, dtype=torch.float32, device=directions.device)
     base, slope = _tables(directions.device)

@@ -45,7 +45,7 @@ def _sign(words, width, direction, channel, inside):
 
 @triton.jit
 def _signs(words, width, direction, channel, inside, last: tl.constexpr):
-    """Signs that broadcast against a block: of places for channels that lie ``last``, else of lines."""
+    """Return signs that broadcast against a block: of places for channels that lie ``last``, else of lines."""
     if last:
         return _sign(words, width, direction[:, None], channel[None, :], inside)
     else:  # without it both would be compiled, and have one shape
@@ -140,7 +140,7 @@ def _filtered(
     direction_stride, rank_stride,
     taken: tl.constexpr, depth: tl.constexpr,
 ):  # fmt: skip
-    """A block of one row's pixels for one group and rank; out (n, pixels, groups R), filters (D, R, kh, kw, inner)."""
+    """Compute a block of one row's pixels for one group and rank; out (n, pixels, groups R), filters (D, R, kh, kw, inner)."""
     row, place = tl.program_id(0) // blocks, tl.program_id(0) % blocks
     group, q = tl.program_id(1) // rank, tl.program_id(1) % rank
     pixel = place * taken + tl.arange(0, taken)
@@ -165,14 +165,14 @@ def _filtered(
 
 
 def order_of(x: Tensor, channel: int) -> int | None:
-    """Values between two channels of a row in memory, or None where the tensor is not dense."""
+    """Return values between two channels of a row in memory, or None where the tensor is not dense."""
     if x.movedim(channel, -1).is_contiguous():
         return 1
     return x[0, 0].numel() if x.is_contiguous() else None
 
 
 def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """``MemberBatch.flip``; ``rows`` (D, examples)."""
+    """Return ``MemberBatch.flip``; ``rows`` (D, examples)."""
     x, inner = _dense(x, channel)
     out, words = torch.empty_like(x), words.contiguous()
     lines = _lines(out, inner, channel)
@@ -181,7 +181,7 @@ def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tenso
 
 
 def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """``MemberBatch.add_flipped``."""
+    """Return ``MemberBatch.add_flipped``."""
     y, inner = _dense(y, channel)
     t, words = _like(t, inner, channel), words.contiguous()
     lines = _lines(y, inner, channel)
@@ -191,7 +191,7 @@ def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], 
 
 
 def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """``MemberBatch.gather``; ``index`` (D, r) int32."""
+    """Return ``MemberBatch.gather``; ``index`` (D, r) int32."""
     x, inner = _dense(x, channel)
     shape = [*x.shape]
     shape[channel] = index.shape[1]
@@ -204,7 +204,7 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
 
 
 def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
+    """Return ``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
     y, inner = _dense(y, channel)
     t = _like(t, inner, channel)
     shape = (t.numel(), index.shape[1], y.shape[channel], inner, t[0].numel(), *_sides(rows))
@@ -215,7 +215,7 @@ def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...]
 def add_outer(
     y: Tensor, maps: Tensor, factors: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int, groups: int
 ) -> Tensor:
-    """``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
+    """Return ``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
     y = y if y.movedim(channel, -1).is_contiguous() else _channels_last(y, channel)
     maps = _channels_last(maps, channel)
     factors = factors if factors.stride(2) == 1 else factors.contiguous()
@@ -226,7 +226,7 @@ def add_outer(
 
 
 def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -> Tensor:
-    """``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
+    """Return ``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
     rank, inner, *kernel = filters.shape[1:]
     bank = filters.permute(0, 1, 3, 4, 2).contiguous()
     sides = zip(x.shape[2:], geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -245,7 +245,7 @@ def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -
 
 
 def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
-    """``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
+    """Return ``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
     x, filters = x.contiguous(), filters if filters.stride(2) == 1 else filters.contiguous()
     (count, points, channels), rank = x.shape, filters.shape[1]
     out = x.new_empty(count, points, rank)
@@ -270,7 +270,7 @@ class _Lines(NamedTuple):
 
 
 def _lines(x: Tensor, inner: int, channel: int) -> _Lines:
-    """Lines of ``x``, which has ``inner`` values between two channels."""
+    """Return lines of ``x``, which has ``inner`` values between two channels."""
     width = x.shape[channel] if inner == 1 else inner
     return _Lines(x.numel() // max(width, 1), width, x[0].numel() // max(width, 1))
 
@@ -292,7 +292,7 @@ def _launch_single(kernel: Any, count: int, largest: int, *values: Any) -> None:
 
 
 def _sides(rows: tuple[int, int]) -> tuple[int, int]:
-    """Rows of a side, examples of a direction."""
+    """Return rows of a side, examples of a direction."""
     return rows[0] * rows[1], rows[1]
 
 
@@ -302,7 +302,7 @@ def _dense(x: Tensor, channel: int) -> tuple[Tensor, int]:
 
 
 def _like(t: Tensor, inner: int, channel: int) -> Tensor:
-    """``t`` in the order of memory that has ``inner`` values between channels."""
+    """Return ``t`` in the order of memory that has ``inner`` values between channels."""
     if order_of(t, channel) == inner or (inner == 1 and t.movedim(channel, -1).is_contiguous()):
         return t
     return _channels_last(t, channel) if inner == 1 else t.contiguous()
@@ -313,5 +313,5 @@ def _channels_last(t: Tensor, channel: int) -> Tensor:
 
 
 def _two(scales: tuple[float, ...]) -> tuple[float, float]:
-    """The scales of both sides; a lone side's twice."""
+    """Return the scales of both sides; a lone side's twice."""
     return scales[0], scales[-1]

@@ -22,7 +22,7 @@ def _placed_sum(
     out, shared, row_of, column_of, weights, count, rows, width, inner_width, blocks, low,
     square: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """A block of one row of the sum: each direction's source of it, in their order, in float64."""
+    """Compute a block of one row of the sum: each direction's source of it, in their order, in float64."""
     row, first = low + tl.program_id(0) // blocks, tl.program_id(0) % blocks * block
     column = first + tl.arange(0, block)
     sums = tl.full([block], 0, tl.float64)
@@ -39,7 +39,7 @@ def _placed_sum(
 
 @triton.jit
 def _weighted_signs(out, words, weights, count, width, stride, bw: tl.constexpr):
-    """Signs of one direction times its weight."""
+    """Compute signs of one direction times its weight."""
     row, place = tl.program_id(0), tl.program_id(1) * bw + tl.arange(0, bw)
     inside = place < count
     word = tl.load(words + row.to(tl.int64) * stride + place // 32, mask=inside, other=0)
@@ -50,7 +50,7 @@ def _weighted_signs(out, words, weights, count, width, stride, bw: tl.constexpr)
 
 @triton.jit
 def _counts(into, index, weights, count, things, places, bd: tl.constexpr, bw: tl.constexpr):
-    """Weights of the directions that put one thing at each of some places; ``index`` (things, D)."""
+    """Compute weights of the directions that put one thing at each of some places; ``index`` (things, D)."""
     thing, place = tl.program_id(0), tl.program_id(1) * bw + tl.arange(0, bw)
     sums = tl.zeros([bw], tl.float32)
     for first in range(0, count, bd):
@@ -64,7 +64,7 @@ def _counts(into, index, weights, count, things, places, bd: tl.constexpr, bw: t
 
 
 def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
-    """``rows.weighted_signs``; words (D, W) uint32 that lie side by side, weights (D,) float32."""
+    """Return ``rows.weighted_signs``; words (D, W) uint32 that lie side by side, weights (D,) float32."""
     out, weights = torch.empty(len(words), count, dtype=weights.dtype, device=words.device), weights.contiguous()
     if out.numel():
         bw = min(BLOCK, triton.next_power_of_2(count))
@@ -73,7 +73,7 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
 
 
 def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
-    """``placement.count_places``; index (D, r) int32, weights (D,) float32, into (r, n) float32.
+    """Return ``placement.count_places``; index (D, r) int32, weights (D,) float32, into (r, n) float32.
 
     Each place is compared with what every direction put there: so the order of the sum is fixed.
     """
@@ -86,7 +86,7 @@ def count_places(index: Tensor, weights: Tensor, into: Tensor) -> None:
 def placed_sum(
     shared: Tensor, rows: Tensor, columns: Tensor, weights: Tensor, target: tuple[int, int, int, int], square: bool
 ) -> Tensor:
-    """The weighted sum (high - low, width) float64 of ``shared`` (r, c) with its rows and columns placed.
+    """Return the weighted sum (high - low, width) float64 of ``shared`` (r, c) with its rows and columns placed.
 
     rows (D, r), columns (D or 1, c): where they land; ``target`` (low, high, all rows, width).
     """
@@ -115,7 +115,7 @@ def placed_sum(
 
 
 def _sources(places: Tensor, count: int) -> Tensor:
-    """Things that landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
+    """Return things that landed at each of ``count`` places, -1 for none: (D, count) int32 of places (D, k)."""
     found = torch.full((len(places), count), -1, dtype=torch.int32, device=places.device)
     things = torch.arange(places.shape[1], dtype=torch.int32, device=places.device).expand_as(places)
     return found.scatter_(1, places.long(), things)

@@ -5,7 +5,8 @@ word, either gathered, eight an instruction, or loaded one by one into halves of
 bases and slopes in order. Numba keeps compiled callers until their own file changes, not this one.
 """
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -13,9 +14,10 @@ from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
-LANES, HALF_LANES = 16, 32  # numbers in a vector of float32 and of bfloat16, here a word of 16 bits
+LANES = 16  # numbers in a vector of float32
 _I1, _I16, _I32, _I64, _F32 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.FloatType()
 _F64 = ir.DoubleType()
+_PLACE, _BITS, _NUMBER = types.uintp, types.uint32, types.float32  # an address, signs of a vector, a factor
 _FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a float32, six bits of the latter
 
 
@@ -29,45 +31,75 @@ def wide() -> bool:
     return has_avx512() and not cpu_target.target_context.codegen().magic_tuple()[1].startswith("znver")
 
 
+def by_address(*kinds: types.Type) -> Callable[[Callable[..., None]], Any]:
+    """Return a decorator that makes an intrinsic of a law: it gets a builder and values of ``kinds``, and writes to addresses."""
+
+    def decorated(law: Callable[..., None]) -> Any:
+        def code(context: Any, builder: ir.IRBuilder, _: Any, arguments: Sequence[ir.Value]) -> Any:
+            law(builder, *arguments)
+            return context.get_dummy_value()
+
+        def typed(typing_context: Any, *given: types.Type) -> Any:
+            return types.void(*kinds), code
+
+        typed.__name__, typed.__doc__ = law.__name__, law.__doc__
+        # numba counts the caller's arguments by the signature, without its first one
+        typed.__signature__ = inspect.signature(law)  # type: ignore[attr-defined]
+        return intrinsic(typed)
+
+    return decorated
+
+
+def size(number: int) -> ir.Constant:
+    """Return a constant of 64 bits."""
+    return ir.Constant(_I64, number)
+
+
+def _same(value: int, lanes: int = LANES) -> ir.Constant:
+    return ir.Constant(ir.VectorType(_I32, lanes), [value] * lanes)
+
+
+def everywhere(builder: ir.IRBuilder, number: ir.Value, lanes: int = LANES) -> ir.Value:
+    """Return a vector with ``number`` in all lanes."""
+    one = builder.insert_element(ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined), number, size(0))
+    return builder.shuffle_vector(one, one, _same(0, lanes))
+
+
+def _at(builder: ir.IRBuilder, address: ir.Value, kind: ir.Type, lanes: int = LANES) -> ir.Value:
+    return builder.inttoptr(address, ir.VectorType(kind, lanes).as_pointer())
+
+
 def _normals(gathers: bool) -> Any:
-    def law(context, builder, signature, arguments):
-        source, target, table = arguments
+    @by_address(_PLACE, _PLACE, _PLACE)
+    def law(builder, source, target, table):
+        """Write normals of the LANES words at address ``source`` to address ``target``; ``table``: address of 64-bit entries."""
         ints, floats = ir.VectorType(_I32, LANES), ir.VectorType(_F32, LANES)
-
-        def same(value: int) -> ir.Constant:
-            return ir.Constant(ints, [value] * LANES)
-
-        words = builder.load(builder.inttoptr(source, ints.as_pointer()), align=4)
-        tail = builder.and_(words, same(0x7FFFFFFF))
-        tail = builder.select(builder.icmp_signed(">", tail, same(1)), tail, same(1))
+        words = builder.load(_at(builder, source, _I32), align=4)
+        tail = builder.and_(words, _same(0x7FFFFFFF))
+        tail = builder.select(builder.icmp_signed(">", tail, _same(1)), tail, _same(1))
         # through float32 and back to bits: its exponent and mantissa name segment and step (neuro_cli.core.quantile)
         bits = builder.bitcast(builder.sitofp(tail, floats), ints)
-        segment = builder.lshr(bits, same(17))
-        step = builder.sitofp(builder.and_(builder.lshr(bits, same(5)), same(4095)), floats)
-        first = builder.inttoptr(builder.sub(table, ir.Constant(_I64, 8 * _FIRST)), ir.IntType(8).as_pointer())
+        segment = builder.lshr(bits, _same(17))
+        step = builder.sitofp(builder.and_(builder.lshr(bits, _same(5)), _same(4095)), floats)
+        first = builder.inttoptr(builder.sub(table, size(8 * _FIRST)), ir.IntType(8).as_pointer())
         base, slope = (_gathered if gathers else _loaded)(builder, first, segment)
-        size = builder.bitcast(builder.fadd(base, builder.fmul(step, slope)), ints)
-        signed = builder.xor(size, builder.and_(words, same(0x80000000)))
-        builder.store(signed, builder.inttoptr(target, ints.as_pointer()), align=4)
-        return context.get_dummy_value()
+        signless = builder.bitcast(builder.fadd(base, builder.fmul(step, slope)), ints)
+        signed = builder.xor(signless, builder.and_(words, _same(0x80000000)))
+        builder.store(signed, _at(builder, target, _I32), align=4)
 
-    def typed(typing_context, source, target, table):
-        """Write normals of the LANES words at address ``source`` to address ``target``; ``table``: address of 64-bit entries."""
-        return types.void(types.uintp, types.uintp, types.uintp), law
-
-    return intrinsic(typed)
+    return law
 
 
 normals_by_gathers, normals_by_loads = _normals(True), _normals(False)
 
 
 def _shuffled(builder: ir.IRBuilder, one: ir.Value, other: ir.Value, order: Sequence[int]) -> ir.Value:
-    """Lanes of ``one`` and then of ``other``, by number."""
+    """Return lanes of ``one`` and then of ``other``, by number."""
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(_I32, len(order)), list(order)))
 
 
 def _gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Bases and slopes (LANES,) of segments, by two gathers."""
+    """Return bases and slopes (LANES,) of segments, by two gathers."""
     low, high = (_eight_gathered(builder, first, segment, half) for half in (0, 1))
     floats = ir.VectorType(_F32, LANES)
     base, slope = (builder.bitcast(_shuffled(builder, low, high, range(part, 2 * LANES, 2)), floats) for part in (0, 1))
@@ -75,18 +107,18 @@ def _gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value) -> tupl
 
 
 def _loaded(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """Bases and slopes (LANES,) of segments, by a load of 64 bits for each."""
+    """Return bases and slopes (LANES,) of segments, by a load of 64 bits for each."""
     entries = builder.bitcast(first, _F64.as_pointer())
     pairs = builder.bitcast(segment, ir.VectorType(_I64, LANES // 2))  # halves of 64 bits take fewer instructions than words
     places = list[ir.Value]()
     for lane in range(LANES // 2):
-        two = builder.extract_element(pairs, _size(lane))
-        places += [builder.and_(two, _size(2**32 - 1)), builder.lshr(two, _size(32))]
+        two = builder.extract_element(pairs, size(lane))
+        places += [builder.and_(two, size(2**32 - 1)), builder.lshr(two, size(32))]
 
     def register(numbers: Sequence[int]) -> ir.Value:
         result = ir.Constant(ir.VectorType(_F64, 4), ir.Undefined)
         for lane, number in enumerate(numbers):
-            result = builder.insert_element(result, builder.load(builder.gep(entries, [places[number]]), align=8), _size(lane))
+            result = builder.insert_element(result, builder.load(builder.gep(entries, [places[number]]), align=8), size(lane))
         return builder.bitcast(result, ir.VectorType(_F32, 8))
 
     eights = list[tuple[ir.Value, ir.Value]]()
@@ -100,7 +132,7 @@ def _loaded(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value) -> tuple[
 
 
 def _eight_gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value, half: int) -> ir.Value:
-    """Entries of eight segments, as (16,) 32-bit words: base, slope, base, .."""
+    """Return entries of eight segments, as (16,) 32-bit words: base, slope, base, .."""
     eight, mask, index = ir.VectorType(_I64, 8), ir.VectorType(_I1, 8), ir.VectorType(_I32, 8)
     kind = ir.FunctionType(eight, [eight, first.type, index, mask, _I32])
     gather = builder.module.globals.get("llvm.x86.avx512.mask.gather.dpq.512")
@@ -111,95 +143,49 @@ def _eight_gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value, h
     return builder.bitcast(entries, ir.VectorType(_I32, LANES))
 
 
-def _mirrored(typing_context, noise, base, scale, plus, minus):
+@by_address(_PLACE, _PLACE, _NUMBER, _PLACE, _PLACE)
+def mirrored(builder, noise, base, scale, plus, minus):
     """Write base + scale * noise and base - scale * noise, LANES numbers at addresses, to whole cache lines, past the caches."""
-    return types.void(types.uintp, types.uintp, types.float32, types.uintp, types.uintp), _both_sides
-
-
-mirrored: Any = intrinsic(_mirrored)
-
-
-def _both_sides(context, builder, signature, arguments):
-    noise, base, scale, plus, minus = arguments
-    floats = ir.VectorType(_F32, LANES)
-    eps, centre = (builder.load(builder.inttoptr(place, floats.as_pointer()), align=4) for place in (noise, base))
-    factor = ir.Constant(floats, ir.Undefined)
-    for lane in range(LANES):
-        factor = builder.insert_element(factor, scale, ir.Constant(_I32, lane))
-    step = builder.fmul(factor, eps)  # rounded by itself, as without vectors
+    eps, centre = (builder.load(_at(builder, place, _F32), align=4) for place in (noise, base))
+    step = builder.fmul(everywhere(builder, scale), eps)  # rounded by itself, as without vectors
     for place, value in ((plus, builder.fadd(centre, step)), (minus, builder.fsub(centre, step))):
-        written = builder.store(value, builder.inttoptr(place, floats.as_pointer()), align=4 * LANES)
+        written = builder.store(value, _at(builder, place, _F32), align=4 * LANES)
         written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
-    return context.get_dummy_value()
 
 
 def _signed(builder: ir.IRBuilder, source: ir.Value, bits: ir.Value, lanes: int) -> ir.Value:
-    """Numbers at an address, with the other sign where the bit of their lane is 1."""
-    value = builder.load(builder.inttoptr(source, ir.VectorType(_F32, lanes).as_pointer()), align=4)
+    """Return numbers at an address, with the other sign where the bit of their lane is 1."""
+    value = builder.load(_at(builder, source, _F32, lanes), align=4)
     mask = builder.bitcast(builder.trunc(bits, ir.IntType(lanes)), ir.VectorType(_I1, lanes))
     return builder.select(mask, builder.fneg(value), value)
 
 
 def _flipped(lanes: int) -> Any:
-    def law(context, builder, signature, arguments):
-        source, bits, target = arguments
-        place = builder.inttoptr(target, ir.VectorType(_F32, lanes).as_pointer())
-        builder.store(_signed(builder, source, bits, lanes), place, align=4)
-        return context.get_dummy_value()
-
-    def typed(typing_context, source, bits, target):
+    @by_address(_PLACE, _BITS, _PLACE)
+    def law(builder, source, bits, target):
         """Write numbers at address ``source`` with the signs of ``bits`` to address ``target``."""
-        return types.void(types.uintp, types.uint32, types.uintp), law
+        builder.store(_signed(builder, source, bits, lanes), _at(builder, target, _F32, lanes), align=4)
 
-    return intrinsic(typed)
+    return law
 
 
 flipped, flipped_one = _flipped(LANES), _flipped(1)
 
 
-def _flipped_half(lanes: int) -> Any:
-    def law(context, builder, signature, arguments):
-        source, bits, target = arguments
-        words = ir.VectorType(_I16, lanes)
-        value = builder.load(builder.inttoptr(source, words.as_pointer()), align=2)
-        given = bits if lanes == HALF_LANES else builder.trunc(bits, ir.IntType(lanes))
-        mask = builder.bitcast(given, ir.VectorType(_I1, lanes))
-        other = builder.xor(value, ir.Constant(words, [0x8000] * lanes))
-        builder.store(builder.select(mask, other, value), builder.inttoptr(target, words.as_pointer()), align=2)
-        return context.get_dummy_value()
-
-    def typed(typing_context, source, bits, target):
-        """Write bfloat16 numbers at address ``source`` with the signs of ``bits`` to address ``target``."""
-        return types.void(types.uintp, types.uint32, types.uintp), law
-
-    return intrinsic(typed)
-
-
-flipped_half, flipped_half_one = _flipped_half(HALF_LANES), _flipped_half(1)
-
-
 def _rounded(lanes: int) -> Any:
-    def law(context, builder, signature, arguments):
-        source, target = arguments
-        floats, ints, words = (ir.VectorType(kind, lanes) for kind in (_F32, _I32, _I16))
-
-        def same(value: int) -> ir.Constant:
-            return ir.Constant(ints, [value] * lanes)
-
-        value = builder.load(builder.inttoptr(source, floats.as_pointer()), align=4)
-        bits = builder.bitcast(value, ints)
-        odd = builder.and_(builder.lshr(bits, same(16)), same(1))
-        near = builder.lshr(builder.add(bits, builder.add(odd, same(0x7FFF))), same(16))
-        # rounding would carry the bits of what is no number into its sign
-        result = builder.select(builder.fcmp_unordered("uno", value, value), same(0x7FC0), near)
-        builder.store(builder.trunc(result, words), builder.inttoptr(target, words.as_pointer()), align=2)
-        return context.get_dummy_value()
-
-    def typed(typing_context, source, target):
+    @by_address(_PLACE, _PLACE)
+    def law(builder, source, target):
         """Write the bfloat16 numbers nearest to float32 numbers at address ``source`` to address ``target``."""
-        return types.void(types.uintp, types.uintp), law
+        value = builder.load(_at(builder, source, _F32, lanes), align=4)
+        bits = builder.bitcast(value, ir.VectorType(_I32, lanes))
+        odd = builder.and_(builder.lshr(bits, _same(16, lanes)), _same(1, lanes))
+        near = builder.lshr(builder.add(bits, builder.add(odd, _same(0x7FFF, lanes))), _same(16, lanes))
+        # rounding would carry the bits of what is no number into its sign
+        result = builder.select(builder.fcmp_unordered("uno", value, value), _same(0x7FC0, lanes), near)
+        words = builder.trunc(result, ir.VectorType(_I16, lanes))
+        builder.store(words, _at(builder, target, _I16, lanes), align=2)
 
-    return intrinsic(typed)
+    return law
 
 
 rounded, rounded_one = _rounded(LANES), _rounded(1)
@@ -219,21 +205,15 @@ widened: Any = intrinsic(_widened)
 
 
 def _added_flipped(lanes: int) -> Any:
-    def law(context, builder, signature, arguments):
-        source, bits, scale, target = arguments
-        floats = ir.VectorType(_F32, lanes)
-        one = builder.insert_element(ir.Constant(floats, ir.Undefined), scale, _size(0))
-        factor = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(_I32, lanes), [0] * lanes))
-        place = builder.inttoptr(target, floats.as_pointer())
-        step = builder.fmul(factor, _signed(builder, source, bits, lanes))  # rounded by itself, as without vectors
-        builder.store(builder.fadd(builder.load(place, align=4), step), place, align=4)
-        return context.get_dummy_value()
-
-    def typed(typing_context, source, bits, scale, target):
+    @by_address(_PLACE, _BITS, _NUMBER, _PLACE)
+    def law(builder, source, bits, scale, target):
         """Add ``scale`` times numbers at address ``source``, with the signs of ``bits``, to those at address ``target``."""
-        return types.void(types.uintp, types.uint32, types.float32, types.uintp), law
+        place = _at(builder, target, _F32, lanes)
+        # rounded by itself, as without vectors
+        step = builder.fmul(everywhere(builder, scale, lanes), _signed(builder, source, bits, lanes))
+        builder.store(builder.fadd(builder.load(place, align=4), step), place, align=4)
 
-    return intrinsic(typed)
+    return law
 
 
 added_flipped, added_flipped_one = _added_flipped(LANES), _added_flipped(1)
@@ -243,28 +223,20 @@ ROWS, COLUMNS = 4, 4 * LANES  # size of a tile whose sums fit in registers
 GROUP = 5  # directions of a table: its 2^5 numbers are two registers
 
 
-def _signed_sums(typing_context, tables, groups, rows, columns, step, out, width):
+@by_address(_PLACE, _PLACE, _PLACE, _PLACE, types.UniTuple(_PLACE, 2), _PLACE, _PLACE)
+def signed_sums(builder, tables, groups, rows, columns, steps, out, width):
     """Add to a tile of float32 sums at address ``out``, lines of ``width`` numbers, what tables say of the signs of its places.
 
     Of every group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
-    lines of ``step``[0] and ``step``[1] numbers: a place's number is that of the table at (row's xor column's).
+    lines of ``steps``[0] and ``steps``[1] numbers: a place's number is that of the table at (row's xor column's).
     """
-    size = types.uintp
-    return types.void(size, size, size, size, types.UniTuple(size, 2), size, size), _tile
-
-
-signed_sums: Any = intrinsic(_signed_sums)
-
-
-def _tile(context, builder, signature, arguments):
-    tables, groups, rows, columns, steps, out, width = arguments
     floats, ints = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
-    row_step, column_step = (builder.mul(builder.extract_value(steps, place), _size(4)) for place in (0, 1))
+    row_step, column_step = (builder.mul(builder.extract_value(steps, place), size(4)) for place in (0, 1))
     places = [(row, part) for row in range(ROWS) for part in range(COLUMNS // LANES)]
 
     def address(row: int, part: int) -> ir.Value:
-        line = builder.mul(builder.mul(width, _size(4)), _size(row))
-        return builder.add(out, builder.add(line, _size(4 * LANES * part)))
+        line = builder.mul(builder.mul(width, size(4)), size(row))
+        return builder.add(out, builder.add(line, size(4 * LANES * part)))
 
     def load(kind: ir.Type, place: ir.Value) -> ir.Value:
         return builder.load(builder.inttoptr(place, kind.as_pointer()), align=4)
@@ -276,19 +248,13 @@ def _tile(context, builder, signature, arguments):
     for (row, part), total in zip(places, sums, strict=True):
         builder.store(load(floats, address(row, part)), total)
     with cgutils.for_range(builder, groups) as loop:
-        table = builder.add(tables, builder.mul(loop.index, _size(8 * LANES)))
-        low, high = load(floats, table), load(floats, builder.add(table, _size(4 * LANES)))
+        table = builder.add(tables, builder.mul(loop.index, size(8 * LANES)))
+        low, high = load(floats, table), load(floats, builder.add(table, size(4 * LANES)))
         line, there = (builder.add(at, builder.mul(loop.index, step)) for at, step in ((rows, row_step), (columns, column_step)))
-        parts = [load(ints, builder.add(there, _size(4 * LANES * part))) for part in range(COLUMNS // LANES)]
+        parts = [load(ints, builder.add(there, size(4 * LANES * part))) for part in range(COLUMNS // LANES)]
         for (row, part), total in zip(places, sums, strict=True):
-            one = builder.insert_element(ir.Constant(ints, ir.Undefined), load(_I32, builder.add(line, _size(4 * row))), _size(0))
-            spread = builder.shuffle_vector(one, one, ir.Constant(ints, [0] * LANES))
+            spread = everywhere(builder, load(_I32, builder.add(line, size(4 * row))))
             value = builder.call(chosen, [low, builder.xor(spread, parts[part]), high])
             builder.store(builder.fadd(builder.load(total), value), total)
     for (row, part), total in zip(places, sums, strict=True):
-        builder.store(builder.load(total), builder.inttoptr(address(row, part), floats.as_pointer()), align=4)
-    return context.get_dummy_value()
-
-
-def _size(number: int) -> ir.Constant:
-    return ir.Constant(_I64, number)
+        builder.store(builder.load(total), _at(builder, address(row, part), _F32), align=4)

@@ -6,7 +6,7 @@ in place of m r, in both dimensions: a tile of 4x4 outputs of 3x3 taps from 36 i
 of a point are a matrix product over the input channels, and the points are gathered. A dimension of one tap stays as it is.
 
 Legend: B images, H x W pixels, C channels in, O channels out; pixels lie channels last. ``lines`` and ``columns`` are tuples
-with an item for each tap: a compiled loop is made for their lengths. The bits of an image depend on no other.
+with an item for each tap: a loop is compiled for their lengths. The bits of an image depend on no other.
 """
 
 from collections.abc import Sequence
@@ -18,6 +18,8 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
+
+from neuro_cli.core.kernels.vectors import everywhere
 
 ROOTS = (1.0, 2.0, 0.5)  # points are the first of these and their negatives, zero and infinity
 SIDES = (0, 1, 3, 4, 3, 4, 3, 2)  # outputs of a tile, indexed by taps: at most eight points, whose sums round little
@@ -33,12 +35,12 @@ def _roots(taps: int) -> tuple[float, ...]:
 
 
 def _others(roots: Sequence[float], root: float) -> np.ndarray:
-    """Coefficients of y = x**2 in the product of y - r**2 over all ``roots`` but ``root``, rising."""
+    """Return coefficients of y = x**2 in the product of y - r**2 over all ``roots`` but ``root``, rising."""
     return np.atleast_1d(np.poly([other**2 for other in roots if other != root]))[::-1]
 
 
 def filter_lines(taps: int) -> np.ndarray:
-    """Powers of the points (points, taps), divided by what the spread leaves out: the product of distances to the others."""
+    """Return powers of the points (points, taps) over what the spread leaves out: the product of distances to the others."""
     if taps == 1:
         return np.ones((1, 1), np.float32)
     powers, roots = np.arange(taps), _roots(taps)
@@ -84,14 +86,13 @@ def _store(builder: ir.IRBuilder, value: ir.Value, address: ir.Value, offset: in
 
 
 def _everywhere(builder: ir.IRBuilder, address: ir.Value, offset: int = 0) -> ir.Value:
-    """The number at an address in all lanes."""
+    """Return the number at an address in all lanes."""
     number = builder.load(_at(builder, address, offset, _F32), align=_BYTES)
-    one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
+    return everywhere(builder, number, LANES)
 
 
 def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a b + c, rounded once."""
+    """Return a b + c, rounded once."""
     name = f"llvm.fma.v{LANES}f32"
     known = builder.module.globals.get(name)
     known = known or ir.Function(builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * 3), name)
@@ -99,7 +100,7 @@ def _fused(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.V
 
 
 def _combined(builder: ir.IRBuilder, factors: Any, values: list[ir.Value]) -> ir.Value:
-    """The sum of ``factors`` times ``values``, those of factor 1 first."""
+    """Return the sum of ``factors`` times ``values``, those of factor 1 first."""
     terms = sorted(zip(map(float, factors), values, strict=True), key=lambda term: term[0] != 1)
     total = None
     for factor, value in terms:
@@ -111,7 +112,7 @@ def _combined(builder: ir.IRBuilder, factors: Any, values: list[ir.Value]) -> ir
 
 
 def _spread_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[ir.Value]:
-    """A line of pixels by the points: x as a polynomial's coefficients, times the distances to all other points."""
+    """Return a line of pixels by the points: x as a polynomial's coefficients, times the distances to all other points."""
     if taps == 1:
         return x
     roots = _roots(taps)
@@ -124,7 +125,7 @@ def _spread_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[ir
 
 
 def _gathered_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[ir.Value]:
-    """A tile's line of outputs from that of points: the sum of powers of the points."""
+    """Return a tile's line of outputs from that of points: the sum of powers of the points."""
     if taps == 1:
         return x
     pairs = [(x[i], x[i + 1]) for i in range(1, len(x) - 1, 2)]
@@ -137,7 +138,7 @@ def _gathered_line(builder: ir.IRBuilder, taps: int, x: list[ir.Value]) -> list[
 
 
 def _loaded(builder: ir.IRBuilder, counts: tuple[int, int], source: Any, row: Any, step: Any) -> list[list[ir.Value]]:
-    """Vectors of ``counts`` rows and columns: rows ``row`` bytes apart, or end to end where that is None; columns ``step``."""
+    """Load vectors of ``counts`` rows and columns: rows ``row`` bytes apart, end to end if that is None; columns ``step``."""
     table = []
     for _ in range(counts[0]):
         place, line = source, []
@@ -150,7 +151,7 @@ def _loaded(builder: ir.IRBuilder, counts: tuple[int, int], source: Any, row: An
 
 
 def _transformed(builder: ir.IRBuilder, transform: Any, taps: tuple[int, int], table: list[list[ir.Value]]) -> Any:
-    """Columns of ``table`` (rows, columns) after a transform of its lines and then of its columns."""
+    """Return columns of ``table`` (rows, columns) after a transform of its lines and then of its columns."""
     lines = [transform(builder, taps[1], line) for line in table]
     return [transform(builder, taps[0], [line[column] for line in lines]) for column in range(len(lines[0]))]
 
@@ -178,9 +179,7 @@ def _gather_typed(typing, lines, columns, source, step, bias, floor, target, row
 
     def code(context, builder, signature, arguments):
         _, _, source, step, bias, floor, target, row, pixel = arguments
-        one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), floor, ir.Constant(ir.IntType(32), 0))
-        least = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
-        table = _loaded(builder, (points(taps[0]), points(taps[1])), source, None, step)
+        least, table = everywhere(builder, floor, LANES), _loaded(builder, (points(taps[0]), points(taps[1])), source, None, step)
         made, shift = _transformed(builder, _gathered_line, taps, table), _load(builder, bias)
         for line in range(SIDES[taps[0]]):
             place = target
@@ -237,7 +236,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 @_compiled
 def _zeros(count):
-    """``count`` float32 whose first byte begins a line of the cache: vectors across two lines take twice the time."""
+    """Return ``count`` float32 whose first byte begins a line of the cache: vectors across two lines take twice the time."""
     room = np.zeros(count + LINE // _BYTES, np.float32)
     skipped = -room.ctypes.data % LINE // _BYTES
     return room[skipped : skipped + count]
@@ -282,7 +281,7 @@ def convolved(images, filters, bias, padding, lines, columns, group, floor, out)
     assert filters.flags.c_contiguous and bias.flags.c_contiguous
     down, across = (out.shape[1] + tall - 1) // tall, (out.shape[2] + wide - 1) // wide  # tiles
     groups = (channels + LANES - 1) // LANES
-    # by address, for which a tile's pixels are in ``padded``
+    # tiles are read by address, so all of a tile's pixels must be in ``padded``
     rows, cells = (
         max(tall * down + len(lines) - 1, padding[0] + height),
         max(wide * across + len(columns) - 1, padding[1] + width),

@@ -7,7 +7,7 @@ OWN = Path("/proc/self/cgroup")
 
 
 def groups(controller: str, root: Path = ROOT, own: Path = OWN) -> list[Path]:
-    """Folders of the groups that ``controller`` (cpu, memory) may limit this process by: its own ones, and all that hold those.
+    """Return folders of the groups by which ``controller`` (cpu, memory) may limit this process: its own and their parents.
 
     Of version 2, of version 1, or of both side by side. In a container the innermost that are seen may be the roots.
     """
@@ -22,7 +22,7 @@ def groups(controller: str, root: Path = ROOT, own: Path = OWN) -> list[Path]:
 
 
 def numbers(path: Path) -> list[float]:
-    """The numbers in a file of a group; an infinite one for the word max, none where the file is not there or has other words."""
+    """Return the numbers in a file of a group; infinity for the word max, none for a missing file or other words."""
     try:
         return [float("inf") if word == "max" else float(word) for word in path.read_text().split()]
     except (OSError, ValueError):

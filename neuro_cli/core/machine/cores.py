@@ -30,7 +30,7 @@ def _quota(root: Path, own: Path) -> float:
 
 
 def _of_slurm() -> float:
-    """Cores of a job's tasks on this node. SLURM need not bind them: that is a matter of the site's plugins."""
+    """Return cores of a job's tasks on this node. SLURM need not bind them: that is a matter of the site's plugins."""
     each = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if "SLURM_JOB_ID" not in os.environ or not each.isdigit():
         return math.inf

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from neuro_cli.core.errors import UserError
 
-USER_VARIABLE = "NEURO_TRUST"  # what the user would pass as trust= to every command
+USER_VARIABLE = "NEURO_TRUST"  # packages that the user would pass as trust= to every command
 
 # folders below a library's search path in which the system's loader looks as well
 _VARIANTS = ("", "tls/**/", "x86_64/**/", "aarch64/**/", "glibc-hwcaps/**/", "haswell/**/", "avx512_1/**/", "xeon_phi/**/")

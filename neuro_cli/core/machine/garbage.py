@@ -18,7 +18,7 @@ def keep_modules() -> None:
 
 @contextmanager
 def no_search() -> Iterator[None]:
-    """Search for no cycles in the block: classes and functions stay, and a search goes through all that are there."""
+    """Search for no cycles in the block: classes and functions stay, and a search goes through all of them."""
     searches = gc.isenabled()
     gc.disable()
     try:

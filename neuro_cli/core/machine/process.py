@@ -53,7 +53,7 @@ def start(command: Sequence[str], on_parent_death: int = signal.SIGTERM, **optio
 
 
 def ended_with_us(command: Sequence[str], number: int) -> list[str]:
-    """The command line of ``command`` as a process that gets signal ``number`` when this one ends."""
+    """Return the command line of ``command`` as a process that gets signal ``number`` when this one ends."""
     return [sys.executable, "-P", "-S", __file__, str(int(number)), str(os.getpid()), *command]
 
 
@@ -78,7 +78,7 @@ def _waited(process: "subprocess.Popen[Any]", deadline: float) -> int:
         code = process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
-            with suppress(OSError):  # what it did not read any more
+            with suppress(OSError):  # input that it no longer reads
                 pipe.close()
     return code
 
@@ -90,7 +90,7 @@ def kill_group(leader: int) -> None:
 
 
 def exit_text(code: int) -> str:
-    """Words for an exit code: ``signal SIGSEGV``, ``exit code 3``."""
+    """Return words for an exit code: ``signal SIGSEGV``, ``exit code 3``."""
     if code >= 0:
         return f"exit code {code}"
     try:
@@ -100,7 +100,7 @@ def exit_text(code: int) -> str:
 
 
 def last_line(terminal: Path) -> str:
-    """The last line with text that a process wrote to ``terminal``; empty where there is none."""
+    """Return the last line with text that a process wrote to ``terminal``; empty where there is none."""
     return next((line for line in reversed(terminal.read_text(errors="replace").splitlines()) if line.strip()), "")
 
 

@@ -31,7 +31,7 @@ class Modes:
 
     @classmethod
     def present(cls) -> "Modes":
-        """Modes of this thread."""
+        """Return modes of this thread."""
         autocast = {kind: torch.get_autocast_dtype(kind) for kind in AUTOCAST if torch.is_autocast_enabled(kind)}
         return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_device())
 
@@ -45,7 +45,7 @@ class Modes:
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Context with these modes on this thread. Autocast keeps no copies of weights, which the next member writes over."""
+        """Return a context with these modes on this thread. Autocast caches no weights, which the next member overwrites."""
         with ExitStack() as modes:
             if self.inference != torch.is_inference_mode_enabled():
                 modes.enter_context(torch.inference_mode(self.inference))

@@ -1,4 +1,4 @@
-"""Reference method: one process, all members in one graph, differentiated as a whole."""
+"""Reference method: one process, all members in one graph, differentiated at once."""
 
 import torch
 import torch.nn.functional as F

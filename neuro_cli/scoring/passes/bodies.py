@@ -1,6 +1,6 @@
 """Bodies of torch's Python functions, such as ``F.multi_head_attention_forward``, without their check for overrides.
 
-A function of ``torch.nn.functional`` first asks whether a function mode is on and then hands itself over whole. Its body, run
+A function of ``torch.nn.functional`` first asks whether a function mode is on and then hands itself over. Its body, run
 with the mode on, hands over the operations it consists of.
 """
 
@@ -17,7 +17,7 @@ CHECKS = ("has_torch_function", "has_torch_function_unary", "has_torch_function_
 
 @cache
 def body(function: Callable[..., Any]) -> Callable[..., Any] | None:
-    """``function`` without its check; None where it has none."""
+    """Return ``function`` without its check; None where it has none."""
     if not isinstance(function, FunctionType) or not set(CHECKS) & set(function.__code__.co_names):
         return None
     unchecked = {**function.__globals__, **dict.fromkeys(CHECKS, _no)}

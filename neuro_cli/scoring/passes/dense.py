@@ -1,4 +1,4 @@
-"""One member of a large network in its plain forward pass, each parameter's values made where the pass uses them.
+"""One member of a large network in its plain forward pass, each parameter's values computed where the pass uses them.
 
 The reference of trials: a member as a vector of its own would be a copy of the centre.
 """
@@ -17,7 +17,7 @@ from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.reads import name_of
 
-PART = 2**19  # values of a matrix that are made at a time
+PART = 2**19  # values of a matrix in memory at a time
 
 Values = Callable[[Place, int, int], Tensor]  # values [first, last) of a parameter, in the order of the flat vector
 
@@ -58,7 +58,7 @@ class DenseMember(TorchFunctionMode):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """A linear layer whose parameters may have another type than ``x``: of a large one some rows are converted at a time."""
+    """Apply a linear layer whose parameters may have another type than ``x``, some rows of a large one at a time."""
     if x.dtype == weight.dtype:
         return F.linear(x, weight, bias)
     matrix = weight.flatten(1)

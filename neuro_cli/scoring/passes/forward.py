@@ -19,8 +19,8 @@ from neuro_cli.scoring.passes.kept import kept
 
 @contextmanager
 def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Context in which ``module`` answers by another function; its hooks stay."""
-    # its own table: a scripted module lets no attribute be set
+    """Return a context in which ``module`` answers by another function; its hooks stay."""
+    # the table itself: a scripted module lets no attribute be set
     own = vars(module).get("forward")
     vars(module)["forward"] = forward
     try:
@@ -69,12 +69,12 @@ class ManyForward(TorchFunctionMode, ABC):
 
     @abstractmethod
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Outputs of all members, in place of the module's own. Raises Unsupported, and whatever the module raises."""
+        """Return outputs of all members, in place of the module's own. Raises Unsupported, and whatever the module raises."""
 
     def _has_rows(self, x: Any) -> bool:
         """Return whether ``x`` has the rows of all members, or those of one side."""
         return isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] in (self._rows.count, self._one_side)
 
     def _both_sides(self, x: Tensor) -> Tensor:
-        """Rows of all sides, from those that the sides have in common where ``x`` is that."""
+        """Return rows of all sides, from those that the sides have in common where ``x`` is that."""
         return x if x.shape[0] == self._rows.count else torch.cat([x] * len(self._rows.scales))

@@ -47,7 +47,7 @@ def _convolved(members: HiddenMembers, use: Use, operator: ConvolutionOperator, 
     x, dims = members.show(members.value(input, "convolution")), use.tensor.dim()
     single = x.dim() == dims  # an example without a batch
     images = lifted((x.unsqueeze(1) if single else x).flatten(0, 1))
-    if dims != 4:  # what the compiled loops serve, and volumes in the one order that all row operations take
+    if dims != 4:  # the order that compiled loops serve; volumes in the one order that all row operations take
         images = images.contiguous(memory_format=torch.channels_last if dims == 3 else torch.contiguous_format)
     y = members.perturbed(use, operator, images, operator(images, use.tensor))
     y = y.squeeze(2) if dims == 3 else y
@@ -140,7 +140,7 @@ def attention(
 
 
 def blank(members: HiddenMembers, *args: Any, function: Callable[..., Tensor], **kwargs: Any) -> Tensor:
-    """A new tensor of every member, as the module may write the members' values into it."""
+    """Return a new tensor of every member, as the module may write the members' values into it."""
     result = function(*args, **kwargs)
     return members.hide(result.repeat(members.count, *[1] * result.dim()))
 

@@ -47,7 +47,7 @@ class _Off:
 
 # a map does not warn, in 300 letters, of each operation that torch cannot map and so repeats
 quiet = _Off(lambda: True, _functorch._set_vmap_fallback_warning_enabled)  # type: ignore[attr-defined]
-# torch's one operation for a whole layer of ``nn.TransformerEncoder`` passes over parts of it that were replaced or adapted
+# torch's fused operation for a layer of ``nn.TransformerEncoder`` ignores replaced or adapted parts of it
 unfused = _Off(torch.backends.mha.get_fastpath_enabled, torch.backends.mha.set_fastpath_enabled)
 
 
@@ -68,7 +68,7 @@ class HiddenMembers:
         self._level = _functorch.current_level()
 
     def show(self, x: Tensor) -> Tensor:
-        """``x`` as it is, (B, *shape); one that all members share is repeated without a copy.
+        """Return ``x`` as it is, (B, *shape); one that all members share is repeated without a copy.
 
         Raises Unsupported inside a further map.
         """
@@ -79,12 +79,12 @@ class HiddenMembers:
         return _functorch.get_unwrapped(x).movedim(_functorch.maybe_get_bdim(x), 0)
 
     def hide(self, x: Tensor) -> Tensor:
-        """``x`` (B, *shape) as a tensor of ``shape``, of every member its own."""
+        """Return ``x`` (B, *shape) as a tensor of ``shape``, of every member its own."""
         self.met(x[0].numel())
         return _functorch._add_batch_dim(x, 0, self._level)
 
     def everyone(self, output: Tensor) -> Tensor:
-        """Values of every member for an output that is a parameter or a piece of it."""
+        """Return values of every member for an output that is a parameter or a piece of it."""
         result: Tensor = self.value(output, "an output")
         return result
 
@@ -93,7 +93,7 @@ class HiddenMembers:
         self.largest = max(self.largest, values // self.rows.examples)
 
     def value(self, value: Any, user: str) -> Any:
-        """A parameter's values of every member, in their shape as a view; whatever else, as it is.
+        """Return a parameter's values of every member, in their shape as a view; whatever else, as it is.
 
         Raises Unsupported for a parameter of more than EXPANDED values, which the function ``user`` needs.
         """
@@ -112,13 +112,13 @@ class HiddenMembers:
         return self.hide(values)
 
     def scales(self, like: Tensor, dims: int) -> Tensor:
-        """The scales of the sides, (S, 1, .., 1) with ``dims`` dimensions of one."""
+        """Return the scales of the sides, (S, 1, .., 1) with ``dims`` dimensions of one."""
         return torch.tensor(self.rows.scales, dtype=like.dtype, device=like.device).view(-1, *[1] * dims)
 
     def perturbed(self, use: Use, operator: Operator, x: Tensor, y: Tensor, bias: Use | None = None) -> Tensor:
-        """``y`` plus what the noise of a weight adds to ``operator`` on ``x``, rows (B k, ..) with k of each member.
+        """Return ``y`` plus what the noise of a weight adds to ``operator`` on ``x``, rows (B k, ..) with k of each member.
 
-        And the noise of ``bias``, a whole parameter. May write to ``y``.
+        And the noise of ``bias``, a complete parameter. May write to ``y``.
         """
         read = x if operator.transposed else y
         self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
@@ -128,7 +128,7 @@ class HiddenMembers:
 
     def layer(self, use: Use, x: Tensor, bias: Use | None) -> Tensor | None:
         """Linear layer of a whole weight and bias on rows (B, k, I) on a CPU, by the sampler's own way; None: it has none."""
-        if x.device.type != "cpu":  # on a GPU this is faster for rows of one point only
+        if x.device.type != "cpu":  # faster on a GPU for rows of one point only
             return None
         shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
         with self._rows_of(x):
@@ -138,9 +138,5 @@ class HiddenMembers:
         return result
 
     def _rows_of(self, x: Tensor) -> AbstractContextManager[None]:
-        """Context in which the noise serves the rows of x, (B k, ..) with k of each member."""
+        """Return a context in which the noise serves the rows of x, (B k, ..) with k of each member."""
         return self.noise.of(MemberBatch(self.rows.scales, self.rows.directions, len(x) // self.count))
-
-    def by_side(self, x: Tensor) -> Tensor:
-        """(B, ..) as (S, D, ..)."""
-        return x.unflatten(0, (len(self.rows.scales), -1))

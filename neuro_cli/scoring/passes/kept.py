@@ -20,9 +20,9 @@ _Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
 
 @contextmanager
 def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
-    """Context after which ``module`` has the attributes and the numbers of its buffers that it had before.
+    """Return a context after which ``module`` has the attributes and the numbers of its buffers that it had before.
 
-    Dictionaries that are called caches are empty at first: what they hold was made of other parameters. ``statistics``: those of
+    Dictionaries that are called caches are empty at first: their contents come from other parameters. ``statistics``: those of
     norms too, which passes for many members never change.
     """
     saved = _saved(module)

@@ -61,7 +61,7 @@ class MappedForward(ManyForward):
         return self._members.products // self._rows.examples
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Rows of all members, for rows of all of them or of one side. Raises Unsupported for others."""
+        """Return rows of all members, for rows of all of them or of one side. Raises Unsupported for others."""
         given, form = tree_flatten((args, kwargs))
         length = rows_of(given)
         if not length or length not in (self._rows.count, self._one_side):
@@ -80,7 +80,7 @@ class MappedForward(ManyForward):
             parts, rebuilt = flat(result)
             return [part for part in parts if isinstance(part, Tensor)]
 
-        # what a module draws by chance is the same for all members, as with one seed
+        # random draws of a module are the same for all members, as with one seed
         mapped = torch.func.vmap(member, randomness="same")
         with quiet():
             result = iter(mapped(*[self._by_member(given[place]) for place in own]))
@@ -122,7 +122,7 @@ class MappedForward(ManyForward):
         return result
 
     def _other(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], uses: list[Use]) -> Any:
-        """A function of parameters that no handler serves: a view of them, its body, or their members' values in their place."""
+        """Run a function of parameters without a handler: as a view of them, by its body, or on their members' values."""
         name = name_of(func)
         if reads(func, args, kwargs):
             raise Unsupported(f"{name} reads parameter {uses[0].place.name}")

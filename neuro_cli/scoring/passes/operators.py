@@ -53,7 +53,7 @@ class ConvolutionOperator:
 
 
 def lifted(x: Tensor) -> Tensor:
-    """Lines (n, C, L), as images of height 1."""
+    """Return lines (n, C, L), as images of height 1."""
     return x.unsqueeze(2) if x.dim() == 3 else x
 
 
@@ -68,13 +68,13 @@ def geometry_of(weight: Tensor, stride: Any, padding: Any, dilation: Any, groups
 
 
 def numbers(value: Any, count: int) -> tuple[int, ...]:
-    """A number for each of ``count`` dimensions."""
+    """Return a number for each of ``count`` dimensions."""
     given = (value,) if isinstance(value, int) else tuple(value)
     return given * count if len(given) == 1 else given
 
 
 def _padding(padding: Any, kernel: Sequence[int], dilation: tuple[int, ...]) -> tuple[int, ...]:
-    """Zeros on either side. Raises Unsupported where ``same`` needs more of them on one side."""
+    """Return zeros on either side. Raises Unsupported where ``same`` needs more of them on one side."""
     if not isinstance(padding, str):
         return numbers(padding, len(kernel))
     if padding == "valid":

@@ -35,7 +35,7 @@ class Absent:
 
 
 def flat(made: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """Leaves of ``made``, and the function that puts others in their places."""
+    """Return leaves of ``made``, and the function that puts others in their places."""
     leaves, form = tree_flatten(made)
     parts = [_fields(leaf) for leaf in leaves]
 
@@ -47,7 +47,7 @@ def flat(made: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 
 
 def _fields(leaf: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
-    """Leaves of a dataclass, which is one leaf for torch; of any other leaf itself."""
+    """Return leaves of a dataclass, which is one leaf for torch; of any other leaf itself."""
     if not is_dataclass(leaf) or isinstance(leaf, type):
         return [leaf], lambda others: others[0]
     names = [field.name for field in fields(leaf)]
@@ -68,7 +68,7 @@ def rows_of(given: Sequence[Any]) -> int:
 
 
 def by_tensor(made: Any, function: Callable[[Tensor], Any]) -> Any:
-    """``made`` with ``function`` of each tensor, and Absent for each object that is no plain value.
+    """Return ``made`` with ``function`` of each tensor, and Absent for each object that is no plain value.
 
     Raises Unsupported where there is no tensor.
     """
@@ -84,7 +84,7 @@ def plain(leaf: Any) -> Any:
 
 
 def joined(parts: Sequence[Any], examples: int) -> Any:
-    """Outputs of single members in their order as those of all of them: rows (n e, ..); a number of each member (n,).
+    """Return outputs of single members in their order as those of all of them: rows (n e, ..); a number of each member (n,).
 
     Raises Unsupported for outputs of another first dimension, and where members give different trees.
     """
@@ -108,7 +108,7 @@ def _joined(values: list[Any], examples: int) -> Any:
 
 
 def demand_rows(output: Tensor, examples: int) -> Tensor:
-    """``output`` of one member. Raises Unsupported where its first dimension is not the member's examples."""
+    """Return ``output`` of one member. Raises Unsupported where its first dimension is not the member's examples."""
     if not output.dim() or len(output) != examples:
         raise Unsupported(f"an output of shape {tuple(output.shape)} for {examples} examples of a member")
     return output
@@ -136,7 +136,7 @@ def _alike(made: Any, wanted: Tensor, tolerance: float) -> bool:
         return torch.equal(made, wanted)
     error = torch.where(made == wanted, 0.0, (made - wanted).abs())  # infinite where both are
     largest = torch.where(wanted.abs().isinf(), 0.0, wanted.abs()).max()
-    return bool(error.max() <= tolerance * largest)  # so that an error that is no number fails too
+    return bool(error.max() <= tolerance * largest)  # a comparison that an error of NaN fails
 
 
 def nearer(made: Any, wanted: Any, still: Any, share: float) -> bool:

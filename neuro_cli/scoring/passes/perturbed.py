@@ -42,7 +42,7 @@ class PerturbedForward(ManyForward):
         self._places = {id(parameters[place.name]): place for place in layout.places}
         self._noise = perturbation
         self.largest = 0  # values of one row in the largest output of a layer
-        self.products = 0  # of a number and a weight, for one row
+        self.products = 0  # products of a number and a weight, for one row
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._careful:
@@ -90,7 +90,7 @@ class PerturbedForward(ManyForward):
         if (rows or parameter) and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads {'values of all members together' if rows else 'a parameter'}")
         made = func(*args, **kwargs)
-        # a parameter's shape or device may be read; a tensor made from it would lack the members' noise
+        # a parameter's shape or device may be read; a tensor computed from it would lack the members' noise
         if parameter and isinstance(made, Tensor | tuple | list) and _has_tensor(made):
             raise Unsupported(f"{name_of(func)} uses a parameter")
         if rows:
@@ -140,7 +140,7 @@ class PerturbedForward(ManyForward):
         return self._layer(ConvolutionOperator(geometry), result, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        """The layer for all members by the sampler's own way, where it has one."""
+        """Return the layer for all members by the sampler's own way, where it has one."""
         place = self._place(weight)
         result = None if place is None else self._noise.layer(place, self._place(bias), x, weight, bias, operator)
         if result is not None:
@@ -276,7 +276,7 @@ class PerturbedForward(ManyForward):
         return self._rows.affine(x, self._values(weight), self._values(bias), shape)
 
     def _values(self, parameter: Tensor | None) -> Tensor | None:
-        """Values of ``parameter`` for every side and direction: (S or 1, D or 1, values)."""
+        """Return values of ``parameter`` for every side and direction: (S or 1, D or 1, values)."""
         if parameter is None:
             return None
         # the layout of the flat vector: a norm's parameters are never four-dimensional

@@ -76,7 +76,7 @@ def _view(members: HiddenMembers, use: Use | None, view: Tensor) -> Tensor:
 
 
 def einsum(members: HiddenMembers, equation: Any, *operands: Any) -> Any:
-    """A sum over one index of a matrix: a linear layer of another order."""
+    """Sum over one index of a matrix: a linear layer of another order."""
     given = operands[0] if len(operands) == 1 and isinstance(operands[0], list | tuple) else operands
     found = [members.uses.get(operand) for operand in given] if isinstance(equation, str) else []
     if len(found) != 2 or (found[0] is None) == (found[1] is None) or "->" not in equation:

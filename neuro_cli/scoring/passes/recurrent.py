@@ -46,7 +46,7 @@ def layers(
     linear: Linear, cell: Cell, input: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
     train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Outputs and last states, as of ``torch.gru`` and its like. Raises Unsupported for packed sequences."""
+    """Return outputs and last states, as of ``torch.gru`` and its like. Raises Unsupported for packed sequences."""
     if isinstance(params, Tensor) or not isinstance(params, list | tuple):
         raise Unsupported("a packed sequence")
     x = input.transpose(0, 1) if batch_first else input
@@ -71,7 +71,7 @@ def layers(
 def _direction(
     linear: Linear, cell: Cell, x: Tensor, state: State, weights: Sequence[Any], has_biases: bool, backwards: bool
 ) -> tuple[Tensor, State]:
-    """One layer in one direction: outputs (T, e, H) and the last state."""
+    """Return one layer in one direction: outputs (T, e, H) and the last state."""
     of_input, of_state, *rest = weights
     biases = [rest.pop(0), rest.pop(0)] if has_biases else [None, None]
     gates = linear(x, of_input, biases[0])

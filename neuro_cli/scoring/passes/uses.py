@@ -1,4 +1,4 @@
-"""Evolved parameters and views of them, found again among the arguments of a function."""
+"""Evolved parameters and views of them, recognised among the arguments of a function."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Use:
         return int(self.tensor.storage_offset() - self.parameter.storage_offset())
 
     def piece(self) -> Piece | None:
-        """The piece of a matrix that a two-dimensional view is, None for other views and other parameters."""
+        """Return the piece of a matrix that a two-dimensional view is, None for other views and other parameters."""
         tensor, parameter = self.tensor, self.parameter
         if tensor.dim() != 2 or parameter.dim() < 2 or not parameter.is_contiguous() or not parameter.numel():
             return None
@@ -58,7 +58,7 @@ class Uses:
 
     def __init__(self, module: nn.Module, layout: ParameterLayout) -> None:
         parameters = dict(module.named_parameters())
-        # identities, as equality of tensors compares numbers. A view is kept alive so that no other tensor gets its identity
+        # identities, as equality of tensors compares numbers. A view stays alive so that no other tensor gets its identity
         own = [(parameters[place.name], place) for place in layout.places]
         self._known = {id(parameter): Use(parameter, parameter, place) for parameter, place in own}
 
@@ -66,7 +66,7 @@ class Uses:
         return self._known.get(id(value))
 
     def among(self, values: Iterable[Any]) -> Iterator[Use]:
-        """The uses among arguments of a function, lists of tensors included."""
+        """Return the uses among arguments of a function, lists of tensors included."""
         for value in values:
             if isinstance(value, list | tuple):
                 yield from self.among(value)
@@ -74,7 +74,7 @@ class Uses:
                 yield self._known[id(value)]
 
     def follow(self, made: Any, sources: list[Use]) -> bool:
-        """Return whether all tensors that a function made of ``sources`` are views of them; these are known from then on."""
+        """Return whether all tensors that a function made of ``sources`` are views of them; these are recognised from then on."""
         tensors = [value for value in (made if isinstance(made, list | tuple) else [made]) if isinstance(value, Tensor)]
         found = [next((Use(t, s.parameter, s.place) for s in sources if _within(t, s.parameter)), None) for t in tensors]
         if not tensors or None in found:
@@ -91,5 +91,5 @@ def _within(view: Tensor, whole: Tensor) -> bool:
 
 
 def span(x: Tensor) -> int:
-    """Places of memory from the first value of ``x`` to its last."""
+    """Return places of memory from the first value of ``x`` to its last."""
     return 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True)) if x.numel() else 0

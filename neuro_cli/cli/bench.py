@@ -51,11 +51,6 @@ def bench_verb(arguments: list[str]) -> int:
 def _check(composed: DictConfig) -> None:
     """Raise ConfigError for an unknown kind or a tracker, before anything heavy is imported."""
     one_of("what", composed.what, tuple(KINDS))
-    refuse_trackers(composed)
-
-
-def refuse_trackers(composed: DictConfig) -> None:
-    """Raise ConfigError for a study that asks for a tracker."""
     chosen = composed.hydra.runtime.choices.logger
     if chosen != "csv":
-        raise ConfigError("logger", chosen, "a study writes CSV files alone; trackers follow runs")
+        raise ConfigError("logger", chosen, "neuro bench writes CSV files alone; trackers follow runs and neuro scale")

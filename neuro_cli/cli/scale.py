@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.cli.bench import refuse_trackers
 from neuro_cli.cli.command import hydra_verb
 
 
@@ -14,4 +13,4 @@ def _scale(config: dict[str, Any], run: Path) -> int:
     return 0
 
 
-scale_verb = hydra_verb("scale", _scale, refuse_trackers)
+scale_verb = hydra_verb("scale", _scale)

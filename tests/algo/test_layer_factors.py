@@ -207,7 +207,8 @@ def moved(algo: PopulationAlgorithm, unit: torch.Tensor) -> np.ndarray:
     return (unit * algo.centre).numpy()
 
 
-@pytest.mark.parametrize("name", STEP_SIZES)
+# the symmetric root of cma_es's matrix is another one in other units: members of one law, not the same ones
+@pytest.mark.parametrize("name", [name for name in STEP_SIZES if name != "cma_es"])
 def test_a_factor_on_sigma_is_another_unit_of_the_parameter(name):
     plain, with_factors = (option("algo", name, PopulationAlgorithm, 3, more) for more in ({}, {"layers": SIGMAS}))
     one = torch.ones(26)

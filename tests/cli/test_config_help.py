@@ -31,6 +31,6 @@ def test_comments_are_found_by_their_keys(tmp_path: Path) -> None:
 
 def test_bench_lists_its_kinds(tmp_path: Path) -> None:
     text = neuro_inside("bench", "--help", cwd=tmp_path).stdout
-    assert {*KINDS} == {*MEASURED, "brokers"}
+    assert {*KINDS} == {*MEASURED}
     assert all(f"\n  {kind} " in text for kind in KINDS)
     assert len(text.splitlines()) < 24

@@ -77,7 +77,8 @@ MISTYPED: list[Command] = [
 
 # options of groups
 OPTIONS: list[Command] = [
-    (("train", "algo=cma_es"), "algo=cma_es: no such option"),
+    (("train", "algo=cmaes"), "algo=cmaes: no such option"),
+    (("train", "algo=cma_es"), "its matrix serves at most 1,024 parameters"),
     (("train", "task=gym"), "task=gym: no such option; did you mean gymnasium?"),
     (("train", "model="), "model="),
     (("train", "model=null"), "model=None"),

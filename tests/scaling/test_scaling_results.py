@@ -159,9 +159,16 @@ def test_numbers_of_a_study(study, found):
 
 
 def test_all_of_a_study_but_the_measurement(study, found, tmp_path, monkeypatch):
+    """A logger gets the study, with ranks as steps."""
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     monkeypatch.setattr(scaling, "measure", lambda study, folder: found)
     monkeypatch.setattr(scaling, "study_of", lambda config: study)
-    scaling.scale(composed(verb="scale"), tmp_path)
+    scaling.scale(composed("logger=tensorboard", verb="scale"), tmp_path)
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
+    events.Reload()
+    name = "MNIST_3M/ethernet_1g/replicated/3"
+    assert [(e.step, e.value) for e in events.Scalars(f"weak_efficiency/{name}")] == [(1, 1.0), (2, pytest.approx(0.65))]
+    assert events.Scalars(f"weak_seconds/{name}/projected")
     assert {path.name for path in tmp_path.glob("*.svg")} == {"weak.svg", "strong.svg"}
 
 

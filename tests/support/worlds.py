@@ -48,6 +48,7 @@ class Mpi:
 def clean_environment() -> dict[str, str]:
     """Return this environment without variables of launchers and debugging, and with one thread an operator."""
     prefixes = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
+    prefixes += ("KMP_", "TORCHINDUCTOR_")  # sklearn and torch set them while this process imports them
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "NEURO_SHARE_CORES": "1", "NEURO_CURVES": "0"}
 

@@ -16,7 +16,7 @@ from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, Stat
 from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
 from neuro_cli.algo.layers import SIGMA, Layers
 from neuro_cli.core.checks import number
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat
 
@@ -110,12 +110,16 @@ class SepCMAES(PopulationAlgorithm):
         # a factor of e at most, as in pycma
         self._size *= math.exp(min(1.0, rate / self._damping * (math.sqrt(squared) / self._length - 1)))
 
+    def _tensors(self) -> dict[str, Tensor]:
+        return {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "scaled_path": self._path}
+
     def state(self) -> State:
-        tensors = {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "path": self._path}
-        return State({name: tensor.clone() for name, tensor in tensors.items()}, {"sigma": self._size})
+        return State({name: tensor.clone() for name, tensor in self._tensors().items()}, {"sigma": self._size})
 
     def restore(self, state: State) -> None:
-        own = {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "path": self._path}
-        for name, tensor in own.items():
+        """Continue from ``state``. Raises UserError for one of an earlier version, whose path had other units."""
+        if "path" in state.tensors:
+            raise UserError("algo=sep_cma_es: the state is of an earlier version with another update; start the run again")
+        for name, tensor in self._tensors().items():
             tensor.copy_(state.tensors[name])
         self._size = float(state.scalars["sigma"])

@@ -96,7 +96,7 @@ class AskTell:
         self._most = integer("most_restarts", most_restarts, 0)
         self.generation = self.evaluations = 0  # of all runs
         self.best: Best | None = None
-        self.stopped: dict[str, float] = {}  # rules that ended it, with their limits; empty while it goes on
+        self.stopped: dict[str, float] = {}  # rules that ended it, with their limits; empty while it runs
         self.ended: list[dict[str, float]] = []  # rules that ended each run
         self._asked: tuple[Proposal, np.ndarray] | None = None
         self._run = self._begin(population, 1.0, None)

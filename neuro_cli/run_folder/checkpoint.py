@@ -258,7 +258,7 @@ def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = Non
 
 
 def plain_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return ``tensors`` of any layout and device, some of which may share memory, as safetensors takes them."""
+    """Return ``tensors`` of any layout and device, also those that share memory, as safetensors takes them."""
     # safetensors takes contiguous tensors only, and refuses two that share memory
     plain: dict[str, Tensor] = {}
     seen: set[int] = set()

@@ -67,7 +67,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _by_rows(x: Tensor, rows: int, width: int, made: Callable[[int, int], Tensor]) -> Tensor:
-    """Return x times a matrix of which some rows are ``made`` at a time."""
+    """Return x times a matrix whose rows are ``made`` some at a time."""
     result = x.new_empty(*x.shape[:-1], rows)  # first: small pieces between the large ones would leave holes in memory
     step = max(1, PART // width)
     for low in range(0, rows, step):

@@ -74,14 +74,18 @@ def _weighted(environment: Any, weights: np.ndarray) -> Any:
 def boxed(environment: Any, scale_actions: bool) -> Any:
     """Return ``environment`` with Boxes of observations and actions, as far as gymnasium can flatten its spaces.
 
+    Parts of a ``Dict`` are flattened by name: gymnasium's order hangs on how the space was written, and equal ones differ.
     Each number of a ``MultiDiscrete`` action is the place of its greatest output; ``MultiBinary`` is 1 for an output above 0.
     ``scale_actions``: outputs from -1 to 1 span the Box of actions. Raises ConfigError.
     """
     from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
-    from gymnasium.wrappers import FlattenObservation, RescaleAction, TransformAction
+    from gymnasium.spaces.utils import flatten, flatten_space
+    from gymnasium.wrappers import RescaleAction, TransformAction, TransformObservation
 
-    if isinstance(environment.observation_space, Dict | Tuple | Discrete | MultiDiscrete | MultiBinary):
-        environment = FlattenObservation(environment)
+    seen = environment.observation_space
+    if isinstance(seen, Dict | Tuple | Discrete | MultiDiscrete | MultiBinary):
+        parts = _by_name(seen)
+        environment = TransformObservation(environment, lambda observation: flatten(parts, observation), flatten_space(parts))
     acts = environment.action_space
     if scale_actions:
         if not isinstance(acts, Box) or not acts.is_bounded():
@@ -96,6 +100,15 @@ def boxed(environment: Any, scale_actions: bool) -> Any:
         flat = Box(acts.low.ravel(), acts.high.ravel(), dtype=acts.dtype)
         return TransformAction(environment, lambda row: row.reshape(acts.shape), flat)
     return environment
+
+
+def _by_name(space: Any) -> Any:
+    """Return ``space`` with the parts of each ``Dict`` in it ordered by name."""
+    from gymnasium.spaces import Dict, Tuple
+
+    if isinstance(space, Dict):
+        return Dict([(name, _by_name(space[name])) for name in sorted(space)])
+    return Tuple([_by_name(part) for part in space]) if isinstance(space, Tuple) else space
 
 
 def _any_outputs(count: Any) -> Any:

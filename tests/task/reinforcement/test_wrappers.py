@@ -62,6 +62,14 @@ def test_observations_of_any_space_are_flattened_as_gymnasium_does(name):
     assert play(task, policy_for(task), [7]).steps[0] == stub_environments.STEPS
 
 
+def test_equal_spaces_are_flattened_in_one_order():
+    """gymnasium's own order is that of writing, unless the space is written as a plain dict."""
+    parts = {"b": Box(-1.0, 1.0, (2,)), "a": Discrete(3)}
+    written = [Dict(parts), Dict(**parts), Tuple([Dict(list(parts.items()))])]
+    first = [loaded(options={"seen": space}).maker.make().reset(seed=7)[0] for space in written]
+    assert all(sorted(one[:3]) == [0, 0, 1] for one in first), "the choice among three comes first"
+
+
 def test_a_discrete_observation_learns_as_in_a_loop_of_ones_own():
     task = loaded(id="CliffWalking-v1", max_steps=25)
     policy = policy_for(task)

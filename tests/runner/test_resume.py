@@ -50,7 +50,8 @@ def never_killed(folder) -> tuple[str, list[tuple[str, ...]]]:
 
 
 def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[bytes]:
-    command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}")
+    # a killed rank must be one of this world's own processes: a fork of the server outlives its launcher by a moment
+    command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}", fresh=True)
     silent = subprocess.DEVNULL
     # where a killed world of Open MPI leaves its files
     environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}

@@ -32,6 +32,7 @@ MODULES = (
 )
 # read by libraries while they are imported: a process with other values needs a start of its own
 AT_IMPORT = ("OMP_", "MKL_", "KMP_", "NUMBA_", "OPENBLAS_", "GOMP_", "TORCH", "PYTHON", "LD_", "MPLBACKEND", "LC_", "LANG")
+PATHS = "PYTHONPATH"  # a fork adds its own
 SPARE = 200  # file descriptors of the server are below
 Request = tuple[dict[str, Any], list[int]]
 
@@ -122,6 +123,8 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    paths = os.environ.get(PATHS, "").split(os.pathsep)
+    sys.path[:0] = [path for path in paths if path and path not in sys.path]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     random.seed()
     sys.modules["numpy"].random.seed()

@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from support.fork_server import AT_IMPORT
+from support.fork_server import AT_IMPORT, PATHS
 
 TESTS = Path(__file__).parents[1]
 _PR_SET_CHILD_SUBREAPER = 36
@@ -29,7 +29,7 @@ PYTHON = """#!{python} -IS
 import marshal, os, signal, socket, sys
 words = sys.argv[1:]
 kind = (words + ["", ""])[words[:1] == ["-P"]]
-at_import = {{name: value for name, value in os.environ.items() if name.startswith({names})}}
+at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and name != {paths!r}}}
 if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
     os.execv({python!r}, [{python!r}, *words])
 numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
@@ -74,7 +74,9 @@ class ForkServer:
         atexit.register(self._end)
 
     def _write_python(self) -> None:
-        text = PYTHON.format(python=sys.executable, names=AT_IMPORT, at_import=self.at_import, socket=str(self.folder / "socket"))
+        text = PYTHON.format(
+            python=sys.executable, names=AT_IMPORT, paths=PATHS, at_import=self.at_import, socket=str(self.folder / "socket")
+        )
         (self.folder / "python").write_text(text)
         (self.folder / "python").chmod(0o755)
 
@@ -97,7 +99,7 @@ class ForkServer:
 
 def at_import(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that count while libraries are imported."""
-    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT)}
+    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and name != PATHS}
 
 
 @cache
@@ -122,7 +124,8 @@ class Forked(subprocess.Popen):
         environment = {name: str(value) for name, value in (os.environ if env is None else env).items()}
         assert args[0] == sys.executable
         assert not any((pass_fds, preexec_fn, shell))
-        assert at_import(environment) == own_server().at_import, "this needs a start of its own: subprocess.Popen"
+        changed = at_import(environment).items() ^ own_server().at_import.items()
+        assert not changed, f"this needs a start of its own, by subprocess.Popen: {changed}"
         request = {
             "words": [os.fspath(word) for word in args[1:]],
             "cwd": str(Path(cwd or ".").absolute()),

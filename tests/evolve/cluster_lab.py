@@ -86,8 +86,9 @@ class Lab:
         return next((peer for peer in self.alive if lines and max(lines)[1].endswith(f"@{peer.address}")), None)
 
     def entered(self, peers: list[Peer]) -> bool:
-        """Return whether all ``peers`` are members: their run folders begin then."""
-        return all((peer.run / "metrics.csv").exists() for peer in peers)
+        """Return whether all ``peers`` are members: the first has begun, and the log of the others says that they joined."""
+        begun = all((peer.run / "metrics.csv").exists() for peer in peers)
+        return begun and all("joined cluster" in (peer.run / "log.txt").read_text() for peer in peers if peer is not self.peers[0])
 
     def wait(self, condition: Any, timeout: float = 90.0, what: str = "") -> float:
         """Seconds until ``condition()``."""

@@ -88,7 +88,8 @@ class Lab:
     def entered(self, peers: list[Peer]) -> bool:
         """Return whether all ``peers`` are members: the first has begun, and the log of the others says that they joined."""
         begun = all((peer.run / "metrics.csv").exists() for peer in peers)
-        return begun and all("joined cluster" in (peer.run / "log.txt").read_text() for peer in peers if peer is not self.peers[0])
+        joined = ("joined cluster" in (peer.run / "log.txt").read_text() for peer in peers if peer is not self.peers[0])
+        return begun and all(joined)
 
     def wait(self, condition: Any, timeout: float = 90.0, what: str = "") -> float:
         """Seconds until ``condition()``."""

@@ -102,14 +102,14 @@ def _of_frames(frames: list[Any], fields: tuple[str, str] | None) -> tuple[Named
 
 
 def _of_iterable(key: str, source: Any, most: int | None) -> Any:
-    """Return the first ``most`` examples of an iterable without a length, as an IterableDataset or a WebDataset is."""
-    if (hasattr(source, "__getitem__") and hasattr(source, "__len__")) or not isinstance(source, Iterable):
+    """Return the first ``most`` examples of an iterable, as an IterableDataset or a WebDataset is; any other source as it is."""
+    # torch's iterable datasets may have a length, and all have a __getitem__ that only raises
+    streams = isinstance(source, Iterable) and not hasattr(source, "__len__")
+    if not streams and not isinstance(source, torch.utils.data.IterableDataset):
         return source
-    if isinstance(source, torch.utils.data.IterableDataset) or not hasattr(source, "__len__"):
-        if most is None:
-            raise ConfigError(key, name_of(source), "an iterable may have no end: task.most=N reads its first N examples")
-        return Examples(list(islice(iter(source), most)), name_of(source))
-    return source
+    if most is None:
+        raise ConfigError(key, name_of(source), "an iterable may have no end: task.most=N reads its first N examples")
+    return Examples(list(islice(iter(source), most)), name_of(source))
 
 
 class Examples(list[Any]):

@@ -26,6 +26,13 @@ class Endless(IterableDataset):
             number += 1
 
 
+class Counted(Endless):
+    """With a length, as many have one. torch's base class has a ``__getitem__`` that only raises."""
+
+    def __len__(self) -> int:
+        return 5
+
+
 def frames(rows: int = 6):
     pandas = pytest.importorskip("pandas")
     train = pandas.DataFrame(
@@ -106,6 +113,13 @@ def test_an_iterable_is_read_up_to_a_number(named):
     assert data.test.targets.tolist() == [0, 1, 0, 1, 0]
     with pytest.raises(ConfigError, match=r"task.train=Endless: an iterable may have no end: task.most=N reads its first N"):
         Dataset(Endless(), Endless())
+
+
+def test_an_iterable_with_a_length_is_read_as_one_without():
+    data = Dataset(Counted(), Counted(), most=5).read(None)
+    assert data.train.images[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    with pytest.raises(ConfigError, match=r"task.train=Counted: an iterable may have no end"):
+        Dataset(Counted(), Counted())
 
 
 def test_a_webdataset_is_read(tmp_path):

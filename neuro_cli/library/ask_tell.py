@@ -151,8 +151,7 @@ class AskTell:
         if self.stopped:
             raise UserError(f"ask: stopped by {', '.join(self.stopped)}: `best` has the result")
         run = self._run
-        with threads_kept():
-            torch.set_num_threads(1)  # sums of a library may be rounded by the number of threads
+        with threads_kept():  # sums of a library may be rounded by the number of threads
             proposal = run.algo.ask(run.watched.generation)
             directions, signs = run.sampler.signed_directions(np.arange(run.population))
             run.sampler.prepare(self.generation, range(run.sampler.directions))
@@ -178,7 +177,6 @@ class AskTell:
         """
         run = self._run
         with threads_kept(), collectively(self.world):
-            torch.set_num_threads(1)
             if self._asked is None:
                 raise UserError("tell: ask() comes first, and gives the next candidates")
             own = np.asarray(fitnesses.detach().cpu() if isinstance(fitnesses, Tensor) else fitnesses, np.float64)
@@ -195,7 +193,6 @@ class AskTell:
             )
         scores = ranked_last(scores, finite, scores[finite].min())
         with threads_kept():
-            torch.set_num_threads(1)
             self._keep_best(own)
             self._learn(run, scores)
         self._asked = None

@@ -161,8 +161,7 @@ def test_plans_of_restarts():
         assert (population, factor, most) == (8 * 2**plan.doublings, 1.0, None) or (
             8 <= population <= 8 * 2**plan.doublings and 0.01 <= factor <= 1 and most == plan.large // 2
         )
-    assert True in kinds
-    assert False in kinds
+    assert {*kinds} == {True, False}, "small and large runs"
 
 
 def searched(world, restarts: str = "bipop") -> tuple[np.ndarray, float, int, list]:

@@ -6,7 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from neuro_cli.core.tls import UNKNOWN_AUTHORITY, alert_of
+from neuro_cli.core.tls import refuses_authority
 from neuro_cli.election.fields import printable
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked
@@ -141,7 +141,7 @@ async def dial(
     except ssl.SSLCertVerificationError as error:
         raise RefusedError("it has another secret") from error
     except ssl.SSLError as error:
-        other = alert_of(error) == UNKNOWN_AUTHORITY
+        other = refuses_authority(error)
         raise RefusedError("it has another secret" if other else f"no peer of neuro answers ({error.reason})") from error
     except TimeoutError as error:
         raise ConnectionError(f"no answer in {timeout:g} s") from error

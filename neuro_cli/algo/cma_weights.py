@@ -9,7 +9,7 @@ import numpy as np
 
 
 def raw_weights(population: int) -> np.ndarray:
-    """Weights (P,) of the ranks, best first: of the better half with sum 1, of the worse half with sum -1."""
+    """Return weights (P,) of the ranks, best first: of the better half with sum 1, of the worse half with sum -1."""
     weights = math.log((population + 1) / 2) - np.log(np.arange(1, population + 1))
     better = weights > 0
     weights[better] /= weights[better].sum()
@@ -18,7 +18,7 @@ def raw_weights(population: int) -> np.ndarray:
 
 
 def mass_of(weights: np.ndarray) -> float:
-    """Effective number of members, mu_eff: the squared sum of weights over the sum of their squares."""
+    """Return the effective number of members, mu_eff: the squared sum of weights over the sum of their squares."""
     return float(weights.sum() ** 2 / (weights**2).sum())
 
 
@@ -32,11 +32,11 @@ def with_negative(weights: np.ndarray, rank_one: float, rank_many: float, size: 
 
 
 def damping_of(size: int, mass: float, step_rate: float) -> float:
-    """Damping of the step size for M = ``size`` and mu_eff = ``mass``."""
+    """Return the damping of the step size for M = ``size`` and mu_eff = ``mass``."""
     inner = max(1.0, 3 * (1 - 0.5 ** (size / 9)))
     return 1 + 2 * max(0.0, inner * math.sqrt((mass - 1) / (size + 1)) - 1) + step_rate
 
 
 def expected_length(size: int) -> float:
-    """Expected length of a normal vector of M = ``size`` numbers."""
+    """Return the expected length of a normal vector of M = ``size`` numbers."""
     return math.sqrt(2) * math.exp(math.lgamma((size + 1) / 2) - math.lgamma(size / 2)) if size < 10**6 else math.sqrt(size - 0.5)

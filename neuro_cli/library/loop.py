@@ -1,4 +1,4 @@
-"""What a loop of the user's own has, whatever it trains: ranks, threads, and the settings that a saved state belongs to."""
+"""Base of the loops in a user's own script: ranks, threads, and the settings that a saved state belongs to."""
 
 from typing import Any, Self
 

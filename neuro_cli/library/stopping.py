@@ -52,7 +52,7 @@ class Stopping:
 
 @dataclass
 class Watched:
-    """What a run shows to its rules. Costs are fitnesses with the sign by which lower is better."""
+    """History of a run, by which its rules decide. Costs are fitnesses with the sign by which lower is better."""
 
     spread: np.ndarray  # standard deviations (M,) of the first generation
     recent: list[float] = field(default_factory=list)  # best costs, latest first

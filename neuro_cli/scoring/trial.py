@@ -92,7 +92,7 @@ class Members:
 
 
 class Trial:
-    """What single members give, ``wanted``, in ``dtype``.
+    """Trial of a pass against the outputs of single members, ``wanted``, in ``dtype``.
 
     ``rounded``: outputs may differ by a share of what the noise changes in them, in place of a share of the largest.
     """

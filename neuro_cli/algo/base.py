@@ -63,6 +63,21 @@ class Proposal:
             scale = torch.tensor([scale], dtype=torch.float32, device=centre.device)
         return cls(centre[None], None, scale)
 
+    @property
+    def has_parents(self) -> bool:
+        """Return whether members start from different bases, or are a base."""
+        return len(self.bases) > 1 or bool(self.frozen)
+
+    def steps(self, noise: Tensor, members: np.ndarray) -> Tensor:
+        """Return what ``members`` (n,) add to the first base, (n, M), from their ``noise`` (n, M), signs included."""
+        steps = (noise if self.transform is None else self.transform(noise)) * self.scale.to(noise.dtype)
+        if self.frozen:
+            steps[np.isin(members, list(self.frozen))] = 0.0
+        if self.parent is not None:
+            parents = torch.from_numpy(self.parent[members]).to(noise.device)
+            steps += (self.bases - self.bases[0])[parents].to(noise.dtype)
+        return steps
+
     def parent_of(self, member: int) -> int:
         """Return the row of ``bases`` that a member descends from."""
         return 0 if self.parent is None else int(self.parent[member])

@@ -17,13 +17,14 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
 MOST = 1024  # most parameters: beyond it a decomposition or an exponential of their matrix takes seconds
+MOST_MEMBERS = 8192  # their weights are a matrix of P x P: 512 MB here, 75 GB for 100,000
 
 
 class FullCovariance(PopulationAlgorithm):
     """Base with centre m (M,), step size sigma and form A (M, M) float64; ``tell`` gets the noise z of every member.
 
     ``name``: the option's. ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. For at most
-    1,024 parameters. Raises ConfigError.
+    1,024 parameters and 8,192 members. Raises ConfigError.
     """
 
     name: str
@@ -40,6 +41,9 @@ class FullCovariance(PopulationAlgorithm):
         if size > MOST:
             allowed = f"its matrix serves at most {MOST:,} parameters, not {size:,}; cr_fm_nes, sep_cma_es and snes have none"
             raise ConfigError("algo", self.name, allowed)
+        if population > MOST_MEMBERS:
+            allowed = f"algo={self.name} sums the noise of each member: at most {MOST_MEMBERS:,}; sep_cma_es and snes take more"
+            raise ConfigError("population", population, allowed)
         self._centre, self._size = centre.clone(), self.sigma
         self._layers.start(layout)
         spread = self._layers.spread(centre.device)

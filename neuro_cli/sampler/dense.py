@@ -30,9 +30,14 @@ class DensePerturbation(Perturbation):
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)
 
-    def times(self, scale: Tensor) -> "DensePerturbation":
-        """Return the noise times ``scale`` (M,)."""
-        return DensePerturbation(self._noise * scale.to(self._noise.dtype), self.rows, self._compiled)
+    def without_pairs(self) -> "DensePerturbation":
+        """Return the perturbation whose directions are the sides of this one, one after the other."""
+        noise = torch.cat([scale * self._noise for scale in self.rows.scales])
+        return DensePerturbation(noise, MemberBatch([1.0], len(noise), self.rows.examples), self._compiled)
+
+    def changed(self, steps: Callable[[Tensor], Tensor]) -> "DensePerturbation":
+        """Return the perturbation with ``steps`` (D, M) of the noise in its place."""
+        return DensePerturbation(steps(self._noise), self.rows, self._compiled)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator

@@ -72,8 +72,8 @@ class BatchedScorer(PopulationScorer):
         self._way, largest, self.slower = chosen_way(settings, centre, call)
         if self._large or is_heavy(settings.module):
             give_back_memory()  # pieces of trials lie between others, and none fits the next pass
-        # keyed by directions of a chunk, where the first way does not serve so many rows; all ranks find the same
-        self._others: dict[int, Way | Unsupported] = {}
+        # keyed by sides and directions of a chunk, where the first way does not serve so many rows; all ranks find the same
+        self._others: dict[tuple[int, int], Way | Unsupported] = {}
         self._choice = threading.Lock()
         self._length = self._chunk_length(largest)
         self._graphs = Graphs("forward passes") if settings.graphs and settings.device.type == "cuda" else None
@@ -108,13 +108,8 @@ class BatchedScorer(PopulationScorer):
 
     def refuses(self, proposal: Proposal) -> str | None:
         """Return the reason for which the proposal cannot be scored so, or None."""
-        if len(proposal.bases) > 1 or proposal.frozen:
-            return "the members have different parents"
-        if _by_parameter(proposal) and not isinstance(self.settings.sampler, Dense):
-            return "every parameter has a step size of its own"
-        if proposal.transform is not None:
-            return "the noise of a member is transformed as a whole"
-        return None
+        reason = _whole(proposal)
+        return None if isinstance(self.settings.sampler, Dense) else reason
 
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
@@ -224,8 +219,10 @@ class BatchedScorer(PopulationScorer):
 
     def _served(self, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
         """Return the sums (S, D, C) of directions by the first way that takes so many. Raises whatever the module raises."""
+        # members with parents of their own are no pairs
+        rows = (1, (high - low) * self._sides) if proposal.has_parents else (self._sides, high - low)
         while True:
-            way = self._others.get(high - low, self._way)
+            way = self._way_of(rows)
             if isinstance(way, Unsupported):
                 raise way
             try:
@@ -235,35 +232,43 @@ class BatchedScorer(PopulationScorer):
                 self._careful = True
             except Unsupported as error:
                 log.info("not by %s: %s", way, error)
-                self._go_on(high - low, way, error)
+                with self._choice:
+                    if self._others.get(rows, self._way) is way:  # else another thread was here
+                        self._others[rows] = self._tried(rows[0], after=way)
 
-    def _go_on(self, directions: int, way: Way, error: Unsupported) -> None:
-        """Take the next way after ``way`` that passes a trial, for chunks of so many directions; ``error`` where none does."""
+    def _way_of(self, rows: tuple[int, int]) -> Way | Unsupported:
+        """Return the way of chunks of so many sides and directions; the first one without pairs waits for a trial of its own."""
         with self._choice:
-            if self._others.get(directions, self._way) is not way:  # another thread was here
-                return
-            try:
-                self._others[directions] = chosen_way(self.settings, self._centre.flat, self._call, after=way).way
-            except Unsupported:
-                self._others[directions] = error
+            if rows not in self._others and rows[0] != self._sides:
+                self._others[rows] = self._tried(rows[0])
+            return self._others.get(rows, self._way)
+
+    def _tried(self, sides: int, after: Way | None = None) -> Way | Unsupported:
+        """Return the first way, or the first ``after`` one, that passes a trial; the error where none does."""
+        try:
+            return chosen_way(self.settings, self._centre.flat, self._call, after, sides).way
+        except Unsupported as error:
+            return error
 
     def _chunk(self, way: Way, generation: int, low: int, high: int, proposal: Proposal, shared: Batch | None) -> Tensor:
         """Return the sums (S, D, C) of directions [low, high)."""
         start = time.perf_counter()
-        settings, each = self.settings, _by_parameter(proposal)
-        sigma = 1.0 if each else proposal.sigma
+        settings, whole = self.settings, _whole(proposal) is not None
+        sigma = 1.0 if whole else proposal.sigma
         rows = MemberBatch([sigma, -sigma][: self._sides], high - low, self.examples)
         perturbation: Perturbation = settings.sampler.perturbation(generation, low, rows, settings.precision)
-        if proposal.layers is not None:
-            perturbation = LayerScaled(perturbation, proposal.layers.factors)
-        elif each:
+        if whole:
             assert isinstance(perturbation, DensePerturbation)
-            perturbation = perturbation.times(proposal.scale)
+            members = np.arange(low * self._sides, high * self._sides).reshape(-1, self._sides).T.ravel()
+            perturbation = perturbation.without_pairs() if proposal.has_parents else perturbation
+            perturbation = perturbation.changed(lambda noise: proposal.steps(noise, members))
+        elif proposal.layers is not None:
+            perturbation = LayerScaled(perturbation, proposal.layers.factors)
         drawn = time.perf_counter()
         batch = (shared or self.task.batch(generation, low * self.examples, high * self.examples)).to(settings.precision)
-        times = rows.count // len(batch.targets)
+        times = perturbation.rows.count // len(batch.targets)
         # without repetition the sides share their input, and the first layers work on it once
-        inputs = repeated(batch.inputs, times if way.repeats_sides else times // self._sides)
+        inputs = repeated(batch.inputs, times if way.repeats_sides else times // len(perturbation.rows.scales))
         # a module may write to its input, and a fitness to its targets: those of a chunk alone
         given = Batch(unshared(inputs, batch.inputs), unshared(repeated(batch.targets, times), batch.targets))
         sums = self._passed(way, perturbation, given)
@@ -299,16 +304,22 @@ class BatchedScorer(PopulationScorer):
                 scores = self.task.example_scores(module, batch)
         finally:
             self._modules.put(module)
-        return scores.view(len(rows.scales), rows.directions, rows.examples, -1).sum(2, dtype=torch.float64)
+        return scores.view(self._sides, -1, rows.examples, scores.shape[-1]).sum(2, dtype=torch.float64)
 
 
 def _drawing(module: nn.Module, generators: list[str]) -> str:
     return f"{type(module).__name__} draws random numbers ({', '.join(generators)}) in a forward pass"
 
 
-def _by_parameter(proposal: Proposal) -> bool:
-    """Return whether every parameter has a step size of its own."""
-    return proposal.scale.numel() > 1 and proposal.layers is None
+def _whole(proposal: Proposal) -> str | None:
+    """Return the reason for which members need their steps as vectors, None where a layer's noise has one scale."""
+    if proposal.has_parents:
+        return "the members have different parents"
+    if proposal.transform is not None:
+        return "the noise of a member is transformed as a whole"
+    if proposal.scale.numel() > 1 and proposal.layers is None:
+        return "every parameter has a step size of its own"
+    return None
 
 
 def unshared(tensor: Tensor, kept: Tensor) -> Tensor:

@@ -220,13 +220,18 @@ def shortened(members: Members) -> Members:
 
 
 def chosen_way(
-    settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None, after: Way | None = None
+    settings: ScoringSettings,
+    centre: Tensor,
+    call: Callable[[nn.Module, Batch], Any] | None = None,
+    after: Way | None = None,
+    sides: int | None = None,
 ) -> ChosenWay:
     """Return the first way, or the first ``after`` one, in which the module gives what single members give.
 
-    ``call``: how the task calls it, if not by its scores. Raises Unsupported where there is none.
+    ``call``: how the task calls it, if not by its scores. ``sides`` of a direction; None: the sampler's. Raises Unsupported where
+    there is none.
     """
-    members, ways = scored_members(settings, centre, call), WAYS[WAYS.index(after) + 1 if after else 0 :]
+    members, ways = scored_members(settings, centre, call, sides), WAYS[WAYS.index(after) + 1 if after else 0 :]
     try:
         if settings.precision != torch.float32 and is_heavy(settings.module):
             ways = ways[ways.index(Trial(shortened(members), torch.float32).first(ways)[0]) :][:1]
@@ -236,13 +241,18 @@ def chosen_way(
     return ChosenWay(way, forward.largest, is_slower(settings, forward.products, isinstance(forward, MappedForward)))
 
 
-def scored_members(settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> Members:
+def scored_members(
+    settings: ScoringSettings,
+    centre: Tensor,
+    call: Callable[[nn.Module, Batch], Any] | None = None,
+    sides: int | None = None,
+) -> Members:
     """Return a few members of two directions with the examples of the first generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
     heavy = is_heavy(settings.module)
     directions = min(2, sampler.directions, sampler.noise_period or 2)
-    rows = MemberBatch([SCALE, -SCALE][: 1 + sampler.antithetic], directions, examples)
+    rows = MemberBatch([SCALE, -SCALE][: sides or 1 + sampler.antithetic], directions, examples)
 
     def batch(dtype: torch.dtype, direction: int) -> Batch:
         start = direction * settings.examples if settings.per_example else 0

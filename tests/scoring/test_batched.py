@@ -275,6 +275,40 @@ def test_step_sizes_for_every_parameter_are_scored_one_by_one(caplog):
     assert "every parameter has a step size of its own" in caplog.text
 
 
+class Few(nn.Module):
+    """Network of 68 parameters, few enough for a full covariance, before a layer that no algorithm moves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 4), nn.Linear(4, 10).requires_grad_(False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.last(torch.tanh(self.first(nn.functional.avg_pool2d(images, 2).flatten(1))))
+
+
+VECTORS = [("cr_fm_nes", "antithetic"), ("cma_es", "iid"), ("xnes", "antithetic"), ("genetic", "iid"), ("genetic", "antithetic")]
+
+
+@pytest.mark.parametrize(("algo", "sampler"), VECTORS)
+@pytest.mark.parametrize("layout", ["shared_batch", "per_example"])
+def test_members_with_parents_or_transformed_noise_share_a_pass(algo, sampler, layout, caplog):
+    with caplog.at_level(logging.INFO):
+        parts = parts_of(f"sampler={sampler}", f"algo={algo}", f"layout={layout}", model(Few), "algo.sigma=0.3")
+        for generation in range(2):
+            parts.distribution.step(generation)  # parents that differ, a covariance that is none of the first
+        together = scores(parts, range(24))
+    assert "slower" not in caplog.text
+    assert "members in one forward pass" in caplog.text
+    np.testing.assert_allclose(together, singly(parts, range(24)), rtol=1e-4, atol=1e-4)
+    np.testing.assert_array_equal(scores(parts, range(5, 14)), together[5:14])
+    assert len(np.unique(together[:, -1])) > 12
+
+
+def test_a_full_covariance_takes_no_population_whose_weights_fill_the_memory():
+    with pytest.raises(ConfigError, match=r"^population=10000: algo=cma_es sums the noise of each member: at most 8,192; "):
+        parts_of("algo=cma_es", model(Few), "population=10000", "layout=shared_batch")
+
+
 def test_pair_shaping_needs_pairs():
     with pytest.raises(ConfigError, match=r"sampler.antithetic=False: the algorithm compares the members of pairs"):
         parts_of("sampler=iid", "algo.shaping=pair_rank")

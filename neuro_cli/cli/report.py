@@ -19,11 +19,14 @@ PAGE = "report.html"
 def report_verb(arguments: list[str]) -> int:
     from neuro_cli.report.table import report as table
 
-    parser = Parser("neuro report", description=HELP["report"], usage="neuro report RUN ... [file=report.html] [html=false]")
+    parser = Parser(
+        "neuro report", description=HELP["report"], usage="neuro report RUN ... [file=report.html] [html=false] [x=KEY]"
+    )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, sweeps, searches, clusters and studies")
     parser.add_argument("--no-html", action="store_true", help="the table alone, as html=false")
+    parser.epilog = "x=algo.sigma draws the results of a sweep against that key, mean and spread over seeds, as SVG and PNG"
     options = parser.parse_args(arguments)
-    typed, values = files_and_values(options.runs, ("file", "html"), "no folder has this name, and neuro report takes")
+    typed, values = files_and_values(options.runs, ("file", "html", "x"), "no folder has this name, and neuro report takes")
     folders = [folder_of(path) for path in typed]
     file = Path(values["file"]) if "file" in values else None
     html = boolean("html", values.get("html", True)) and not options.no_html
@@ -32,6 +35,12 @@ def report_verb(arguments: list[str]) -> int:
     if file is not None and not file.parent.is_dir():
         raise ConfigError("file", file, f"there is no folder {file.parent}")
     jobs = table(folders)
+    if "x" in values:
+        from neuro_cli.report.against import draw_against
+
+        for path in draw_against(jobs, str(values["x"]), folders[0] if len(folders) == 1 else Path()):
+            print(printable(f"neuro: wrote {path}"))
+        return 0
     if html:
         _page(jobs, folders, file)
     return 0

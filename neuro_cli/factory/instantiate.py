@@ -19,6 +19,7 @@ OURS = (
     *OPTIONS,
     "neuro_cli.activation_noise.estimator.",
     "neuro_cli.core.schedule.",
+    "neuro_cli.library.fitness.",
     "torch.optim.",
     "torch.nn.",
     "torchvision.models.",

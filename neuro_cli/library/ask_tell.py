@@ -98,6 +98,8 @@ class AskTell:
         self.best: Best | None = None
         self.stopped: dict[str, float] = {}  # rules that ended it, with their limits; empty while it runs
         self.ended: list[dict[str, float]] = []  # rules that ended each run
+        self.late = 0  # results of tell_one that were dropped
+        self._arrived: dict[int, float] = {}  # by place, of the present generation
         self._asked: tuple[Proposal, np.ndarray] | None = None
         self._run = self._begin(population, 1.0, None)
 
@@ -157,7 +159,7 @@ class AskTell:
             run.sampler.prepare(self.generation, range(run.sampler.directions))
             drawn = run.sampler.explicits(self.generation, range(run.sampler.directions)).numpy().astype(np.float64)
             noise = drawn[directions] * signs[:, None]
-            self._asked = proposal, noise
+            self._asked, self._arrived = (proposal, noise), {}
             return self._points(proposal, noise, self.members)
 
     def _points(self, proposal: Proposal, noise: np.ndarray, members: range) -> np.ndarray:
@@ -200,6 +202,23 @@ class AskTell:
         self.evaluations += run.population
         run.watched.meet(-scores)
         self._end_or_go_on(run)
+
+    def tell_one(self, generation: int, place: int, fitness: float) -> bool:
+        """Take the fitness of candidate ``place`` of :meth:`ask` as it arrives, in any order; the last one ends the generation.
+
+        ``generation``: :attr:`generation` when it was asked for. One of another generation, or a second one, is dropped and
+        counted in :attr:`late`. Returns whether a generation ended. Several ranks end it together. Raises as :meth:`tell`.
+        """
+        integer("place", place, 0, len(self.members) - 1)
+        if generation != self.generation or self._asked is None or place in self._arrived:
+            self.late += 1
+            return False
+        self._arrived[place] = float(fitness)
+        if len(self._arrived) < len(self.members):
+            return False
+        arrived, self._arrived = self._arrived, {}
+        self.tell([arrived[each] for each in range(len(arrived))])
+        return True
 
     def _keep_best(self, own: np.ndarray) -> None:
         assert self._asked is not None

@@ -1,8 +1,9 @@
 """Evolution of a module in the user's own loop: by a fitness function, or by ask and tell."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -24,9 +25,12 @@ from neuro_cli.library.by_form import ByForm, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.loop import Loop
-from neuro_cli.library.named import option
+from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
+from neuro_cli.library.named import model_of, option, saved_nodes
 from neuro_cli.library.ranks import share_initial
 from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
+from neuro_cli.logger.base import Logger
+from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.config import LAYOUTS
@@ -63,13 +67,17 @@ class Evolution(Loop):
     same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
     ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
     ``minimise``: a lower fitness is better, as of a loss. ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es.
+    ``module`` may be a config, {"_target_": "my_package.Net", ...}, or the name of an option of the command line.
+    ``folder``: a run folder, which rank 0 writes; one of an earlier Evolution with the same arguments is resumed.
+    ``tests``: functions of the module in evaluation mode, by the names of their columns there. ``logger``: another one along with
+    ``metrics.csv``. ``checkpoint``: {"every": 50, "keep": 3}; ``evaluate``: {"every": 10}, generations between tests.
     With ``sampler="activation"`` it is forward_gradient, the network determines the population, and :meth:`step` needs inputs and
     targets. Raises ConfigError.
     """
 
     def __init__(
         self,
-        module: nn.Module | Tensor,
+        module: nn.Module | Tensor | str | Mapping[str, Any],
         *,
         algo: str | PopulationAlgorithm | None = None,
         sampler: str | Estimator = "antithetic",
@@ -87,22 +95,26 @@ class Evolution(Loop):
         shared_pass: bool | None = None,
         minimise: bool = False,
         world: World | None = None,
+        folder: str | Path | None = None,
+        logger: str | Logger = "csv",
+        tests: Mapping[str, Test] | None = None,
+        checkpoint: Mapping[str, Any] | None = None,
+        evaluate: Mapping[str, Any] | None = None,
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
         if isinstance(module, Tensor):
             if module.dim() != 1:
                 raise ConfigError("module", f"a tensor of {module.dim()} dimensions", "must be a module or a vector")
             module = Point(module)
-        if not isinstance(module, nn.Module):
-            raise ConfigError("module", type(module).__name__, "must be a torch.nn.Module or a vector")
         integer("seed", seed, 0, 2**64 - 1)
+        own, node = model_of(module, seed)
         integer("population", population, 1, 2**32 - 1)
         if generations is not None:
             integer("generations", generations, 1)
         if threads is not None:
             integer("threads", threads, 1)
         one_of("layout", layout, LAYOUTS)
-        stored = ParameterLayout(module)
+        stored = ParameterLayout(own)
         precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
         self._sampler: Estimator = option("sampler", sampler, Estimator, generations)
@@ -112,7 +124,7 @@ class Evolution(Loop):
         self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, generations, values)
         self._sampler.check(population)
         method = self._connect(distribution, fabric, world, generations)
-        self._distribution, self._module, self._subject = method, module, type(module).__name__
+        self._distribution, self._module, self._subject = method, own, type(own).__name__
         for group, part in (("algo", self._algo), ("sampler", self._sampler), ("distribution", method)):
             owner = _SERVES.get(part)
             if owner is not None and owner() is not None:
@@ -120,7 +132,7 @@ class Evolution(Loop):
             _SERVES[part] = ref(self)
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
         self._settings = _settings(self._numbers, self._algo, self._sampler, stored)
-        device = next(module.parameters()).device
+        device = next(own.parameters()).device
         self._shared_pass = device.type != "cpu" if shared_pass is None else boolean("shared_pass", shared_pass)
         self._start_threads(threads, device)
         self._task = FitnessTask(self._numbers.precision, self._sign)
@@ -134,9 +146,30 @@ class Evolution(Loop):
         self.best: Best | None = None  # among the candidates whose fitnesses tell() was given
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
-        self._modes = [part.training for part in module.modules()]  # kept now: a script may evaluate the module between steps
-        own_memory(state_of(module))
-        share_initial(module, self.world)
+        self._modes = [part.training for part in own.modules()]  # kept now: a script may evaluate the module between steps
+        own_memory(state_of(own))
+        share_initial(own, self.world)
+        self._folder: LoopFolder | None = None
+        if folder is None:
+            if logger != "csv" or tests or checkpoint or evaluate:
+                raise ConfigError("folder", None, "logger, tests, checkpoint and evaluate are of a run folder: name one")
+            return
+        chosen = {"sampler": sampler, "distribution": distribution, "fabric": fabric, "logger": logger}
+        config = saved_nodes(generations, (algo, values), **chosen) | pace_of(checkpoint, evaluate) | {
+            "model": node, "task": {"_target_": TASK, "sign": self._sign}, "seed": seed, "generations": generations,
+            "population": population, "batch_size": 1, "layout": layout, "precision": precision,
+            "weights": str(stored.dtype).removeprefix("torch."), "device": str(device), "threads": threads, "ranks": None,
+            "time_limit": None,
+        }  # fmt: skip
+        typed = {"algo": algo, "sampler": sampler, "seed": seed, "population": population, "sigma": sigma, "lr": lr}
+        kind: Logger = option("logger", logger, Logger, generations)
+        self._folder = LoopFolder(Path(folder), config, typed, tests or {}, kind, self.world)
+        if self._folder.checkpoint is not None:
+            self._resume(self._folder.checkpoint)
+
+    def _resume(self, checkpoint: Checkpoint) -> None:
+        self.generation, self.best = checkpoint.generation, best_of(checkpoint)
+        self._take({"tensors": checkpoint.tensors, "scalars": checkpoint.scalars})
 
     @property
     def module(self) -> nn.Module:
@@ -170,6 +203,7 @@ class Evolution(Loop):
             assert self._population is not None
             distribution = self._population.distribution
             self._fit_batch(distribution)
+            self._record(inputs)
             return self._done(distribution.step(self.generation))
 
     def _step_by_passes(
@@ -194,6 +228,7 @@ class Evolution(Loop):
             if self._loaded is not None:
                 self._population.restore(copy.deepcopy(State(self._loaded["tensors"], self._loaded["scalars"])))
                 self._loaded = None
+            self._record(inputs)
             scorer, method = scorer_of(self._population), self._population.distribution
             try:
                 with agreed(self.world):
@@ -211,6 +246,7 @@ class Evolution(Loop):
             if self._population is None:
                 self._task.memory_format = torch.contiguous_format  # what every module takes
                 self._begin()
+            self._record(None)
             self._asked = self._algo.ask(self.generation)
         assert self._population is not None
         return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
@@ -253,9 +289,34 @@ class Evolution(Loop):
     def _done(self, report: StepReport) -> StepReport:
         self._load_centre()
         self.generation += 1
-        if self._sign > 0:
-            return report
-        return replace(report, fitness_mean=-report.fitness_mean, fitness_best=-report.fitness_best)
+        if self._sign < 0:
+            report = replace(report, fitness_mean=-report.fitness_mean, fitness_best=-report.fitness_best)
+        if self._folder is not None:
+            self._folder.complete(report, self.generation, self.best)
+        return report
+
+    def _record(self, inputs: Tensor | None) -> None:
+        """Begin a generation of the run folder."""
+        if self._folder is not None:
+            assert self._population is not None
+            self._folder.begin(self._population, self._module, inputs, self.generation)
+
+    def close(self) -> None:
+        """End the threads, and finish the run folder: every rank calls this. The module stays as it is."""
+        folder, self._folder = self._folder, None
+        try:
+            if folder is not None:
+                with threads_kept():
+                    folder.finish(self.generation, self.best)
+        finally:
+            super().close()
+
+    def __exit__(self, *raised: object) -> None:
+        error = raised[1]
+        if isinstance(error, BaseException) and self._folder is not None:
+            self._folder.fail(error)  # nothing more is agreed on with other ranks, which may have no error
+            self._folder = None
+        self.close()
 
     def _load_centre(self) -> None:
         assert self._population is not None
@@ -324,6 +385,8 @@ class Evolution(Loop):
         """
         with collectively(self.world):
             self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
+        if self._folder is not None:
+            raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")
         self._asked, self._population, self._loaded = None, None, None
         if self._forms is not None:
             self._forms.clear(begun=False)
@@ -333,6 +396,10 @@ class Evolution(Loop):
             with writing(state_of(self._module)):
                 self._module.load_state_dict(state["module"])
             return
+        self._take(state)
+
+    def _take(self, state: dict[str, Any]) -> None:
+        """Take the tensors and scalars of a state or a checkpoint."""
         last = state["scalars"]["channels_last"]
         self._task.memory_format = torch.channels_last if last else torch.contiguous_format
         if self._forms is not None:  # passes are bound to the form of the next batch

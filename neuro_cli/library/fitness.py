@@ -41,7 +41,7 @@ class FitnessTask(Task):
     evaluation_chunks = 0
     batch_key = "the batch's length"
 
-    def __init__(self, precision: torch.dtype, sign: float = 1.0) -> None:
+    def __init__(self, precision: torch.dtype = torch.float32, sign: float = 1.0) -> None:
         self._precision, self._sign = precision, sign
         self._fitness: Fitness | None = None
         self._modes = REST

@@ -1,15 +1,20 @@
 """Options by their names in ``conf/``, with the values from there, for library calls without a config."""
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from omegaconf import OmegaConf
+from torch import nn
 
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.removed import no_option
 from neuro_cli.factory.instantiate import expect, make
+from neuro_cli.factory.made import Made
+from neuro_cli.factory.own_code import let_import
+from neuro_cli.runner.build import make_model
 
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
 
@@ -20,12 +25,17 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
     ``generations``: length of the schedules; None keeps them constant. ``values``: replacements for keys of a named option.
     Raises ConfigError with the command line's message.
     """
-    values = {key: value for key, value in (values or {}).items() if value is not None}
+    values = _given(values)
     if not isinstance(choice, str):
         if values:
             key, value = next(iter(values.items()))
             raise ConfigError(key, value, f"give it to {type(choice).__name__}(...), or {group}= by its name")
         return expect(choice, {group: {"_target_": type(choice).__name__}}, group, kind)
+    return make({group: node_of(group, choice, generations, values)}, group, kind)
+
+
+def node_of(group: str, choice: str, generations: int | None, values: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the config of an option by its name, with factories of optimizers as objects. Raises ConfigError."""
     names = [path.stem for path in (config_folder() / group).glob("*.yaml")]
     if choice not in names:
         raise no_option(group, choice, names)
@@ -37,9 +47,44 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
         for key, value in plain.items():
             if key.endswith("_schedule"):
                 value |= CONSTANT
-    for key, value in sorted(values.items()):  # lr before optimizer, which takes it over
+    for key, value in sorted(_given(values).items()):  # lr before optimizer, which takes it over
         _set(plain, group, choice, key, value)
-    return make({group: plain}, group, kind)
+    return plain
+
+
+def saved_nodes(generations: int | None, algo: tuple[Any, dict[str, Any]], **choices: Any) -> dict[str, Any]:
+    """Return what a run folder stores of options by group: their configs, or the mark of an object that a script made.
+
+    ``algo``: the choice with its values.
+    """
+    nodes: dict[str, Any] = {}
+    for group, (choice, values) in {"algo": algo, **{group: (choice, None) for group, choice in choices.items()}}.items():
+        node = node_of(group, choice, generations, values) if isinstance(choice, str) else Made(group, choice)
+        nodes[group] = {key: _described(value) if isinstance(value, partial) else value for key, value in node.items()}
+    return nodes
+
+
+def model_of(choice: Any, seed: int) -> tuple[nn.Module, dict[str, Any]]:
+    """Return a module and what a run folder stores of it; ``choice``: a module, or a config whose ``_target_`` names its class.
+
+    An option's name stands for its config. Initial weights of a config depend on ``seed`` alone. Raises ConfigError.
+    """
+    if isinstance(choice, str | Mapping):
+        let_import()
+        node = node_of("model", choice, None) if isinstance(choice, str) else dict(choice)
+        return make_model({"model": node, "seed": seed}), node
+    if not isinstance(choice, nn.Module):
+        raise ConfigError("module", type(choice).__name__, "must be a torch.nn.Module, its config, or a vector")
+    return choice, Made("model", choice)
+
+
+def _given(values: dict[str, Any] | None) -> dict[str, Any]:
+    return {key: value for key, value in (values or {}).items() if value is not None}
+
+
+def _described(factory: "partial[Any]") -> dict[str, Any]:
+    """Return the config of a partial of a class."""
+    return {"_target_": f"{factory.func.__module__}.{factory.func.__qualname__}", "_partial_": True, **factory.keywords}
 
 
 def _set(plain: dict[str, Any], group: str, choice: str, key: str, value: Any) -> None:

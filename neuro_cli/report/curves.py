@@ -15,6 +15,8 @@ from neuro_cli.report.runs import Group, ReportedRun
 LAST = ("seconds", "candidates_per_second", "steps_per_second", "bytes_sent", "bytes_received")  # figures after all others
 LONGEST = 1e9  # seconds of a run, whose folder may be a stranger's
 ELAPSED, MILLI = "elapsed_seconds", 1000  # places of a curve are whole numbers: milliseconds
+FAR, RARE = 3.0, 4  # a generation so many times the median's sticks out; more of them are no exception
+EARLY = 10  # generations in which loops are compiled
 OF_MEMBER = re.compile(r"member_(\d+)_(.+)")
 
 
@@ -87,16 +89,32 @@ def _picture(groups: Sequence[Group], name: str, of_members: bool, traces: Seque
     draw(plot, traces, x)
     metric = metric_of(groups, name)
     note = "Lower is better." if metric is not None and metric.better == LOWER else ""
-    long = [trace.data.most for trace in traces if len(trace.data.most) > 2]
-    if name == "seconds" and any(line[0] > 3.0 * np.median(line[1:]) for line in long):
-        plot.y_range = Range1d(0.0, 1.1 * max(float(line[1:].max()) for line in long))
-        note = "The first generation compiles and warms up; it is cut off at the top."
+    outliers = _outliers(traces) if name == "seconds" else None
+    if outliers is not None:
+        plot.y_range, places = Range1d(0.0, 1.1 * outliers[0]), outliers[1]
+        near = "near " if any(trace.data.width > 1 for trace in traces) and not timed else ""
+        where = " and ".join(f"{amount(place)} s" if timed else f"{near}generation {amount(place)}" for place in places)
+        note = f"Cut off at the top, {FAR:g} times the median and more: {where}."
+        note += " The first ones compile and warm up." if not timed and places[-1] <= EARLY else ""
     title = heading_of(groups, name) + (" of each member" if of_members else "") + (" over wall time" if timed else "")
     ends = [
         f"{trace.label} {amount(float(trace.data.mean[-1]))}" + (f" after {amount(float(trace.data.x[-1]))} s" if timed else "")
         for trace in traces
     ]
     return Picture(title, plot, f"{title}{'' if timed else ' over generations'}; last: {'; '.join(ends)}", note)
+
+
+def _outliers(traces: Sequence[Trace]) -> tuple[float, list[float]] | None:
+    """Return the greatest of all other values, and the places of at most :data:`RARE` that are far above; None without such."""
+    top, places = 0.0, set[float]()
+    for data in (trace.data for trace in traces):
+        far = data.most > FAR * np.median(data.most)
+        if len(data.most) > 2 and 0 < far.sum() <= RARE:
+            places |= set(np.round(data.x[far], 1).tolist())
+        else:
+            far[:] = False
+        top = max(top, float(data.most[~far].max()))
+    return (top, sorted(places)) if 0 < len(places) <= RARE else None
 
 
 def metric_of(groups: Sequence[Group], name: str) -> Metric | None:

@@ -11,7 +11,7 @@ import numpy as np
 from neuro_cli.report.curves import OF_MEMBER
 from neuro_cli.report.figure import amount
 from neuro_cli.report.runs import Group, ReportedRun, differences
-from neuro_cli.report.table import differing, headlines
+from neuro_cli.report.table import differing, headlines, short_names
 from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.rows import Rows, read_rows
 
@@ -62,10 +62,18 @@ def final(runs: Sequence[ReportedRun], link: Callable[[Path], str]) -> Table:
         values = [job.overrides.get(key) for key in keys], [job.values.get(metric.name) for metric in first]
         cost = (job.wall_seconds, job.candidates_per_second, job.ranks)
         rest = (*(job.values.get(metric.name) for metric in further), run.summary.get("parameters"), _megabytes(run))
-        state = (Cell(job.state, state=job.state), cell(job.reason), cell(job.generations))
-        rows.append([Cell(run.name, link(run.path)), *map(cell, values[0]), *state, *map(cell, (*values[1], *cost, *rest))])
-    columns = ["run", *keys, "state", "reason", "generations", *(metric.heading for metric in first), "wall seconds"]
-    columns += ["candidates per second", "ranks", *(metric.heading for metric in further), "parameters", "megabytes sent"]
+        state = (Cell(job.state, state=job.state), cell(job.reason))
+        rows.append([Cell(run.name, link(run.path)), *state, *map(cell, (*values[1], *values[0], job.generations, *cost, *rest))])
+    names = short_names(keys)
+    columns = ["run", "state", "reason", *(metric.heading for metric in first), *(names[key] for key in keys), "generations"]
+    columns += [
+        "wall seconds",
+        "candidates per second",
+        "ranks",
+        *(metric.heading for metric in further),
+        "parameters",
+        "megabytes sent",
+    ]
     return _without_empty(Table("Final figures", columns, rows))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.report.run_state import RunState, read_job, read_summary
-from neuro_cli.report.table import differing
+from neuro_cli.report.table import differing, short_names
 from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
@@ -71,10 +71,10 @@ def groups_of(runs: Sequence[ReportedRun]) -> list[Group]:
 
 def _labels(members: Sequence[Sequence[ReportedRun]]) -> list[str]:
     keys = [key for key in differing([some[0].job for some in members]) if key != SEED]
-    labels = []
+    names, labels = short_names(keys), []
     for some in members:
         overrides = some[0].job.overrides
-        labels.append(", ".join(f"{key}={overrides[key]}" for key in keys if key in overrides))
+        labels.append(", ".join(f"{names[key]}={overrides[key]}" for key in keys if key in overrides))
     if len(set(labels)) < len(labels) or not all(labels):
         labels = _by_config([some[0] for some in members])
     seeds = [f" ({len(some)} seeds)" if len(some) > 1 else "" for some in members]
@@ -86,7 +86,8 @@ def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
     if len(runs) == 1:
         return [described(runs[0]) or runs[0].name]
     keys = {key: values for key, values in differences(runs).items() if key != SEED}
-    labels = [", ".join(f"{key}={values[place]}" for key, values in keys.items()) for place in range(len(runs))]
+    names = short_names(list(keys))
+    labels = [", ".join(f"{names[key]}={values[place]}" for key, values in keys.items()) for place in range(len(runs))]
     if 0 < len(keys) <= FEW and max(map(len, labels)) <= LONGEST:
         return labels
     return [run.name for run in runs]

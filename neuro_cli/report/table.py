@@ -78,12 +78,16 @@ def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    keys = differing(jobs)
-    for name in ("run", *keys, "state"):
+    keys, metrics = differing(jobs), headlines(jobs)
+    names = short_names(keys)
+    for name in ("run", "state"):
         table.add_column(name, overflow="fold")
-    metrics = headlines(jobs)
-    for name in ("generations", *(metric.label for metric in metrics), "wall seconds", "candidates per second", "ranks"):
-        table.add_column(escape(name), justify="right")
+    for metric in metrics:
+        table.add_column(escape(metric.label), justify="right")
+    for key in keys:
+        table.add_column(escape(names[key]), overflow="fold")
+    for name in ("generations", "wall seconds", "candidates per second", "ranks"):
+        table.add_column(name, justify="right")
     reasons = any(job.reason for job in jobs)
     if reasons:
         table.add_column("reason", overflow="fold")
@@ -91,8 +95,8 @@ def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
         state = f"[{COLOURS[job.state]}]{job.state}[/]"
         values = [escape(job.overrides.get(key, "")) for key in keys]
         tested = [metric.text(job.values[metric.name]) if metric.name in job.values else "-" for metric in metrics]
-        numbers = [_rounded(job.generations), *tested, *map(_rounded, (job.wall_seconds, job.candidates_per_second, job.ranks))]
-        table.add_row(escape(job.name), *values, state, *numbers, *([escape(job.reason)] if reasons else []))
+        cost = map(_rounded, (job.generations, job.wall_seconds, job.candidates_per_second, job.ranks))
+        table.add_row(escape(job.name), state, *tested, *values, *cost, *([escape(job.reason)] if reasons else []))
     console = console or Console()
     if not console.is_terminal:
         console.width = max(console.width, WIDTH)
@@ -123,6 +127,22 @@ def differing(jobs: Sequence[RunState]) -> list[str]:
     keys = dict.fromkeys(key for job in jobs for key in job.overrides)
     begun = [job for job in jobs if job.overrides]
     return [key for key in keys if len({job.overrides.get(key) for job in begun}) > 1]
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Return for each key the end of it that no other has, without ``_target_``: ``algo.sigma`` is ``sigma``."""
+    parts = {key: key.removesuffix("._target_").split(".") for key in keys}
+
+    def ending(key: str, length: int) -> tuple[str, ...]:
+        return tuple(parts[key][-length:])
+
+    names = {}
+    for key in keys:
+        lengths = range(1, len(parts[key]) + 1)
+        alone = (n for n in lengths if all(ending(other, n) != ending(key, n) for other in keys if other != key))
+        length = next(alone, None)
+        names[key] = key if length is None else ".".join(ending(key, length))
+    return names
 
 
 def headlines(jobs: Sequence[RunState]) -> list[Metric]:

@@ -1,6 +1,6 @@
 """Reader and writer of a run folder's saved config."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,12 @@ def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
                 path.unlink()
             else:
                 write_atomically(path, config_before)
+
+
+def write_config(run: Path, config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+    """Write the config of a run that no command composed; ``overrides``: what its user chose, as the command line has it."""
+    for name, node in (("config", dict(config)), ("overrides", list(overrides))):
+        write_atomically(run / ".hydra" / f"{name}.yaml", OmegaConf.to_yaml(OmegaConf.create(node)).encode())
 
 
 def rewrite(run: Path, values: Mapping[str, Any]) -> None:

@@ -11,11 +11,13 @@ import logging
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import TextIOWrapper
 from pathlib import Path
 from typing import TextIO
 
-from neuro_cli.core.errors import lines_apart
+from neuro_cli.core.errors import UserError, lines_apart
 from neuro_cli.core.files import open_appending
 from neuro_cli.core.verbosity import verbose
 from neuro_cli.run_folder.own_log import also_to
@@ -77,6 +79,47 @@ def log_to(run: Path | None, rank: int) -> None:
             pass  # the process that started this world has the lock until the world ends
         except OSError as error:
             _ROOT.info("no locks on this file system (%s): neuro report takes a running run for a failed one", error.strerror)
+
+
+class _Upwards(logging.Handler):
+    """Handler that passes lines on as if no file were open: to the script's handlers, else warnings to standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        logging.getLogger().callHandlers(record)
+
+
+@contextmanager
+def also_logged(run: Path) -> Iterator[logging.Handler]:
+    """Write the log to ``run``/log.txt too, inside the context; what a script shows of it stays as it is.
+
+    Raises UserError where another process writes there.
+    """
+    file = _OwnFile(run / LOG)
+    assert file.stream is not None  # a FileHandler opens its file at once
+    try:
+        fcntl.flock(file.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise UserError(f"{run}: another process works on this run; wait for it, or end it") from None
+    except OSError:  # a file system without locks
+        pass
+    file.setFormatter(Clean(FORMAT))
+    before = _ROOT.level, _ROOT.propagate
+    upwards = _Upwards(_ROOT.getEffectiveLevel())
+    added = [file, *([upwards] if _ROOT.propagate else [])]
+    for handler in added:
+        _ROOT.addHandler(handler)
+    _ROOT.setLevel(min(_ROOT.getEffectiveLevel(), logging.INFO))
+    _ROOT.propagate = False
+    try:
+        yield file
+    finally:
+        for handler in added:
+            _ROOT.removeHandler(handler)
+        file.close()
+        if upwards in added:
+            _ROOT.setLevel(before[0])
+            _ROOT.propagate = before[1]
 
 
 def is_written(run: Path) -> bool:

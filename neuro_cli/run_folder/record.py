@@ -184,12 +184,12 @@ def header(config: Mapping[str, Any], work: Recorded) -> str:
     return "; ".join(parts)
 
 
-def refuse_reserved(metrics: Sequence[Metric]) -> None:
+def refuse_reserved(metrics: Sequence[Metric], key: str = "task.metrics") -> None:
     """Raise UserError where a metric shares its name with another one or with a figure of every run."""
     if not metrics:
-        raise UserError("task.metrics: it declares none; at least one is needed, the headline first")
+        raise UserError(f"{key}: it declares none; at least one is needed, the headline first")
     names = [metric.name for metric in metrics]
     for place, name in enumerate(names):
         if name in RESERVED or name in names[:place]:
             taken = "every run has a column or a figure of that name" if name in RESERVED else "it is declared twice"
-            raise UserError(f"task.metrics: {name}: {taken}")
+            raise UserError(f"{key}: {name}: {taken}")

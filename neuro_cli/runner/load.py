@@ -28,7 +28,7 @@ from neuro_cli.task.inputs import ImageHook
 # root keys that every command reads, and those that a resume needs too
 NEEDED = {"distribution", "sampler", "population", "batch_size", "layout", "precision", "device", "threads"}
 RESUMED = {"fabric", "logger", "generations", "ranks", "time_limit", "checkpoint", "evaluate"}
-MODULE = ("model", "task", "algo")  # groups that a trained network is made from
+MODULE = ("model", "task")  # groups that a trained network is made from
 
 
 def read_config(
@@ -45,6 +45,8 @@ def read_config(
     ``verb`` needs all of them, or those of ``groups``.
     """
     config = placed(training_config(run), objects or {})
+    if "loop" in config and verb in ("resume", "evaluate"):
+        raise UserError(f"{run}: a loop of a script, which has the fitness: Evolution(folder=...) there continues it")
     lacking = sorted((NEEDED | (RESUMED if verb == "resume" else set())) - config.keys())
     if lacking:
         raise UserError(f"{config_file(run)}: it has no {', '.join(lacking)}: it was cut, or edited")

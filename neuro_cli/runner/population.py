@@ -18,6 +18,7 @@ from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
+from neuro_cli.runner.bind import Population
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
 from neuro_cli.runner.trainable import Trainable
@@ -89,17 +90,9 @@ class PopulationTraining(Trainable):
         return self.parts.task.deployed(centre_module(self.parts, self.parts.algo.solution, max(generation - 1, 0)))
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
-        """Write a checkpoint on rank 0, after all ranks have compared their centres.
-
-        Methods that send no centre need equal arithmetic on all ranks; different processors could diverge unnoticed.
-        """
+        """Write a checkpoint on rank 0, after all ranks have compared their centres."""
         parts = self.parts
-        # not the solution: an average of centres could hide a difference in the last bit
-        digest = np.frombuffer(bytes.fromhex(parameters_sha256(parts.algo.centre))[:8], np.int64)
-        digests = parts.world.all_gather(digest, [1] * parts.world.size)
-        if (digests != digests[0]).any():
-            raise RuntimeError(f"the centres of the ranks differ at generation {generation}: are their processors unlike?")
-        state = parts.state()
+        state = compared(parts, generation)
         if record is None:
             return
         tensors = state.tensors
@@ -113,3 +106,16 @@ class PopulationTraining(Trainable):
 
     def parameters_sha256(self) -> str:
         return parameters_sha256(self.parts.algo.solution)
+
+
+def compared(population: Population, generation: int) -> State:
+    """Return the state of a population after all ranks have compared their centres: complete on rank 0, empty elsewhere.
+
+    Methods that send no centre need equal arithmetic on all ranks; different processors could diverge unnoticed.
+    """
+    # not the solution: an average of centres could hide a difference in the last bit
+    digest = np.frombuffer(bytes.fromhex(parameters_sha256(population.algo.centre))[:8], np.int64)
+    digests = population.world.all_gather(digest, [1] * population.world.size)
+    if (digests != digests[0]).any():
+        raise RuntimeError(f"the centres of the ranks differ at generation {generation}: are their processors unlike?")
+    return population.state()

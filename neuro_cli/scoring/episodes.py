@@ -127,7 +127,8 @@ class EpisodeScorer(PopulationScorer):
         if self._chain is not None:
             return ChainPolicies(self._chain, flats.cpu().numpy())
         # the batch of all episodes, even where this rank plays a part: a row's bits depend on its place in the batch
-        return ModulePolicies([self.settings.module_at(flat) for flat in flats], self.examples, self._reinforcement.spaces.shape)
+        modules, task = [self.settings.module_at(flat) for flat in flats], self._reinforcement
+        return ModulePolicies(modules, self.examples * task.seats, task.spaces.shape)
 
     def _members(self, proposal: Proposal, generation: int, members: range) -> Tensor:
         """Return the members' parameters (n, M)."""

@@ -92,7 +92,7 @@ def test_an_option_composes_and_becomes_its_kind(group, option, tmp_path):
 def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
     needs = {"algo=ensemble": {"distribution": "logits_allreduce"}, "sampler=activation": {"algo": "forward_gradient"}}
     for task in GROUPS["task"]:
-        if option_of("task", task)["_target_"].endswith(".Reinforcement"):
+        if option_of("task", task)["_target_"].endswith((".Reinforcement", ".PettingZoo")):
             needs[f"task={task}"] = {"model": "mlp_policy"}
     needs |= {f"task={task}": {"model": "char_gpt"} for task in ("text", "reward", "choices")}
     chosen = {}
@@ -132,7 +132,7 @@ def test_an_experiment_composes_and_its_parts_can_be_made(experiment, tmp_path):
     needs = [f"model.path={pretrained(tmp_path)}"] if "huggingface" in str(overrides) else []
     config = composed(f"experiment={experiment}", *needs, verb=ROOTS[own.pop()] if own else "train")
     RunConfig.of(config)
-    if config["task"]["_target_"].endswith(".Reinforcement"):
+    if config["task"]["_target_"].endswith((".Reinforcement", ".PettingZoo")):
         pytest.importorskip("gymnasium")
     config = Options(config).plain
     for group, kind in EXPECTED.items():

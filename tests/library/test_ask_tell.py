@@ -210,3 +210,31 @@ def test_tell_refuses_what_does_not_fit():
         es.tell([1.0])
     with pytest.raises(CandidateError, match="fitness of member 2 in generation 1 is nan"):
         es.tell([0.0, 0.0, np.nan, *np.zeros(len(points) - 3)])
+
+
+def test_results_in_any_order_have_the_bits_of_tell():
+    searches = [AskTell(np.linspace(-1, 1, 4), population=7, sigma=0.5, minimise=True) for _ in range(2)]
+    random = np.random.default_rng(1)
+    for generation in range(5):
+        whole, one = (search.ask() for search in searches)
+        fitnesses = [float((x**2).sum()) for x in whole]
+        searches[0].tell(fitnesses)
+        ended = [searches[1].tell_one(generation, place, fitnesses[place]) for place in random.permutation(7).tolist()]
+        assert ended == [False] * 6 + [True]
+        assert np.array_equal(whole, one)
+    assert np.array_equal(searches[0].centre, searches[1].centre)
+    assert searches[1].late == 0
+
+
+def test_late_and_second_results_are_dropped_and_counted():
+    search = AskTell(np.zeros(3), population=4, sigma=0.5)
+    search.ask()
+    assert not search.tell_one(0, 2, 1.0)
+    assert not search.tell_one(0, 2, 9.0)
+    assert [search.tell_one(0, place, 0.0) for place in (0, 1, 3)] == [False, False, True]
+    assert not search.tell_one(0, 1, 5.0)  # the generation is over
+    search.ask()
+    assert not search.tell_one(0, 1, 5.0)
+    assert (search.late, search.best.fitness) == (3, 1.0)
+    with pytest.raises(ConfigError, match="place=4"):
+        search.tell_one(1, 4, 0.0)

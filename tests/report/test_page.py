@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
+from bokeh.models import Range1d
 from made_runs import config, made_run, made_search, made_study
 from support.inside import neuro_inside, one_line
 
@@ -307,6 +308,24 @@ def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):
     (picture,) = pictures([group], ["fitness_mean"], timed=True)
     assert picture.plot.renderers[0].data_source.data["x"].tolist() == [0.5, 2.25, 2.5, 9.0]
     assert picture.description.endswith("after 9 s")
+
+
+@pytest.mark.parametrize(("slow", "note"), [((4,), "generation 4."), ((1, 4), "generation 1 and generation 4."), ((), "")])
+def test_the_hint_about_slow_generations_names_them(tmp_path, slow, note):
+    run = made_run(tmp_path / "run", 30, whole=30)
+    lines = (run / "metrics.csv").read_text().splitlines()
+    place = lines[0].split(",").index("seconds")
+    for number in range(1, 31):
+        cells = lines[number].split(",")
+        cells[place] = "9.0" if number in slow else "0.5"
+        lines[number] = ",".join(cells)
+    (run / "metrics.csv").write_text("\n".join(lines) + "\n")
+    groups = groups_of(runs_of(read_jobs(run)))
+    told = pictures(groups, ["seconds"])[0]
+    assert note in told.note
+    assert bool(told.note) == bool(slow)
+    assert isinstance(told.plot.y_range, Range1d) == bool(slow)
+    assert not slow or told.plot.y_range.end == pytest.approx(0.55)
 
 
 def test_a_single_run_says_what_it_is(tmp_path):

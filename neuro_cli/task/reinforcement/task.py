@@ -146,7 +146,7 @@ class Reinforcement(Task):
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
             raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
         self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
-        self.anew = self.simulator == "envpool" or settled(self.maker, spaces, self._anew)
+        self.anew = self.simulator == "envpool" or self.settled(spaces)
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
         if self.normalise and self.statistics is None:
@@ -182,11 +182,24 @@ class Reinforcement(Task):
         try:
             stage = self._stages.get_nowait()
         except queue.Empty:
-            stage = EnvironmentPool(self.maker, self.spaces, self.environments, self.anew, self.simulator)
+            stage = self.stage()
         try:
             return stage.play(plan, policies, normaliser)
         finally:
             self._stages.put(stage)
+
+    def stage(self) -> Any:
+        """Return a pool of environments for a thread."""
+        return EnvironmentPool(self.maker, self.spaces, self.environments, self.anew, self.simulator)
+
+    @property
+    def seats(self) -> int:
+        """Number of agents in an episode."""
+        return 1
+
+    def settled(self, spaces: Spaces) -> bool:
+        """Return whether every episode needs a new environment, by a trial. Raises ConfigError."""
+        return settled(self.maker, spaces, self._anew)
 
     @property
     def normaliser(self) -> Normaliser | None:
@@ -203,7 +216,7 @@ class Reinforcement(Task):
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         seeds = batch.targets.numpy()
         plan = plan_of(seeds[None])
-        policies = policies_of(module, len(seeds), self.spaces.shape)
+        policies = policies_of(module, len(seeds) * self.seats, self.spaces.shape)
         outcome = self.play(plan, policies, self.normaliser)
         if outcome.faults:
             raise UserError(outcome.faults[0])
@@ -248,7 +261,7 @@ class Reinforcement(Task):
             base = None if module.base is None else module.base.cpu().numpy()
             normaliser = Normaliser(module.mean.cpu().numpy(), module.inverse.cpu().numpy(), module.clip, base)
             module = module.policy
-        outcome = self.play(plan, policies_of(module, last - first, self.spaces.shape), normaliser)
+        outcome = self.play(plan, policies_of(module, (last - first) * self.seats, self.spaces.shape), normaliser)
         if outcome.faults:
             log.warning("%s: this episode of the test has no return", outcome.faults[0])
         returns = outcome.returns

@@ -26,6 +26,8 @@ sys.dont_write_bytecode = False
 # hundreds of runs end with a plot that no test reads; a test that reads one sets NEURO_CURVES=1
 os.environ["NEURO_CURVES"] = "0"
 
+gc.disable()  # collection creates objects that all stay; pytest_collection_finish turns it on again
+
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data"
 # folders whose tests mostly wait for processes, time-outs and SLURM; single files say so by the marker `waits`
@@ -46,8 +48,8 @@ def pytest_collection_finish() -> None:
     Composing configs creates objects by the ten thousand, and each full collection went through all of torch and of the tests.
     """
     gc.set_threshold(50_000, 20, 20)
-    gc.collect()
     gc.freeze()
+    gc.enable()
     if "torch" in sys.modules:  # several processes share the cores, where a pool of threads in each costs more than it saves
         sys.modules["torch"].set_num_threads(1)
 

@@ -27,7 +27,7 @@ from neuro_cli.runner.bind import Population
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
-LEARNT, SEEN = 20, 12  # generations to learn, and generations whose errors count
+LEARNT, SEEN = 8, 6  # generations to learn, and generations whose errors count
 SMOOTHED = 1e-10  # squared difference between the gradient and that of the smoothed fitness, which noise estimates
 
 

@@ -65,35 +65,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A group is the work of one worker, and workers take groups in order. While one waits, the cores are those of the others.
     """
     paths = {path: path.relative_to(HERE) for path in {item.path for item in items}}
+    groups: dict[pytest.Item, str] = {}
+    waiting: dict[str, None] = {}
+    items.sort(key=lambda item: _place(paths[item.path]))
     for item in items:
         path = paths[item.path]
+        mark = item.get_closest_marker("xdist_group")
+        if mark is None:
+            mark = pytest.mark.xdist_group("slurm" if path.parts[0] == "slurm" else str(path.with_suffix(""))).mark
+            item.own_markers.append(mark)
+        groups[item] = str(mark.args[0])
         if path.parts[0] in WAITING:
-            item.add_marker("waits")
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("slurm" if path.parts[0] == "slurm" else str(path.with_suffix(""))))
-    items.sort(key=lambda item: _place(paths[item.path]))
-    waiting, computing = _names(items)
+            item.own_markers.append(pytest.mark.waits.mark)
+        if item.get_closest_marker("waits"):
+            waiting[groups[item]] = None
+    computing = [name for name in dict.fromkeys(groups.values()) if name not in waiting]
     turns = {name: place / len(computing) for place, name in enumerate(computing)}
     turns |= {name: 0.7 * place / len(waiting) for place, name in enumerate(waiting)}  # none is left for the end
-    items.sort(key=lambda item: turns[_group(item)])
+    items.sort(key=lambda item: turns[groups[item]])
 
 
 def _place(path: Path) -> int:
     """Return the place of a file's folder among the long ones."""
     folder = path.parts[0]
     return LONG.index(folder) if folder in LONG else len(LONG)
-
-
-def _group(item: pytest.Item) -> str:
-    mark = item.get_closest_marker("xdist_group")
-    assert mark is not None
-    return str(mark.args[0])
-
-
-def _names(items: list[pytest.Item]) -> tuple[list[str], list[str]]:
-    """Return the names of the groups that wait, and of those that compute, in order."""
-    waiting = dict.fromkeys(_group(item) for item in items if item.get_closest_marker("waits"))
-    return list(waiting), [name for name in dict.fromkeys(map(_group, items)) if name not in waiting]
 
 
 @pytest.fixture(scope="session", autouse=True)

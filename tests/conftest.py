@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support.worlds import MPIS, Mpi
 
 # a shell without job control starts background processes deaf to Ctrl-C, and so would be every process of a test
@@ -37,7 +38,10 @@ LONG = (*WAITING, "mpi", "runner", "cli", "docs", "bench", "search", "scaling", 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse several workers where pytest-xdist would ignore the groups of tests, which it does without a word."""
+    """Set draws, and refuse several workers where pytest-xdist would ignore the groups of tests, which it does without a word."""
+    # fewer draws than 100, others in every run, where a test names no number; a deadline would be a timed assertion
+    settings.register_profile("tests", max_examples=40, deadline=None)
+    settings.load_profile("tests")
     if config.getoption("tx", None) and pytest.version_tuple >= (9, 2) and version("pytest-xdist") == "3.8.0":
         raise pytest.UsageError("pytest-xdist 3.8 takes no groups with pytest 9.2: pip install 'pytest<9.2'")
 

@@ -13,6 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from support.worlds import MPIS, Mpi
 
 # a shell without job control starts background processes deaf to Ctrl-C, and so would be every process of a test
@@ -26,6 +27,8 @@ sys.dont_write_bytecode = False
 # hundreds of runs end with a plot that no test reads; a test that reads one sets NEURO_CURVES=1
 os.environ["NEURO_CURVES"] = "0"
 
+gc.disable()  # collection creates objects that all stay; pytest_collection_finish turns it on again
+
 HERE = Path(__file__).parent
 DATA = HERE.parents[1] / "shared" / "data"
 # folders whose tests mostly wait for processes, time-outs and SLURM; single files say so by the marker `waits`
@@ -35,7 +38,10 @@ LONG = (*WAITING, "mpi", "runner", "cli", "docs", "bench", "search", "scaling", 
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Refuse several workers where pytest-xdist would ignore the groups of tests, which it does without a word."""
+    """Set draws, and refuse several workers where pytest-xdist would ignore the groups of tests, which it does without a word."""
+    # fewer draws than 100, others in every run, where a test names no number; a deadline would be a timed assertion
+    settings.register_profile("tests", max_examples=40, deadline=None)
+    settings.load_profile("tests")
     if config.getoption("tx", None) and pytest.version_tuple >= (9, 2) and version("pytest-xdist") == "3.8.0":
         raise pytest.UsageError("pytest-xdist 3.8 takes no groups with pytest 9.2: pip install 'pytest<9.2'")
 
@@ -46,10 +52,14 @@ def pytest_collection_finish() -> None:
     Composing configs creates objects by the ten thousand, and each full collection went through all of torch and of the tests.
     """
     gc.set_threshold(50_000, 20, 20)
-    gc.collect()
     gc.freeze()
+    gc.enable()
     if "torch" in sys.modules:  # several processes share the cores, where a pool of threads in each costs more than it saves
         sys.modules["torch"].set_num_threads(1)
+    if "hydra" in sys.modules:
+        from support import quick_hydra  # late: not every test needs Hydra
+
+        quick_hydra.install()
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook
@@ -59,35 +69,30 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     A group is the work of one worker, and workers take groups in order. While one waits, the cores are those of the others.
     """
     paths = {path: path.relative_to(HERE) for path in {item.path for item in items}}
+    groups: dict[pytest.Item, str] = {}
+    waiting: dict[str, None] = {}
+    items.sort(key=lambda item: _place(paths[item.path]))
     for item in items:
         path = paths[item.path]
+        mark = item.get_closest_marker("xdist_group")
+        if mark is None:
+            mark = pytest.mark.xdist_group("slurm" if path.parts[0] == "slurm" else str(path.with_suffix(""))).mark
+            item.own_markers.append(mark)
+        groups[item] = str(mark.args[0])
         if path.parts[0] in WAITING:
-            item.add_marker("waits")
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group("slurm" if path.parts[0] == "slurm" else str(path.with_suffix(""))))
-    items.sort(key=lambda item: _place(paths[item.path]))
-    waiting, computing = _names(items)
+            item.own_markers.append(pytest.mark.waits.mark)
+        if item.get_closest_marker("waits"):
+            waiting[groups[item]] = None
+    computing = [name for name in dict.fromkeys(groups.values()) if name not in waiting]
     turns = {name: place / len(computing) for place, name in enumerate(computing)}
     turns |= {name: 0.7 * place / len(waiting) for place, name in enumerate(waiting)}  # none is left for the end
-    items.sort(key=lambda item: turns[_group(item)])
+    items.sort(key=lambda item: turns[groups[item]])
 
 
 def _place(path: Path) -> int:
     """Return the place of a file's folder among the long ones."""
     folder = path.parts[0]
     return LONG.index(folder) if folder in LONG else len(LONG)
-
-
-def _group(item: pytest.Item) -> str:
-    mark = item.get_closest_marker("xdist_group")
-    assert mark is not None
-    return str(mark.args[0])
-
-
-def _names(items: list[pytest.Item]) -> tuple[list[str], list[str]]:
-    """Return the names of the groups that wait, and of those that compute, in order."""
-    waiting = dict.fromkeys(_group(item) for item in items if item.get_closest_marker("waits"))
-    return list(waiting), [name for name in dict.fromkeys(map(_group, items)) if name not in waiting]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -27,7 +27,7 @@ from neuro_cli.runner.bind import Population
 from neuro_cli.task.base import Batch
 
 TOGETHER = {"antithetic": False, "schedule": "all"}
-LEARNT, SEEN = 20, 12  # generations to learn, and generations whose errors count
+LEARNT, SEEN = 8, 6  # generations to learn, and generations whose errors count
 SMOOTHED = 1e-10  # squared difference between the gradient and that of the smoothed fitness, which noise estimates
 
 
@@ -144,21 +144,21 @@ NETWORKS = {
 }
 
 
-def errors(make, task: Made, control: bool, **options: object) -> tuple[float, float, Population]:
-    """Return the mean squared error of estimates in units of the squared gradient, the squared length of their mean error, and
-    the population.
+def errors(make, task: Made, control: bool, count: int = SEEN, **options: object) -> tuple[float, float, Population]:
+    """Return the mean squared error of ``count`` estimates in units of the squared gradient, the squared length of their mean
+    error, and the population.
     """
     given = {"draws": 4, "space": "outputs"} | options
     parts = bound(make, task, control_variates=control, **given)
     seen, total = [], torch.zeros(len(parts.algo.centre), dtype=torch.float64)
-    for generation in range((LEARNT if control else 0) + SEEN):
+    for generation in range((LEARNT if control else 0) + count):
         made = estimate(parts, generation)
         if generation >= LEARNT or not control:
             right = gradient(parts, generation)
             error = (made - right) / right.norm()
             seen.append(float(error.square().sum()))
-            total += error / SEEN
-    return sum(seen) / SEEN, float(total.square().sum()), parts
+            total += error / count
+    return sum(seen) / count, float(total.square().sum()), parts
 
 
 @pytest.mark.parametrize(
@@ -192,9 +192,9 @@ def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
     for kind in (MatrixResponse, Diagonal):
         monkeypatch.setattr(kind, "learn", wrong)
     make, task, own = NETWORKS[name]
-    error, bias, _ = errors(make, task, True, **own)
+    error, bias, _ = errors(make, task, True, count=12, **own)
     assert error > 1e-3
-    assert bias < 3 * error / SEEN
+    assert bias < 3 * error / 12
 
 
 class Normed(nn.Module):

@@ -1,5 +1,7 @@
 """Raft under simulated faults: the invariants hold in every schedule, and the simulation finds replicas that break one."""
 
+from collections.abc import Sequence
+
 import pytest
 from simulation import Simulation, Violation
 
@@ -9,7 +11,8 @@ from neuro_cli.election.raft_log import Entry
 from neuro_cli.election.raft_replica import Replica
 
 PARTS = 8  # of the slow schedules
-DEFAULT, SLOW = 320, 100_000  # schedules
+# schedules: together they find every replica of BROKEN
+DEFAULT, SLOW = (*range(80), *range(250, 290)), 100_000
 
 
 def election() -> Raft:
@@ -17,7 +20,7 @@ def election() -> Raft:
     return Raft(heartbeat=0.1, timeout_min=0.4, timeout_max=0.8, keep=10)
 
 
-def run(seeds: range) -> int:
+def run(seeds: Sequence[int]) -> int:
     """How many of the schedules ended with a majority alive, and so with an agreement that was checked."""
     ended = 0
     for seed in seeds:
@@ -29,7 +32,7 @@ def run(seeds: range) -> int:
 
 
 def test_every_schedule_keeps_the_invariants():
-    assert run(range(DEFAULT)) > 0.8 * DEFAULT
+    assert run(DEFAULT) > 0.8 * len(DEFAULT)
 
 
 @pytest.mark.slow
@@ -37,7 +40,7 @@ def test_every_schedule_keeps_the_invariants():
 @pytest.mark.parametrize("part", range(PARTS))
 def test_a_hundred_thousand_schedules_keep_the_invariants(part):
     count = SLOW // PARTS
-    assert run(range(DEFAULT + part * count, DEFAULT + (part + 1) * count)) > 0.8 * count
+    assert run(range(part * count, (part + 1) * count)) > 0.8 * count
 
 
 def test_a_schedule_is_a_function_of_its_seed():
@@ -93,19 +96,18 @@ class ChangesManyAtOnce(Replica):
         return self._lead_entry(Entry(self.term, members), now)
 
 
-# each with a schedule shortly before the first one that finds it
 BROKEN = [
-    (VotesForAnybody, 0), (VotesTwice, 0), (CommitsAlone, 0), (SnapshotDropsWhatFollows, 0), (AcknowledgesWhatItLacks, 0),
-    (CutsWhatItKnows, 0), (ChangesManyAtOnce, 250),
+    VotesForAnybody, VotesTwice, CommitsAlone, SnapshotDropsWhatFollows, AcknowledgesWhatItLacks, CutsWhatItKnows,
+    ChangesManyAtOnce,
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("broken", "first"), BROKEN)
-def test_a_broken_replica_is_found(broken, first, monkeypatch):
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_broken_replica_is_found(broken, monkeypatch):
     monkeypatch.setattr(raft, "Replica", broken)
-    for seed in range(first, first + 600):
+    for seed in DEFAULT:
         try:
             Simulation(seed, election, safe=True).run()
         except Violation:
             return
-    pytest.fail(f"600 schedules found nothing wrong with {broken.__name__}")
+    pytest.fail(f"no schedule found anything wrong with {broken.__name__}")

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from support.forked import Forked
 from support.worlds import clean_environment
 
 from neuro_cli.evolve.ledger.file import read_ledger
@@ -27,7 +28,7 @@ class Peer:
         self.run = run
         command = [sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
         command += [*SMALL, *([f"cluster.join={join}"] if join else []), *arguments]
-        self.process = subprocess.Popen(
+        self.process = Forked(
             command, cwd=run.parent, env=clean_environment() | {VARIABLE: secret}, stdout=subprocess.PIPE,
             stderr=(run.parent / f"{run.name}.err").open("wb"), text=True,
         )  # fmt: skip

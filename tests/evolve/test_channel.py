@@ -3,17 +3,19 @@
 import asyncio
 import os
 import ssl
+from functools import cache
 
 import pytest
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
 from neuro_cli.evolve.network.secret import given_secret, new_secret
-from neuro_cli.evolve.network.tls import Authority
+from neuro_cli.evolve.network.tls import Authority, Credentials
 
-SECRETS = ("the secret of this cluster", "the secret of another")
-AUTHORITIES = {secret: Authority(secret) for secret in SECRETS}
-TLS = {secret: authority.fresh() for secret, authority in AUTHORITIES.items()}
+
+@cache
+def tls(secret: str) -> Credentials:
+    return Authority(secret).fresh()
 
 
 async def visited(client, message=None):
@@ -23,7 +25,7 @@ async def visited(client, message=None):
     async def echo(reader, writer):
         try:
             channel = Channel(reader, writer, ChannelTraffic())
-            await channel.secure(TLS["the secret of this cluster"].server)
+            await channel.secure(tls("the secret of this cluster").server)
             found = await channel.receive()
             channel.send({"k": "cluster", "cluster": found["data"].hex()})
             await channel.drain()
@@ -45,7 +47,7 @@ async def visited(client, message=None):
 def with_secret(secret):
     async def client(address, message):
         traffic = ChannelTraffic()
-        channel, answer = await dial(address, TLS[secret].client, traffic, message, ("cluster",), 10.0)
+        channel, answer = await dial(address, tls(secret).client, traffic, message, ("cluster",), 10.0)
         channel.close()
         return answer, traffic
 
@@ -54,7 +56,7 @@ def with_secret(secret):
 
 async def leaves(address, message):
     host, _, port = address.rpartition(":")
-    client = TLS["the secret of this cluster"].client
+    client = tls("the secret of this cluster").client
     _, writer = await asyncio.open_connection(host, int(port), ssl=client, server_hostname="")
     writer.close()
 

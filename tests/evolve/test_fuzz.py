@@ -121,7 +121,7 @@ REPORTS, ELECTIONS = ("ping", "report"), ("election",)
 
 @pytest.mark.parametrize("kinds", [REPORTS, ELECTIONS])
 def test_a_hostile_member_stalls_nobody(cluster, kinds):
-    attacked(cluster, kinds, 1, 500)
+    attacked(cluster, kinds, 1, BATCH)
 
 
 @pytest.mark.slow

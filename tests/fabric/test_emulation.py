@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.forked import Forked
 from support.inside import neuro_inside
 from support.worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
@@ -67,7 +68,7 @@ def nothing_left():
 def start(*arguments: str, cwd: Path) -> subprocess.Popen[str]:
     key, value = MARK.split("=")
     command = [sys.executable, "-m", "neuro_cli", *arguments]
-    return subprocess.Popen(
+    return Forked(
         command, cwd=cwd, env=clean_environment() | {key: value}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
 

@@ -78,7 +78,7 @@ KINDS = {
     "transposed": (lambda: nn.Sequential(nn.ConvTranspose2d(2, 3, 2), nn.Tanh(), nn.Flatten(), nn.Linear(243, 3)), images),
     "embedding_attention_recurrent": (Attention, words),
 }
-REPEATS, ERRORS = 24, 4.0
+REPEATS, ERRORS = 16, 4.0
 
 
 @pytest.mark.parametrize("control_variates", [False, True])

@@ -18,7 +18,6 @@ from bokeh.models import Range1d
 from made_runs import config, made_run, made_search, made_study
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.report.curves import pictures
 from neuro_cli.report.downsample import LEAST, MOST, curve
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
@@ -299,6 +298,8 @@ def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):
     run = made_run(tmp_path / "0", 4)
     (group,) = groups_of(runs_of(read_jobs(tmp_path)))
     seconds = read_metrics(run / "metrics.csv")["seconds"].cumsum()  # a run of an earlier version
+    from neuro_cli.report.curves import pictures  # late: bokeh takes a third of a second
+
     (picture,) = pictures([group], ["fitness_mean"], timed=True)
     assert picture.plot.renderers[0].data_source.data["x"].tolist() == pytest.approx(seconds.round(3).tolist())
     lines = (run / "metrics.csv").read_text().splitlines()

@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from support.forked import forking_python
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, wait_for_rows
 
@@ -43,6 +45,14 @@ rows:
 def rows_of(path: Path) -> dict[str, dict[str, str]]:
     with path.open(newline="") as file:
         return {row["row"]: row for row in csv.DictReader(file)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _commands_are_forks():
+    """Let the entries' commands begin without the seconds in which each would import torch."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("neuro_cli.reproduce.command.sys", SimpleNamespace(executable=forking_python()))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,8 @@
 
 import copy
 import math
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 import torch
@@ -156,6 +158,12 @@ class Characters(nn.Module):
         return self.head(self.layer(x, src_mask=nn.Transformer.generate_square_subsequent_mask(words.shape[1])))
 
 
+def vision_transformer() -> nn.Module:
+    module = VisionTransformer(8, 4, 1, 2, 8, 12, num_classes=3)
+    nn.init.normal_(module.heads.head.weight)  # zero at first
+    return module
+
+
 def text_network() -> nn.Module:
     module = CharGPT(outputs=11, context=6, width=8, depth=2, heads=2)
     for parameter in module.parameters():
@@ -170,13 +178,13 @@ LINES, IMAGES, VOLUMES = torch.randn(6, 6, 9).double(), torch.randn(6, 6, 7, 5).
 WORDS = torch.randint(0, 11, (6, 5))
 LAYER = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True, activation="gelu")
 
-CASES: dict[str, tuple[nn.Module, Tensor]] = {
-    "linear": (nn.Linear(8, 5), POINTS),
-    "matmul": (Use(lambda own, x: x @ own.w + own.b, w=(8, 5), b=(5,)), POINTS),
-    "matmul_transposed": (Use(lambda own, x: torch.matmul(x, own.w.T), w=(5, 8)), POINTS),
-    "matmul_left": (Use(lambda own, x: own.w @ x, w=(4, 5)), POINTS),
-    "addmm": (Use(lambda own, x: torch.addmm(own.b, x, own.w), w=(8, 5), b=(5,)), VECTORS),
-    "chunks": (
+CASES: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
+    "linear": lambda: (nn.Linear(8, 5), POINTS),
+    "matmul": lambda: (Use(lambda own, x: x @ own.w + own.b, w=(8, 5), b=(5,)), POINTS),
+    "matmul_transposed": lambda: (Use(lambda own, x: torch.matmul(x, own.w.T), w=(5, 8)), POINTS),
+    "matmul_left": lambda: (Use(lambda own, x: own.w @ x, w=(4, 5)), POINTS),
+    "addmm": lambda: (Use(lambda own, x: torch.addmm(own.b, x, own.w), w=(8, 5), b=(5,)), VECTORS),
+    "chunks": lambda: (
         Use(
             lambda own, x: torch.cat([F.linear(x, *part) for part in zip(own.w.chunk(3), own.b.chunk(3), strict=True)], -1),
             w=(12, 8),
@@ -184,79 +192,92 @@ CASES: dict[str, tuple[nn.Module, Tensor]] = {
         ),
         POINTS,
     ),
-    "columns": (Use(lambda own, x: F.linear(x[..., :3], own.w[:, 2:5]), w=(6, 8)), POINTS),
-    "piece_transposed": (Use(lambda own, x: x @ own.w[1:9, 2:5], w=(11, 8)), POINTS),
-    "one_row": (Use(lambda own, x: torch.cat([F.linear(x, own.w[row : row + 1]) for row in range(3)], -1), w=(3, 8)), POINTS),
-    "every_second_row": (Use(lambda own, x: F.linear(x, own.w[::2]), w=(6, 8)), POINTS),
-    "reshaped": (Use(lambda own, x: F.linear(x, own.w.view(3, 8), own.b[1:4]), w=(3, 2, 4), b=(5,)), POINTS),
-    "one_tap": (Use(lambda own, x: F.linear(x, own.w.flatten(1)), w=(3, 8, 1, 1)), POINTS),
-    "einsum": (Use(lambda own, x: torch.einsum("bti,oi->bot", x, own.w), w=(5, 8)), POINTS),
-    "einsum_left": (Use(lambda own, x: torch.einsum("io,bti->bto", own.w, x), w=(8, 5)), POINTS),
-    "einsum_heads": (Use(lambda own, x: torch.einsum("btd,dhe->bthe", x, own.w), w=(8, 2, 3)), POINTS),
-    "einsum_no_product": (Use(lambda own, x: torch.einsum("it,bti->bi", own.w, x), w=(8, 5)), POINTS),
-    "bare": (
+    "columns": lambda: (Use(lambda own, x: F.linear(x[..., :3], own.w[:, 2:5]), w=(6, 8)), POINTS),
+    "piece_transposed": lambda: (Use(lambda own, x: x @ own.w[1:9, 2:5], w=(11, 8)), POINTS),
+    "one_row": lambda: (
+        Use(lambda own, x: torch.cat([F.linear(x, own.w[row : row + 1]) for row in range(3)], -1), w=(3, 8)),
+        POINTS,
+    ),
+    "every_second_row": lambda: (Use(lambda own, x: F.linear(x, own.w[::2]), w=(6, 8)), POINTS),
+    "reshaped": lambda: (Use(lambda own, x: F.linear(x, own.w.view(3, 8), own.b[1:4]), w=(3, 2, 4), b=(5,)), POINTS),
+    "one_tap": lambda: (Use(lambda own, x: F.linear(x, own.w.flatten(1)), w=(3, 8, 1, 1)), POINTS),
+    "einsum": lambda: (Use(lambda own, x: torch.einsum("bti,oi->bot", x, own.w), w=(5, 8)), POINTS),
+    "einsum_left": lambda: (Use(lambda own, x: torch.einsum("io,bti->bto", own.w, x), w=(8, 5)), POINTS),
+    "einsum_heads": lambda: (Use(lambda own, x: torch.einsum("btd,dhe->bthe", x, own.w), w=(8, 2, 3)), POINTS),
+    "einsum_no_product": lambda: (Use(lambda own, x: torch.einsum("it,bti->bi", own.w, x), w=(8, 5)), POINTS),
+    "bare": lambda: (
         Use(
             lambda own, x: torch.cat([own.c.expand(len(x), -1, -1), x], 1) * own.s + own.p[:, :6], c=(1, 1, 8), p=(1, 7, 8), s=()
         ),
         POINTS,
     ),
-    "bare_image": (Use(lambda own, x: x + own.p, p=(1, 6, 7, 5)), IMAGES),
-    "made_weight": (Use(lambda own, x: F.linear(x, own.w / own.w.norm(dim=1, keepdim=True)), w=(5, 8)), POINTS),
-    "weight_norm": (nn.utils.parametrizations.weight_norm(nn.Linear(8, 5)), POINTS),
-    "product_of_weights": (Use(lambda own, x: x @ (own.a @ own.b), a=(8, 2), b=(2, 5)), POINTS),
-    "prelu": (nn.PReLU(8), VECTORS),
-    "bilinear": (Use(lambda own, x: F.bilinear(x, x, own.w, own.b), w=(3, 8, 8), b=(3,)), VECTORS),
-    "mixing": (Use(lambda own, x: F.linear(x, own.w) - F.linear(x, own.w).mean(0), w=(5, 8)), VECTORS),
-    "embedding": (nn.Embedding(11, 4, padding_idx=0), WORDS),
-    "indexed": (Use(lambda own, x: own.w[x], w=(11, 4)), WORDS),
-    "bag_mean": (nn.EmbeddingBag(11, 4), WORDS),
-    "bag_max": (nn.EmbeddingBag(11, 4, mode="max"), WORDS),
-    "characters": (Characters(), WORDS),
-    "layer_norm": (nn.LayerNorm([5, 8]), POINTS),
-    "group_norm": (nn.GroupNorm(2, 6), IMAGES),
-    "instance_norm": (nn.InstanceNorm2d(6, affine=True), IMAGES),
-    "rms_norm": (nn.RMSNorm(8), POINTS),
-    "batch_norm": (nn.BatchNorm2d(6), IMAGES),
-    "conv1d": (nn.Conv1d(6, 4, 3, padding=1, stride=2), LINES),
-    "conv1d_groups": (nn.Conv1d(6, 4, 3, groups=2, padding="same"), LINES),
-    "conv1d_circular": (nn.Conv1d(6, 4, 3, padding=1, padding_mode="circular"), LINES),
-    "conv2d": (nn.Conv2d(6, 4, 3, padding=1), IMAGES.contiguous(memory_format=torch.channels_last)),
-    "conv2d_single": (Use(lambda own, x: torch.stack([F.conv2d(one, own.w) for one in x]), w=(4, 6, 2, 2)), IMAGES),
-    "conv3d": (nn.Conv3d(4, 6, 2, padding=1, stride=(1, 2, 1)), VOLUMES),
-    "conv3d_groups": (nn.Conv3d(4, 6, 2, groups=2), VOLUMES),
-    "transposed_1d": (nn.ConvTranspose1d(6, 4, 3, stride=2, output_padding=1), LINES),
-    "transposed_1d_groups": (nn.ConvTranspose1d(6, 4, 3, stride=2, groups=2), LINES),
-    "transposed_2d": (nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, dilation=2), IMAGES),
-    "transposed_2d_depthwise": (nn.ConvTranspose2d(6, 6, 3, groups=6), IMAGES.contiguous(memory_format=torch.channels_last)),
-    "transposed_3d": (nn.ConvTranspose3d(4, 6, 2, stride=2), VOLUMES),
-    "attention": (Attention(batch_first=True), POINTS),
-    "attention_weights": (Attention(weights=True), POINTS),
-    "attention_causal": (Attention(batch_first=True, mask="causal"), POINTS),
-    "attention_float_mask": (Attention(mask="float", weights=True), POINTS),
-    "attention_padding": (Attention(batch_first=True, mask="padding"), POINTS),
-    "attention_sizes": (Attention(batch_first=True, other=6, kdim=6, vdim=6), POINTS),
-    "attention_cross": (Attention(batch_first=True, other=8), POINTS),
-    "attention_bias": (Attention(add_bias_kv=True, add_zero_attn=True), POINTS),
-    "transformer": (nn.TransformerEncoder(LAYER, 2, enable_nested_tensor=False), POINTS),
-    "gru": (Recurrent(nn.GRU, batch_first=True), POINTS),
-    "gru_both_ways": (Recurrent(nn.GRU, num_layers=2, bidirectional=True), POINTS),
-    "lstm": (Recurrent(nn.LSTM, batch_first=True, num_layers=2), POINTS),
-    "lstm_projected": (Recurrent(nn.LSTM, proj_size=2), POINTS),
-    "rnn": (Recurrent(nn.RNN, bias=False), POINTS),
-    "rnn_relu": (Recurrent(nn.RNN, nonlinearity="relu"), POINTS),
-    "gru_cell": (Cells(nn.GRUCell), POINTS),
-    "lstm_cell": (Cells(nn.LSTMCell), POINTS),
-    "rnn_cell": (Cells(nn.RNNCell), POINTS),
-    "vision_transformer": (VisionTransformer(8, 4, 1, 2, 8, 12, num_classes=3), torch.randn(6, 3, 8, 8).double()),
-    "char_gpt": (text_network(), WORDS),
-    "int8_mlp": (Int8MLP([1, 8, 8], [6], 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
-    "ternary_cnn": (TernaryCNN([1, 13, 13], [3, 4], outputs=3), torch.randn(6, 1, 13, 13).double()),
-    "spiking": (SpikingMLP([1, 8, 8], [6, 5], 5, 0.9, 1.0, 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
+    "bare_image": lambda: (Use(lambda own, x: x + own.p, p=(1, 6, 7, 5)), IMAGES),
+    "made_weight": lambda: (Use(lambda own, x: F.linear(x, own.w / own.w.norm(dim=1, keepdim=True)), w=(5, 8)), POINTS),
+    "weight_norm": lambda: (nn.utils.parametrizations.weight_norm(nn.Linear(8, 5)), POINTS),
+    "product_of_weights": lambda: (Use(lambda own, x: x @ (own.a @ own.b), a=(8, 2), b=(2, 5)), POINTS),
+    "prelu": lambda: (nn.PReLU(8), VECTORS),
+    "bilinear": lambda: (Use(lambda own, x: F.bilinear(x, x, own.w, own.b), w=(3, 8, 8), b=(3,)), VECTORS),
+    "mixing": lambda: (Use(lambda own, x: F.linear(x, own.w) - F.linear(x, own.w).mean(0), w=(5, 8)), VECTORS),
+    "embedding": lambda: (nn.Embedding(11, 4, padding_idx=0), WORDS),
+    "indexed": lambda: (Use(lambda own, x: own.w[x], w=(11, 4)), WORDS),
+    "bag_mean": lambda: (nn.EmbeddingBag(11, 4), WORDS),
+    "bag_max": lambda: (nn.EmbeddingBag(11, 4, mode="max"), WORDS),
+    "characters": lambda: (Characters(), WORDS),
+    "layer_norm": lambda: (nn.LayerNorm([5, 8]), POINTS),
+    "group_norm": lambda: (nn.GroupNorm(2, 6), IMAGES),
+    "instance_norm": lambda: (nn.InstanceNorm2d(6, affine=True), IMAGES),
+    "rms_norm": lambda: (nn.RMSNorm(8), POINTS),
+    "batch_norm": lambda: (nn.BatchNorm2d(6), IMAGES),
+    "conv1d": lambda: (nn.Conv1d(6, 4, 3, padding=1, stride=2), LINES),
+    "conv1d_groups": lambda: (nn.Conv1d(6, 4, 3, groups=2, padding="same"), LINES),
+    "conv1d_circular": lambda: (nn.Conv1d(6, 4, 3, padding=1, padding_mode="circular"), LINES),
+    "conv2d": lambda: (nn.Conv2d(6, 4, 3, padding=1), IMAGES.contiguous(memory_format=torch.channels_last)),
+    "conv2d_single": lambda: (Use(lambda own, x: torch.stack([F.conv2d(one, own.w) for one in x]), w=(4, 6, 2, 2)), IMAGES),
+    "conv3d": lambda: (nn.Conv3d(4, 6, 2, padding=1, stride=(1, 2, 1)), VOLUMES),
+    "conv3d_groups": lambda: (nn.Conv3d(4, 6, 2, groups=2), VOLUMES),
+    "transposed_1d": lambda: (nn.ConvTranspose1d(6, 4, 3, stride=2, output_padding=1), LINES),
+    "transposed_1d_groups": lambda: (nn.ConvTranspose1d(6, 4, 3, stride=2, groups=2), LINES),
+    "transposed_2d": lambda: (nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, dilation=2), IMAGES),
+    "transposed_2d_depthwise": lambda: (
+        nn.ConvTranspose2d(6, 6, 3, groups=6),
+        IMAGES.contiguous(memory_format=torch.channels_last),
+    ),
+    "transposed_3d": lambda: (nn.ConvTranspose3d(4, 6, 2, stride=2), VOLUMES),
+    "attention": lambda: (Attention(batch_first=True), POINTS),
+    "attention_weights": lambda: (Attention(weights=True), POINTS),
+    "attention_causal": lambda: (Attention(batch_first=True, mask="causal"), POINTS),
+    "attention_float_mask": lambda: (Attention(mask="float", weights=True), POINTS),
+    "attention_padding": lambda: (Attention(batch_first=True, mask="padding"), POINTS),
+    "attention_sizes": lambda: (Attention(batch_first=True, other=6, kdim=6, vdim=6), POINTS),
+    "attention_cross": lambda: (Attention(batch_first=True, other=8), POINTS),
+    "attention_bias": lambda: (Attention(add_bias_kv=True, add_zero_attn=True), POINTS),
+    "transformer": lambda: (nn.TransformerEncoder(LAYER, 2, enable_nested_tensor=False), POINTS),
+    "gru": lambda: (Recurrent(nn.GRU, batch_first=True), POINTS),
+    "gru_both_ways": lambda: (Recurrent(nn.GRU, num_layers=2, bidirectional=True), POINTS),
+    "lstm": lambda: (Recurrent(nn.LSTM, batch_first=True, num_layers=2), POINTS),
+    "lstm_projected": lambda: (Recurrent(nn.LSTM, proj_size=2), POINTS),
+    "rnn": lambda: (Recurrent(nn.RNN, bias=False), POINTS),
+    "rnn_relu": lambda: (Recurrent(nn.RNN, nonlinearity="relu"), POINTS),
+    "gru_cell": lambda: (Cells(nn.GRUCell), POINTS),
+    "lstm_cell": lambda: (Cells(nn.LSTMCell), POINTS),
+    "rnn_cell": lambda: (Cells(nn.RNNCell), POINTS),
+    "vision_transformer": lambda: (vision_transformer(), torch.randn(6, 3, 8, 8).double()),
+    "char_gpt": lambda: (text_network(), WORDS),
+    "int8_mlp": lambda: (Int8MLP([1, 8, 8], [6], 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
+    "ternary_cnn": lambda: (TernaryCNN([1, 13, 13], [3, 4], outputs=3), torch.randn(6, 1, 13, 13).double()),
+    "spiking": lambda: (SpikingMLP([1, 8, 8], [6, 5], 5, 0.9, 1.0, 2, outputs=3), torch.randn(6, 1, 8, 8).double()),
 }
-for _module, _inputs in CASES.values():  # gives lazy layers their sizes
-    copy.deepcopy(_module)
-    _module.double()(_inputs)
-    _module.float()
+
+
+@cache
+def case_of(name: str) -> tuple[nn.Module, Tensor]:
+    """Return the network of a case, with sizes for its lazy layers, and its inputs."""
+    torch.manual_seed(1)
+    module, inputs = CASES[name]()
+    module.double()(inputs)
+    return module.float(), inputs
+
+
 # each case by one sampler, in turn: how samplers meet operators is the matter of ``SOME``
 ROWS = (
     ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs"),
@@ -269,15 +290,12 @@ SOME = ("linear", "piece_transposed", "bare", "embedding", "conv1d", "transposed
 @pytest.mark.filterwarnings("error:There is a performance drop")
 @pytest.mark.parametrize(("case", "sampler"), TURNS, indirect=["sampler"])
 def test_the_mapped_pass_is_the_loop_over_members(sampler, case):
-    module, inputs = CASES[case]
-    if case == "vision_transformer":
-        nn.init.normal_(module.heads.head.weight)  # zero at first
-    check(sampler, module, inputs)
+    check(sampler, *case_of(case))
 
 
 @each_pair(indirect=["sampler"], sampler=list(SAMPLERS), case=SOME, pairs=[True, False])
 def test_without_pairs_and_by_every_sampler(sampler, case, pairs):
-    check(sampler, *CASES[case], pairs=pairs)
+    check(sampler, *case_of(case), pairs=pairs)
 
 
 def refused(module: nn.Module, inputs: Tensor, match: str) -> None:

@@ -35,11 +35,12 @@ html_title = f"neuro {release}"
 NAVIGATION = {
     "Tutorial": ["docs/tutorial/getting_started", "docs/tutorial/library"],
     "How-to": [
-        "docs/how_to/installation", "docs/how_to/library", "docs/how_to/extending", "docs/how_to/clusters",
+        "docs/how_to/installation", "docs/how_to/library", "docs/how_to/forward_gradient", "docs/how_to/own_data",
+        "docs/how_to/extending", "docs/how_to/clusters",
         "docs/how_to/torchrun", "docs/how_to/kubernetes", "docs/how_to/sweeps", "docs/how_to/trackers", "docs/how_to/exports",
         "docs/how_to/reinforcement_learning", "docs/how_to/text", "docs/how_to/language_models",
         "docs/how_to/no_gradient", "docs/how_to/architecture_search",
-        "docs/how_to/own_tasks", "docs/how_to/data_and_models", "docs/how_to/coming_from", "docs/how_to/reproduce",
+        "docs/how_to/cluster_tasks", "docs/how_to/offline_data", "docs/how_to/coming_from", "docs/how_to/reproduce",
         "docs/how_to/troubleshooting",
     ],
     "Explanation": [
@@ -68,7 +69,7 @@ MOVED = {
     "configuration": "reference/configuration", "darwinn": "explanation/darwinn", "design": "explanation/one_generation",
     "distributed_evolution": "explanation/distributed_evolution", "ensembles": "explanation/ensembles",
     "extending": "how_to/extending", "library": "how_to/library", "measured": "benchmarks", "no_gradient": "how_to/no_gradient",
-    "noise_reuse": "explanation/noise_reuse", "own_tasks": "how_to/own_tasks", "performance": "results/performance",
+    "noise_reuse": "explanation/noise_reuse", "own_tasks": "how_to/cluster_tasks", "performance": "results/performance",
     "records": "results/records", "reinforcement_learning": "how_to/reinforcement_learning", "report": "how_to/trackers",
     "reproduce": "how_to/reproduce", "security": "reference/security", "text": "how_to/text",
     "troubleshooting": "how_to/troubleshooting",

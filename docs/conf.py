@@ -4,6 +4,7 @@ The source folder is the repository, so that links between README.md, CONTRIBUTI
 and on a code host, and links to other files become downloads. Parts of the reference are written before the pages are read.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,7 +29,7 @@ autodoc_preserve_defaults = True
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_copy_source = False
+html_copy_source = html_show_copyright = False
 html_title = f"neuro {release}"
 
 # every page stands in one of these, or the build fails
@@ -93,6 +94,13 @@ def extend(app, page: str, source: list[str]) -> None:
         source[0] += "\n" + APPENDED[page]()
 
 
+def breakable(app, page: str, template: str, context: dict, doctree) -> None:
+    """Let names of keys break after a dot or an underscore: a phone shows the meanings along with them."""
+    if page == "docs/reference/configuration":
+        names = re.compile(r'(?<=<span class="pre">)[\w.]+')
+        context["body"] = names.sub(lambda name: re.sub("[._]", r"\g<0><wbr>", name[0]), context["body"])
+
+
 def redirect(app, error: Exception | None) -> None:
     """Write index.html, which leads to the first page, and a page for each that has moved."""
     if error is None and app.builder.format == "html":
@@ -104,5 +112,6 @@ def redirect(app, error: Exception | None) -> None:
 def setup(app) -> dict[str, bool]:
     app.connect("builder-inited", lambda app: reference_pages.write())
     app.connect("source-read", extend)
+    app.connect("html-page-context", breakable)
     app.connect("build-finished", redirect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

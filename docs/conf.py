@@ -41,7 +41,7 @@ NAVIGATION = {
         "docs/how_to/torchrun", "docs/how_to/kubernetes", "docs/how_to/sweeps", "docs/how_to/trackers", "docs/how_to/exports",
         "docs/how_to/reinforcement_learning", "docs/how_to/text", "docs/how_to/language_models",
         "docs/how_to/no_gradient", "docs/how_to/architecture_search",
-        "docs/how_to/cluster_tasks", "docs/how_to/offline_data", "docs/how_to/coming_from", "docs/how_to/reproduce",
+        "docs/how_to/cluster_tasks", "docs/how_to/coming_from", "docs/how_to/reproduce",
         "docs/how_to/troubleshooting",
     ],
     "Explanation": [

@@ -4,6 +4,7 @@ The source folder is the repository, so that links between README.md, CONTRIBUTI
 and on a code host, and links to other files become downloads. Parts of the reference are written before the pages are read.
 """
 
+import re
 import sys
 from pathlib import Path
 
@@ -28,18 +29,19 @@ autodoc_preserve_defaults = True
 html_theme = "furo"
 html_static_path = ["static"]
 html_css_files = ["site.css"]
-html_copy_source = False
+html_copy_source = html_show_copyright = False
 html_title = f"neuro {release}"
 
 # every page stands in one of these, or the build fails
 NAVIGATION = {
     "Tutorial": ["docs/tutorial/getting_started", "docs/tutorial/library"],
     "How-to": [
-        "docs/how_to/installation", "docs/how_to/library", "docs/how_to/extending", "docs/how_to/clusters",
+        "docs/how_to/installation", "docs/how_to/library", "docs/how_to/forward_gradient", "docs/how_to/own_data",
+        "docs/how_to/extending", "docs/how_to/clusters",
         "docs/how_to/torchrun", "docs/how_to/kubernetes", "docs/how_to/sweeps", "docs/how_to/trackers", "docs/how_to/exports",
         "docs/how_to/reinforcement_learning", "docs/how_to/text", "docs/how_to/language_models",
         "docs/how_to/no_gradient", "docs/how_to/architecture_search",
-        "docs/how_to/own_tasks", "docs/how_to/data_and_models", "docs/how_to/coming_from", "docs/how_to/reproduce",
+        "docs/how_to/cluster_tasks", "docs/how_to/coming_from", "docs/how_to/reproduce",
         "docs/how_to/troubleshooting",
     ],
     "Explanation": [
@@ -68,7 +70,7 @@ MOVED = {
     "configuration": "reference/configuration", "darwinn": "explanation/darwinn", "design": "explanation/one_generation",
     "distributed_evolution": "explanation/distributed_evolution", "ensembles": "explanation/ensembles",
     "extending": "how_to/extending", "library": "how_to/library", "measured": "benchmarks", "no_gradient": "how_to/no_gradient",
-    "noise_reuse": "explanation/noise_reuse", "own_tasks": "how_to/own_tasks", "performance": "results/performance",
+    "noise_reuse": "explanation/noise_reuse", "own_tasks": "how_to/cluster_tasks", "performance": "results/performance",
     "records": "results/records", "reinforcement_learning": "how_to/reinforcement_learning", "report": "how_to/trackers",
     "reproduce": "how_to/reproduce", "security": "reference/security", "text": "how_to/text",
     "troubleshooting": "how_to/troubleshooting",
@@ -92,6 +94,13 @@ def extend(app, page: str, source: list[str]) -> None:
         source[0] += "\n" + APPENDED[page]()
 
 
+def breakable(app, page: str, template: str, context: dict, doctree) -> None:
+    """Let names of keys break after a dot or an underscore: a phone shows the meanings along with them."""
+    if page == "docs/reference/configuration":
+        names = re.compile(r'(?<=<span class="pre">)[\w.]+')
+        context["body"] = names.sub(lambda name: re.sub("[._]", r"\g<0><wbr>", name[0]), context["body"])
+
+
 def redirect(app, error: Exception | None) -> None:
     """Write index.html, which leads to the first page, and a page for each that has moved."""
     if error is None and app.builder.format == "html":
@@ -103,5 +112,6 @@ def redirect(app, error: Exception | None) -> None:
 def setup(app) -> dict[str, bool]:
     app.connect("builder-inited", lambda app: reference_pages.write())
     app.connect("source-read", extend)
+    app.connect("html-page-context", breakable)
     app.connect("build-finished", redirect)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -60,7 +60,7 @@ def plain_configs(source: str) -> int:
 
 def main() -> None:
     package, tests = files("neuro_cli/*.py"), files("tests/*.py")
-    pages = [page for page in files("*.md") if "results" not in page.parts and page.name != "CHANGELOG.md"]
+    pages = [page for page in files("*.md") if not {"results", "findings"} & {*page.parts} and page.name != "CHANGELOG.md"]
     only = sys.argv[1:]
     if only:
         package = [path for path in package if str(path).startswith(tuple(only))]
@@ -79,7 +79,10 @@ def main() -> None:
     texts = [page.read_text() for page in pages]
     lengths = sentence_lengths([block for text in texts for block in prose(text).split("\n\n")])
     words = sum(len(text.split()) for text in texts)
-    print(f"pages: {words} words in {len(pages)} files, {sum(lengths) / len(lengths):.1f} words a sentence")
+    print(
+        f"pages: {words} words in {len(pages)} files, {sum(lengths) / len(lengths):.1f} words a sentence (records left out: "
+        "docs/results, findings, CHANGELOG.md)"
+    )
     print(f"parameters config and options of type dict[str, Any]: {sum(map(plain_configs, sources))}")
 
 

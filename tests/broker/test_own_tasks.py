@@ -1,4 +1,4 @@
-"""Tasks and models of one's own: `BaseTask`, `BrokerClient`, the examples of docs/how_to/own_tasks.md."""
+"""Tasks and models of one's own: `BaseTask`, `BrokerClient`, the examples of docs/how_to/cluster_tasks.md."""
 
 import io
 import re
@@ -46,7 +46,9 @@ def test_the_monte_carlo_example_finds_pi_on_a_cluster_of_its_own():
 
 @pytest.mark.slow
 def test_the_snippets_of_the_page_are_a_program(tmp_path):
-    task, model = re.findall(r"^```python\n(.*?)^```$", (DOCS / "how_to" / "own_tasks.md").read_text(), re.MULTILINE | re.DOTALL)
+    task, model = re.findall(
+        r"^```python\n(.*?)^```$", (DOCS / "how_to" / "cluster_tasks.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     model = "".join(f"    {line}\n" for line in model.splitlines())
     (tmp_path / "squares.py").write_text(f'{task}\n\nif __name__ == "__main__":\n{model}')
     rows = printed(str(tmp_path / "squares.py")).splitlines()

@@ -1,4 +1,4 @@
-"""Docstrings of the public names say what the reference needs; slow: the site is built, a warning is an error."""
+"""Docstrings of the public names say what the reference needs; slow: the site is built without a warning, and fits screens."""
 
 import importlib
 import inspect
@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from doc_commands import PAGES, ROOT
+from report.chromium import Chromium, needs_chromium
 from support.worlds import clean_environment
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -47,21 +48,55 @@ def test_docstrings_of_public_names_name_their_arguments():
     assert {name: lacks for name in NAMES if (lacks := wrong(name))} == {}
 
 
-@pytest.mark.slow  # a minute
-def test_the_site_is_built_without_a_warning(tmp_path):
-    """By the command of the Makefile: links between pages, to files and in docstrings, and every page in the navigation."""
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder of the site, built by the command of the Makefile."""
     for package in ("sphinx", "myst_nb", "furo", "sphinx_copybutton"):
         pytest.importorskip(package)
+    folder = tmp_path_factory.mktemp("docs")
     line = re.search(r"^\t\$\(BIN\)/python (-m sphinx .*)-d build/doctrees \. build/docs$", (ROOT / "Makefile").read_text(), re.M)
     assert line
-    words = [*line[1].split(), "-d", str(tmp_path / "trees"), ".", str(tmp_path / "site")]
+    words = [*line[1].split(), "-d", str(folder / "trees"), ".", str(folder / "site")]
     environment = clean_environment() | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
-    site = tmp_path / "site"
+    return folder / "site"
+
+
+@pytest.mark.slow  # a minute
+def test_the_site_is_built_without_a_warning(site):
+    """Links between pages, to files and in docstrings, and every page in the navigation."""
     assert "README.html" in (site / "index.html").read_text()
     assert "how_to/clusters.html" in (site / "docs" / "cluster.html").read_text()  # an old name
     assert [page for page in PAGES if not (site / page.relative_to(ROOT).with_suffix(".html")).is_file()] == []
     reference = (site / "docs" / "reference" / "api.html").read_text()
     assert [name for name in NAMES if name.rpartition(".")[2] not in reference] == []
     assert [page.name for page in site.rglob("*.html") if str(ROOT) in page.read_text()] == []
+
+
+# text that reaches out of the column: only wide tables, code and figures may, in boxes of their own that scroll
+LOST = """
+const width = document.documentElement.clientWidth;
+const box = (each) => getComputedStyle(each).overflowX !== 'visible';
+const scrolls = (each) => !each.matches('.content') && (box(each) || scrolls(each.parentElement));
+const lost = (each) => each.getBoundingClientRect().right > width + 1 && !scrolls(each.parentElement);
+const texts = [...document.querySelectorAll('article :is(p, li, td, code, h1, h2, h3)')].filter(lost);
+return texts.map((each) => each.textContent.slice(0, 60));
+"""
+
+
+@pytest.mark.slow
+@needs_chromium
+def test_no_page_is_wider_than_a_screen(site, tmp_path):
+    browser = Chromium(tmp_path)
+    try:
+        wide = []
+        pages = [site / page.relative_to(ROOT).with_suffix(".html") for page in PAGES]
+        for size in ((1280, 900), (390, 844)):
+            browser.evaluate(size, dark=False)
+            for page in [*pages, site / "docs" / "reference" / "configuration.html"]:
+                browser.driver.get(page.as_uri())
+                wide += [(page.name, size, text) for text in browser.run(LOST)]
+        assert wide == []
+    finally:
+        browser.close()

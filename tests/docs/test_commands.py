@@ -27,6 +27,7 @@ NOT_RUN = {
     "hydra/sweeper=optuna": "needs the extra sweep: tests/cli/test_optuna_sweeper.py runs such a sweep",
     "hydra/launcher=joblib": "needs the extra sweep: tests/cli/test_outside_sweepers.py runs such a sweep",
     "hydra/launcher=ray": "needs the extra ray: tests/cli/test_outside_sweepers.py runs such a sweep",
+    "pool=ray": "needs the extra ray: tests/pool/test_ray_pool.py searches with it",
     "task.simulator=envpool": "needs the extra envpool: tests/task/reinforcement/test_envpool.py runs it",
     "task=pettingzoo": "needs the extra pettingzoo: tests/task/reinforcement/test_pettingzoo.py runs it",
     "task.id=ale_py:": "needs those packages: tests/task/reinforcement/test_wrappers.py wrap and stack",

@@ -1,4 +1,4 @@
-"""docs/how_to/library.md: its snippets run, its diff is that of the two scripts, its scripts give what they say."""
+"""docs/how_to/library.md and own_data.md: their snippets run, the diff is that of the two scripts, scripts give what they say."""
 
 import difflib
 import io
@@ -16,13 +16,13 @@ from doc_commands import ROOT
 from support.worlds import needs_mpi, program
 
 PAGE = (ROOT / "docs" / "how_to" / "library.md").read_text()
-TEXT = " ".join(PAGE.split())
+DATA_PAGE = (ROOT / "docs" / "how_to" / "own_data.md").read_text()
 EXAMPLES = ROOT / "docs" / "examples"
 DATA = ROOT.parent / "shared" / "data"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+def blocks(language: str, page: str = PAGE) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
 def printed(script: str, *arguments: str) -> str:
@@ -41,7 +41,7 @@ def test_the_snippets_run_one_after_the_other(tmp_path, monkeypatch):
     images_of(tmp_path / "data" / "MNIST" / "raw", 256)
     monkeypatch.chdir(tmp_path)
     names: dict = {}
-    for block in blocks("python"):
+    for block in (*blocks("python"), *blocks("python", DATA_PAGE)):
         # runs of the whole runner at a small size
         text = re.sub(r"generations=\d+", "generations=2", block) if "neuro.train(" in block else block
         with redirect_stdout(io.StringIO()):
@@ -60,7 +60,7 @@ def test_the_diff_is_that_of_the_two_scripts():
     changed = [line[0] + line[2:] for line in changed if '"""' not in line and line[2:]]
     # the guard for other ranks, and what it indents
     guarded = [line for line in changed if "es.rank" in line or "print(" in line or "torch.save" in line]
-    shown, _ = blocks("diff")
+    (shown,) = blocks("diff")
     assert sorted(set(changed) - set(guarded)) == sorted(line for line in shown.splitlines() if line[1:])
     assert len(guarded) == 6
 

@@ -63,19 +63,19 @@ class EpisodeOutcome:
 
 
 class EnvironmentPool:
-    """Pool of at most ``size`` equal environments, created at first use. ``anew``: create one for every episode.
+    """Pool of at most ``size`` equal environments, created at first use. ``fresh``: create one for every episode.
 
     ``simulator``: one of :data:`simulators.SIMULATORS`.
     """
 
-    def __init__(self, maker: EnvironmentFactory, spaces: Spaces, size: int, anew: bool, simulator: str) -> None:
-        self.maker, self.spaces, self.size, self.anew, self.choice = maker, spaces, size, anew, simulator
+    def __init__(self, maker: EnvironmentFactory, spaces: Spaces, size: int, fresh: bool, simulator: str) -> None:
+        self.maker, self.spaces, self.size, self.fresh, self.choice = maker, spaces, size, fresh, simulator
         self._simulator: Simulator | None = None
 
     @property
     def simulator(self) -> Simulator:
         if self._simulator is None:
-            self._simulator = simulator_of(self.maker, self.size, self.anew, self.choice)
+            self._simulator = simulator_of(self.maker, self.size, self.fresh, self.choice)
         return self._simulator
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:

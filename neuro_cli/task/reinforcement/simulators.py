@@ -48,13 +48,13 @@ class Simulator(Protocol):
 
 
 class GymnasiumSimulator:
-    """Environments of gymnasium in ``size`` slots, created at first use. ``anew``: create one for every episode.
+    """Environments of gymnasium in ``size`` slots, created at first use. ``fresh``: create one for every episode.
 
     Steps go past the wrappers of :func:`unwrapped`, whose limit of steps is counted here.
     """
 
-    def __init__(self, maker: EnvironmentFactory, size: int, anew: bool) -> None:
-        self._maker, self._anew = maker, anew
+    def __init__(self, maker: EnvironmentFactory, size: int, fresh: bool) -> None:
+        self._maker, self._fresh = maker, fresh
         self._environments: list[Any] = [None] * size
         self._steps: list[Any] = [None] * size  # methods
         self._totals: list[Any] = [0.0] * size
@@ -63,7 +63,7 @@ class GymnasiumSimulator:
     def expect(self, seeds: np.ndarray) -> None: ...
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
-        if self._anew:
+        if self._fresh:
             self._close(slot)
         if self._environments[slot] is None:
             self._environments[slot] = self._maker.make()
@@ -101,14 +101,14 @@ class GymnasiumSimulator:
             environment.close()
 
 
-def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) -> Simulator:
+def simulator_of(maker: EnvironmentFactory, size: int, fresh: bool, choice: str) -> Simulator:
     """Return a simulator of ``size`` slots. Raises ConfigError: ``direct`` does not serve what ``maker`` makes."""
     if choice == "envpool":
         return EnvPoolSimulator(maker, size)
-    if anew or choice == "gymnasium":
+    if fresh or choice == "gymnasium":
         if choice == "direct":
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
-        return GymnasiumSimulator(maker, size, anew)
+        return GymnasiumSimulator(maker, size, fresh)
     environment = maker.make()
     rule = rule_of(environment)
     if rule is not None:
@@ -124,4 +124,4 @@ def simulator_of(maker: EnvironmentFactory, size: int, anew: bool, choice: str) 
     if choice == "direct":
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
     log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
-    return GymnasiumSimulator(maker, size, anew)
+    return GymnasiumSimulator(maker, size, fresh)

@@ -20,6 +20,7 @@ from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
+from neuro_cli.runner.gains import choose_open
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.inputs import Inputs
 
@@ -59,6 +60,7 @@ class PopulationTraining(Trainable):
 
     def step(self, generation: int) -> Row:
         start, algo = time.perf_counter(), self.parts.algo
+        choose_open(self.parts, generation)
         sizes: Row = {"sigma": algo.sigma_at(generation), "rate": algo.rate_at(generation)}
         report = self.parts.distribution.step(generation)
         if not algo.uses_gradient:

@@ -6,9 +6,9 @@ derivative as d = a + b, a the gradient's part and b the error (bias of curvatur
 one), a short step of one length gains in proportion to the share of a in d: the root of E a^2 / (E a^2 + E b^2), once more in the
 covariance of step and gradient. Of a step's length r the gain is l r - q r^2. The rules:
 
-- sigma: the largest whose gain by a short step (by the given rate, where there is one) is at least half of the best. Up to
+- sigma: the largest whose gain by a short step (by the given rate, where there is one) is at least SHARE of the best. Up to
   there the error outweighs no signal, and a wide smoothing is a safe one: curvature grows in the course of training;
-- rate: the smallest with at least 3/4 of the best gain. On a parabola that is half of the best rate, stable where q doubles.
+- rate: the smallest with such a gain. On a parabola that is 0.37 of the best rate: stable where q doubles, as it may soon.
 
 ``neuro_cli.runner.gains`` measures.
 """
@@ -22,7 +22,7 @@ from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 
 AUTO = "auto"
-WIDE, STEADY = 0.6, 0.75  # shares of the best gain that a larger sigma, and a smaller rate, must reach
+SHARE = 0.6  # of the best gain, which a larger sigma, and a smaller rate, must reach
 SIGMAS = [2.0**power for power in range(2, -6, -1)]  # factors on the sigma by size, the largest first
 RATES = [2.0**power for power in range(-4, 16)]  # factors on the rate of a usual step, up to the first whose gain falls
 SHORT = 0.25  # factor on the usual length of a step by which sigmas are compared
@@ -96,7 +96,7 @@ def sigma_of(sigma: float | str | None) -> float | None:
     return number("algo.sigma", sigma, above=0.0)
 
 
-def first_near(gains: Sequence[float], share: float) -> int | None:
-    """Return the first place among ``gains`` with at least ``share`` of the best; None where none is above 0."""
+def first_near(gains: Sequence[float]) -> int | None:
+    """Return the first place among ``gains`` with at least SHARE of the best; None where none is above 0."""
     best = max(gains, default=0.0)
-    return next(place for place, gain in enumerate(gains) if gain >= share * best) if best > 0 else None
+    return next(place for place, gain in enumerate(gains) if gain >= SHARE * best) if best > 0 else None

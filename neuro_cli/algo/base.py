@@ -104,7 +104,8 @@ class CentreAlgorithm(Algorithm):
     ``uses_gradient``: trained by the gradient of the loss, without a population. ``needs_pairs``: members in mirrored pairs only.
     ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
     generation's sums may be added to those of the next. ``non_finite``: raise | worst, for a member with a fitness that is not
-    finite. ``auto``: values that the run chooses at its start, None for none.
+    finite. ``auto``: values that the run chooses at its start, None for none. ``votes``: the result is a vote of members, which
+    are compared over generations.
     """
 
     uses_gradient = False
@@ -113,6 +114,7 @@ class CentreAlgorithm(Algorithm):
     sums_add_up = True
     non_finite = RAISE
     auto: Auto | None = None
+    votes = False
 
     @property
     def needs_parameters(self) -> str | None:

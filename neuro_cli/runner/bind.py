@@ -146,6 +146,8 @@ def bind(
     if algo.auto is not None and not isinstance(sampler, Sampler):
         key = algo.auto.keys.split()[0]
         raise ConfigError(key, AUTO, "measures members that are networks: not with sampler=activation; give a number")
+    if algo.votes:
+        _prepare_vote(task, numbers)
     scorer = make(initial)
     population = scorer.population
     if start:
@@ -165,6 +167,16 @@ def bind(
         )
     )
     return Population(world, device, threads, model, layout, task, algo, distribution, clock, population)
+
+
+def _prepare_vote(task: Task, numbers: Numbers) -> None:
+    """Let members of all generations meet the same examples. Raises ConfigError for a task without votes."""
+    name = type(task).__name__
+    if not task.votes:
+        raise ConfigError("algo", "random_vote", f"{name} has no vote: needs a task of classes, or task=reward, in neuro train")
+    if numbers.per_example:
+        raise ConfigError("layout", "per_example", "algo=random_vote compares all members on the same examples: shared_batch")
+    task.keep_batch()
 
 
 def _with_sampler(settings: PassSettings, sampler: Sampler, numbers: Numbers, tolerant: bool) -> ScoringSettings:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.auto import RATES, SHORT, SIGMAS, STEADY, WIDE, Auto, Gain, Gains, first_near
+from neuro_cli.algo.auto import RATES, SHORT, SIGMAS, Auto, Gain, Gains, first_near
 from neuro_cli.algo.base import Proposal
 from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.optimizer import RATE, OptimizedCentre
@@ -55,11 +55,11 @@ class _Table:
         chosen = sigma
         if auto.sigma:
             gains.sigmas = [self._gain(_rounded(sigma * factor), SHORT) for factor in SIGMAS]
-            place = first_near([row.gain for row in gains.sigmas], WIDE)
+            place = first_near([row.gain for row in gains.sigmas])
             chosen = gains.sigma = sigma if place is None else gains.sigmas[place].sigma
         if auto.rate:
             gains.rates = self._rates(chosen)
-            place = first_near([row.gain for row in gains.rates], STEADY)
+            place = first_near([row.gain for row in gains.rates])
             gains.rate = None if place is None else gains.rates[place].rate
         if all(row.gain <= 0 for row in gains.sigmas or gains.rates):
             log.warning("%s=auto: no step gains anything here, so the values by size serve", auto.keys)

@@ -1,13 +1,13 @@
 """Step size and learning rate that a run chooses at its start: ``algo.sigma=auto``, ``algo.optimizer.lr=auto``.
 
 A table has the gain of the algorithm's first step for some values: the mean fitness after it, less the one before it, on examples
-that the step did not see. All values share their directions, examples and comparison. With n pairs of which each estimates the
-derivative as d = a + b, a the gradient's part and b the error (bias of curvature at a large sigma, noise and rounding at a small
-one), a short step of one length gains in proportion to the share of a in d: the root of E a^2 / (E a^2 + E b^2), once more in the
-covariance of step and gradient. Of a step's length r the gain is l r - q r^2. The rules:
+that the step did not see. It is the mean over STEPS steps of other directions and examples, the same for all values. With pairs
+that estimate the derivative as d = a + b, a the gradient's part and b the error (bias of curvature at a large sigma, noise and
+rounding at a small one), a short step of one length gains in proportion to the cosine of a in d. Of a step's length r the gain
+is l r - q r^2. The rules:
 
-- sigma: the largest whose gain by a short step (by the given rate, where there is one) is at least SHARE of the best. Up to
-  there the error outweighs no signal, and a wide smoothing is a safe one: curvature grows in the course of training;
+- sigma: the largest whose gain by a short step (by the given rate, where there is one) is at least SHARE of the best. A wide
+  smoothing is a safe one, as curvature grows in the course of training;
 - rate: the smallest with such a gain. On a parabola that is 0.37 of the best rate: stable where q doubles, as it may soon.
 
 ``neuro_cli.runner.gains`` measures.
@@ -23,8 +23,9 @@ from neuro_cli.core.errors import ConfigError
 
 AUTO = "auto"
 SHARE = 0.6  # of the best gain, which a larger sigma, and a smaller rate, must reach
-SIGMAS = [2.0**power for power in range(2, -6, -1)]  # factors on the sigma by size, the largest first
-RATES = [2.0**power for power in range(-4, 16)]  # factors on the rate of a usual step, up to the first whose gain falls
+SIGMAS = [2.0**power for power in range(1, -5, -1)]  # factors on the sigma by size, the largest first
+RATES = [2.0**power for power in range(-4, 12)]  # factors on the rate of a usual step, up to the first whose gain falls
+STEPS = 4
 SHORT = 0.25  # factor on the usual length of a step by which sigmas are compared
 
 

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.auto import RATES, SHORT, SIGMAS, Auto, Gain, Gains, first_near
+from neuro_cli.algo.auto import RATES, SHORT, SIGMAS, STEPS, Auto, Gain, Gains, first_near
 from neuro_cli.algo.base import Proposal
 from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.optimizer import RATE, OptimizedCentre
@@ -20,7 +20,7 @@ from neuro_cli.runner.bind import Population
 log = logging.getLogger(__name__)
 
 STILL = 1e-12  # scale of members that all are the centre itself
-BATCHES = 16  # batches on which centres are compared where members share theirs
+BATCHES = 4  # batches on which centres are compared where members share theirs
 
 
 def choose_open(population: Population, generation: int) -> None:
@@ -37,7 +37,7 @@ def choose_open(population: Population, generation: int) -> None:
 
 
 class _Table:
-    """Measurement by the steps of generation ``at``, the first at the full rate, on the examples of those after it."""
+    """Measurement by steps of generations from ``at`` on, the first at the full rate, each on the examples of later ones."""
 
     def __init__(self, population: Population, auto: Auto) -> None:
         algo = population.algo
@@ -46,12 +46,12 @@ class _Table:
         self._at = max((schedule.warmup for schedule in schedules_of(algo)), default=0)
         self._initial = algo.centre.clone()
         self._live = algo.centre  # memory that the module to train may share
-        self._fitness = dict[float, np.ndarray]()  # keyed by sigma
+        self._fitness = dict[tuple[float, int], np.ndarray]()  # keyed by sigma and step
 
     def measure(self) -> None:
         """Fill the algorithm's table and begin it with the chosen values."""
         auto, sigma = self._auto, self._algo.sigma_for(self._population.layout)
-        gains, self._before = Gains(), self._compared(self._live)
+        gains, self._before = Gains(), [self._compared(self._live, step) for step in range(STEPS)]
         chosen = sigma
         if auto.sigma:
             gains.sigmas = [self._gain(_rounded(sigma * factor), SHORT) for factor in SIGMAS]
@@ -88,40 +88,44 @@ class _Table:
         return Gain(sigma, rate, self._after(sigma, rate))
 
     def _after(self, sigma: float, rate: float | None) -> float:
-        """Return the mean fitness after a step, less the one before; minus infinity where it is not finite."""
-        self._step(sigma, rate)
-        gain = float((self._compared(self._algo.centre) - self._before).mean())
+        """Return the mean fitness after a step, less the one before, over all steps; minus infinity where it is not finite."""
+        gains = []
+        for step in range(STEPS):
+            self._step(sigma, rate, step)
+            gains.append((self._compared(self._algo.centre, step) - self._before[step]).mean())
+        gain = float(np.mean(gains))
         return gain if math.isfinite(gain) else -math.inf
 
     def _length(self, sigma: float) -> float:
         """Return the root mean square of what a step by rate 1 adds to the parameters, 0 where fitnesses are not finite."""
-        self._step(sigma, 1.0)
+        self._step(sigma, 1.0, 0)
         moved = (self._algo.centre.float() - self._initial.float()).cpu().numpy()
         length = math.sqrt(np.square(moved, dtype=np.float64).mean())  # numpy's sums depend on no thread
         return length if math.isfinite(length) else 0.0
 
-    def _step(self, sigma: float, rate: float | None) -> None:
-        """Take the algorithm's first step by these values. Every rank sums over all members, so that no method rounds."""
-        algo, method, job = self._algo, self._method, self._method.job
+    def _step(self, sigma: float, rate: float | None, step: int) -> None:
+        """Take a first step of the algorithm by these values. Every rank sums over all members, so that no method rounds."""
+        algo, method, job, at = self._algo, self._method, self._method.job, self._at + step
         algo.begin_with(sigma, rate, self._restored(), job.sampler.layout, job.population, job.sampler.noise.seed)
-        proposal = method.algo.ask(self._at)
-        if sigma not in self._fitness:
-            self._fitness[sigma] = method.scores(self._at, proposal)[:, 0]
-        fitness = self._fitness[sigma]
+        proposal = method.algo.ask(self._at)  # sigma and rate are those of one generation, noise and examples of another
+        if (sigma, step) not in self._fitness:
+            self._fitness[sigma, step] = method.scores(at, proposal)[:, 0]
+        fitness = self._fitness[sigma, step]
         if not np.isfinite(fitness).all():
             algo.centre.fill_(math.nan)
             return
         combination = method.algo.combination(self._at, fitness)
-        method.algo.tell(self._at, method.partial_sums(self._at, combination, range(job.population), 0, job.columns))
+        method.algo.tell(self._at, method.partial_sums(at, combination, range(job.population), 0, job.columns))
 
-    def _compared(self, centre: Tensor) -> np.ndarray:
+    def _compared(self, centre: Tensor, step: int) -> np.ndarray:
         """Return fitnesses of ``centre`` on examples after those of the step: by all members where each has its own."""
         job, proposal = self._method.job, Proposal.around(centre, STILL)
         task = job.scorer.task
         if job.scorer.own_examples or task.own_noise:
-            return self._method.scores(self._at + 1, proposal)[:, 0]
+            return self._method.scores(self._at + STEPS + step, proposal)[:, 0]
         pair = range(1 + job.sampler.antithetic)
-        batches = range(self._at + 1, self._at + 1 + BATCHES)
+        first = self._at + STEPS + step * BATCHES
+        batches = range(first, first + BATCHES)
         own = np.array([job.scorer.means(job.scorer.scores(proposal, batch, pair))[0, 0] for batch in batches])
         return job.world.all_gather(own, [BATCHES] * job.world.size)[:BATCHES]
 

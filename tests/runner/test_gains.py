@@ -96,7 +96,7 @@ def test_a_language_model_chooses_too(tmp_path):
     done = neuro_inside("train", *short, *task, *OPEN, f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     table = CheckpointStore(tmp_path / "run", keep=1).load(None).scalars["gains"]
-    assert len(table["sigmas"]) == 8
+    assert len(table["sigmas"]) == 6
     assert any(row["gain"] > 0 for row in table["sigmas"])
     assert table["sigma"] in [row["sigma"] for row in table["sigmas"]]
 

@@ -62,12 +62,13 @@ class RandomVote(PopulationAlgorithm):
         return Proposal.around(self._centre, self.sigma_at(generation))
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        new = [Voter(generation, member, float(value)) for member, value in enumerate(fitness)]
-        self.voters = sorted([*self.voters, *new], key=lambda voter: -voter.fitness)[: self.keep]  # stable: the earlier first
-        return Combination(np.zeros((0, len(fitness))), ())
+        self._scored = [Voter(generation, member, float(value)) for member, value in enumerate(fitness)]
+        return Combination(np.zeros((1, len(fitness))), (1,))
 
     def tell(self, generation: int, sums: Tensor) -> None:
-        """Do nothing: there are no sums."""
+        """Choose among the members of before and of this generation; ``sums`` may have any number of rows."""
+        every = [*self.voters, *self._scored]
+        self.voters = sorted(every, key=lambda voter: -voter.fitness)[: self.keep]  # stable: the earlier first
 
     def can_shape_parts(self) -> bool:
         return False

@@ -121,9 +121,6 @@ def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -
     # an algorithm may rely on the number of members, so that all get a weight; the sampled first ones are the fittest
     everyone = algo.combination(0, np.linspace(0.0, -1.0, job.population))
     combination = Combination(everyone.weights[:, :sampled], everyone.moments)
-    if not len(combination.weights):
-        algo.start(algo.centre, job.sampler.layout, job.population, 0)  # forget the trial
-        return Estimate(0.0, 0.0)
     seconds: list[float] = []
     while len(seconds) <= REPEATS and sum(seconds[1:]) < ENOUGH:  # the first call compiles and warms up
         pretend.noted.clear()

@@ -130,7 +130,7 @@ class Distribution(Method):
 
     def move(self, generation: int, combination: Combination) -> None:
         """Sum up by the weights and move the centre, some columns after the other where algorithm and method allow it."""
-        if not len(combination.weights):
+        if self.algo.votes:
             self.algo.tell(generation, torch.empty(0, self.job.columns, dtype=torch.float32))
             return
         spans = self.spans()

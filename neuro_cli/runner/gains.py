@@ -60,9 +60,10 @@ class _Table:
         if auto.rate:
             gains.rates = self._rates(chosen)
             place = first_near([row.gain for row in gains.rates])
-            gains.rate = None if place is None else gains.rates[place].rate
-        if all(row.gain <= 0 for row in gains.sigmas or gains.rates):
-            log.warning("%s=auto: no step gains anything here, so the values by size serve", auto.keys)
+            first = gains.rates[place or 0].rate  # the smallest where none gains: one by size fits Adam alone
+            gains.rate = first if math.isfinite(first) else None
+        if any(rows and all(row.gain <= 0 for row in rows) for rows in (gains.sigmas, gains.rates)):
+            log.warning("%s=auto: no step gains anything: give numbers, or score more members or examples", auto.keys)
         self._population.begin(gains, self._restored())
 
     def _rates(self, sigma: float) -> list[Gain]:

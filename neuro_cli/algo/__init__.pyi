@@ -8,6 +8,7 @@ from .cr_fm_nes import CRFMNES as CRFMNES
 from .genetic import Genetic as Genetic
 from .openai_es import OpenAIES as OpenAIES
 from .pgpe import PGPE as PGPE
+from .random_vote import RandomVote as RandomVote
 from .sep_cma_es import SepCMAES as SepCMAES
 from .snes import SNES as SNES
 from .xnes import XNES as XNES

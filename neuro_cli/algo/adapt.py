@@ -43,8 +43,6 @@ class Adaptation:
         self.of_sigma = one_of("algo.adapt.sigma", chosen["sigma"], (NONE, CSA, PSR))
         self.of_rate = one_of("algo.adapt.lr", chosen["lr"], (NONE, SNR))
         self.sigma = self.rate = 1.0
-        self._success = 0.0  # psr: smoothed success
-        self._square = 0.0  # snr: moving mean of squared lengths
 
     @property
     def is_used(self) -> bool:
@@ -53,6 +51,9 @@ class Adaptation:
 
     def start(self, centre: Tensor, population: int) -> None:
         """Begin with a centre (M,) and a number of members."""
+        self.sigma = self.rate = 1.0
+        self._success = 0.0  # psr: smoothed success
+        self._square = 0.0  # snr: moving mean of squared lengths
         self._path = torch.zeros_like(centre, dtype=torch.float32) if self.of_sigma == CSA else None
         self._mean = torch.zeros_like(centre, dtype=torch.float32) if self.of_rate == SNR else None
         self._before = torch.zeros(0, dtype=torch.float64)  # psr: fitnesses of the generation before

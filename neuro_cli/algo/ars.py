@@ -12,10 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.algo.auto import auto_of, sigma_of
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
 from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
-from neuro_cli.core.checks import integer, number
+from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
@@ -26,7 +27,8 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
     """Steps ``centre += lr / (b s) * sum (F+ - F-) e`` over the b best directions, s the deviation of their 2 b fitnesses.
 
     ``top`` >= 1: b, None for all directions; a direction is as good as the better of its two sides. ``sigma`` > 0: standard
-    deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer, with lr.
+    deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer, with lr. "auto" for
+    ``sigma`` or ``lr``: chosen at the start by a table of gains (:mod:`neuro_cli.algo.auto`).
     ``lr_schedule``: factor on lr by generation. ``layers``: factors on sigma and lr by pattern of parameter names. ``average``
     in [0, 1): share of the past in the average of centres that is evaluated and saved. Raises ConfigError.
     """
@@ -35,7 +37,7 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
 
     def __init__(
         self,
-        sigma: float = 0.05,
+        sigma: float | str | None = 0.05,
         top: int | None = None,
         optimizer: OptimizerFactory = partial(torch.optim.SGD, lr=0.02),
         lr_schedule: Schedule = CONSTANT,
@@ -45,7 +47,7 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
     ) -> None:
         self._average = average
         self.non_finite = non_finite_of(non_finite)
-        self.sigma = number("algo.sigma", sigma, above=0.0)
+        self._sigma_given, self.auto = sigma_of(sigma), auto_of(sigma, optimizer)
         self.top = None if top is None else integer("algo.top", top, 1)
         self._factory, self._schedule = optimizer, lr_schedule
         self._layers = Layers(layers)
@@ -54,7 +56,8 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         if self.top is not None and self.top > population // 2:
             raise ConfigError("algo.top", self.top, f"population={population} has {population // 2} directions")
         self._layers.start(layout)
-        self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, self._layers.rates, self._average)
+        self.sigma, factory = self.sigma_for(layout), self.factory_for(layout)
+        self._optimizer = CentreOptimizer(factory, self._schedule, centre, layout, self._layers.rates, self._average)
 
     def sigma_at(self, generation: int) -> float:
         return self.sigma * self._layers.mean_sigma

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.algo.auto import Auto
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -118,7 +119,8 @@ class CentreAlgorithm(Algorithm):
     ``uses_gradient``: trained by the gradient of the loss, without a population. ``needs_pairs``: members in mirrored pairs only.
     ``proportional``: weights are fitnesses times the :class:`Combination`'s unit. ``sums_add_up``: a rounding error in one
     generation's sums may be added to those of the next. ``non_finite``: raise | worst, for a member with a fitness that is not
-    finite.
+    finite. ``auto``: values that the run chooses at its start, None for none. ``votes``: the result is a vote of members, which
+    are compared over generations.
     """
 
     uses_gradient = False
@@ -126,6 +128,8 @@ class CentreAlgorithm(Algorithm):
     proportional = False
     sums_add_up = True
     non_finite = RAISE
+    auto: Auto | None = None
+    votes = False
 
     @property
     def needs_parameters(self) -> str | None:

@@ -13,16 +13,15 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.adapt import NONE, STILL, Adaptation
+from neuro_cli.algo.auto import auto_of, sigma_of
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
-from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.layers import Layers
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory, with_rate
+from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, raw, shaping_of
 
-SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
 ADAM: OptimizerFactory = partial(torch.optim.Adam, lr=None)  # type: ignore[arg-type]  # its rate is by size
 
 
@@ -30,7 +29,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     """Ascends ``g = 1/(P sigma) sum_i u_i eps_i``, less ``weight_decay * centre``, by ``optimizer``.
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
-    None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`).
+    None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`); "auto": chosen
+    at the start by a table of gains (:mod:`neuro_cli.algo.auto`).
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
     pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
     factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
@@ -40,7 +40,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
 
     def __init__(
         self,
-        sigma: float | None = None,
+        sigma: float | str | None = None,
         optimizer: OptimizerFactory = ADAM,
         shaping: str = "centred_rank",
         weight_decay: float = 0.0,
@@ -53,7 +53,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     ) -> None:
         self._average = average
         self.non_finite = non_finite_of(non_finite)
-        self._chosen = None if sigma is None else number("algo.sigma", sigma, above=0.0)
+        self._sigma_given, self.auto = sigma_of(sigma), auto_of(sigma, optimizer)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of(shaping)
         self.needs_pairs, self.proportional = shaping in PAIR_SHAPINGS, self._shape is raw
@@ -64,8 +64,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._layers.start(layout)
         self._adapt.start(centre, population)
-        self.sigma = by_size(SIGMA, layout.size) if self._chosen is None else self._chosen
-        factory = with_rate(self._factory, by_size(RATE, layout.size))
+        self.sigma, factory = self.sigma_for(layout), self.factory_for(layout)
         self._optimizer = CentreOptimizer(factory, self._lr_schedule, centre, layout, self._layers.rates, self._average)
 
     def sigma_at(self, generation: int) -> float:

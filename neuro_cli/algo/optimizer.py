@@ -13,7 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import CentreAlgorithm, State
+from neuro_cli.algo.by_size import by_size
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
@@ -24,6 +26,7 @@ OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
 # steps by classes of optimizers that move each number by itself, so that pieces of a parameter may be stepped one by one
 BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
+SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
 ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
 
 
@@ -44,8 +47,8 @@ def _kind(factory: OptimizerFactory) -> Any:
 
 
 def with_rate(factory: OptimizerFactory, rate: float) -> OptimizerFactory:
-    """Set the learning rate ``rate`` if ``factory`` leaves it open (lr=None)."""
-    if not isinstance(factory, partial) or factory.keywords.get("lr", rate) is not None:
+    """Set the learning rate ``rate`` if ``factory`` leaves it open (lr=None, or auto)."""
+    if not isinstance(factory, partial) or factory.keywords.get("lr", rate) not in (None, AUTO):
         return factory
     return partial(factory.func, *factory.args, **{**factory.keywords, "lr": rate})
 
@@ -305,6 +308,25 @@ class OptimizedCentre(CentreAlgorithm):
     """Base of the algorithms with a centre and its optimizer as their only state; ``start`` sets ``_optimizer``."""
 
     _optimizer: CentreOptimizer
+    _factory: OptimizerFactory
+    _sigma_given: float | None = None  # None: by size
+    _rate_given: float | None = None
+
+    def sigma_for(self, layout: ParameterLayout) -> float:
+        """Return the sigma that was given or chosen, else the one by size."""
+        return by_size(SIGMA, layout.size) if self._sigma_given is None else self._sigma_given
+
+    def factory_for(self, layout: ParameterLayout) -> OptimizerFactory:
+        """Return the optimizer's factory; a rate that it leaves open is the chosen one, else the one by size."""
+        return with_rate(self._factory, by_size(RATE, layout.size) if self._rate_given is None else self._rate_given)
+
+    def begin_with(
+        self, sigma: float, rate: float | None, centre: Tensor, layout: ParameterLayout, population: int, seed: int
+    ) -> None:
+        """Begin again at ``centre`` by values that were open. ``rate`` None: as given, or by size."""
+        self._sigma_given, self._rate_given, rounding = sigma, rate, self._optimizer.rounding
+        self.start(centre, layout, population, seed)
+        self._optimizer.rounding = rounding
 
     def round_by(self, rounding: Rounding) -> None:
         self._optimizer.rounding = rounding

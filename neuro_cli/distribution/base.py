@@ -130,6 +130,9 @@ class Distribution(Method):
 
     def move(self, generation: int, combination: Combination) -> None:
         """Sum up by the weights and move the centre, some columns after the other where algorithm and method allow it."""
+        if self.algo.votes:
+            self.algo.tell(generation, torch.empty(0, self.job.columns, dtype=torch.float32))
+            return
         spans = self.spans()
         for start, stop in spans:
             sums = self.combine(generation, combination, start, stop)

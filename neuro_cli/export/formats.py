@@ -21,6 +21,7 @@ from neuro_cli.core.files import write_atomically
 from neuro_cli.core.install import install
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
+from neuro_cli.runner.vote import Vote
 from neuro_cli.task.inputs import TYPES
 
 NEEDED = ("onnx", "onnxscript")
@@ -66,6 +67,8 @@ def _pt(network: Network) -> bytes:
 
 def _onnx(network: Network) -> bytes:
     """Return the graph with inputs (B, *shape), any B, and outputs."""
+    if isinstance(network.module, Vote):
+        raise UserError(f"file: a vote of {network.module.count} networks is no graph: .votes, .safetensors or .pt hold it")
     parameter = next((each for each in network.module.parameters() if each.is_floating_point()), None)
     kind = TYPES[network.inputs.dtype]
     example = torch.zeros(EXAMPLES, *network.inputs.shape, dtype=kind)
@@ -88,6 +91,14 @@ def _onnx(network: Network) -> bytes:
     return content
 
 
+def _votes(network: Network) -> bytes:
+    """Return the facts as a line of JSON, and 8 bytes for each voter: generation and member, little-endian uint32."""
+    if not isinstance(network.module, Vote):
+        raise UserError("file: .votes is for the members of a run with algo=random_vote")
+    addresses = network.module.addresses.numpy().astype("<u4")
+    return json.dumps({**network.facts, "vote": network.module.about}).encode() + b"\n" + addresses.tobytes()
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep the exporter's report of its steps from the terminal."""
@@ -101,4 +112,6 @@ def _quiet() -> Iterator[None]:
         logging.disable(level)
 
 
-FORMATS: dict[str, Callable[[Network], bytes]] = {".safetensors": _safetensors, ".pt": _pt, ".onnx": _onnx}
+FORMATS: dict[str, Callable[[Network], bytes]] = {
+    ".safetensors": _safetensors, ".pt": _pt, ".onnx": _onnx, ".votes": _votes,
+}  # fmt: skip

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
@@ -120,6 +121,8 @@ class AskTell:
         algo, sampler = copy.deepcopy(self._algo), copy.deepcopy(self._sampler)
         if factor != 1.0:
             algo.sigma *= factor  # type: ignore[attr-defined]  # checked at the start
+        if algo.auto is not None:
+            raise ConfigError(algo.auto.keys.split()[0], AUTO, "is measured by neuro train and Evolution; AskTell needs a number")
         with threads_kept():
             point = Point(torch.zeros(self._size))
             layout = ParameterLayout(point)

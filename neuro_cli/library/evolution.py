@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import Activation
+from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.copies import copied, own_memory, state_of
@@ -36,6 +37,7 @@ from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.frozen import share_frozen
+from neuro_cli.runner.gains import choose_open
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.jobs import write_members
@@ -59,9 +61,10 @@ class Evolution(Loop):
 
     Under an MPI launcher the ranks share the ``population`` (members per generation) and run the same script;
     rank 0's initial parameters count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command
-    line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` replace those of an
-    ``algo`` given by name. ``seed``: the noise's, in [0, 2**64). ``generations``: length of the algorithm's schedules, None: they
-    stay constant. ``layout``: shared_batch, or per_example, where each direction of noise has its own share of the batch.
+    line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` replace those of
+    an ``algo`` given by name, "auto": chosen at the first step. ``seed``: the noise's, in [0, 2**64). ``generations``: length
+    of the algorithm's schedules, None: they stay constant. ``layout``: shared_batch, or per_example, where each direction of
+    noise has its own share of the batch.
     ``precision`` of the forward passes: float32 | bfloat16, None: the type of the module's parameters. A module in bfloat16 stays
     in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
     same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
@@ -85,9 +88,9 @@ class Evolution(Loop):
         fabric: str | Network = "native",
         population: int = 128,
         seed: int = 1,
-        sigma: float | None = None,
+        sigma: float | str | None = None,
         optimizer: Any = None,
-        lr: float | None = None,
+        lr: float | str | None = None,
         generations: int | None = None,
         layout: str = "shared_batch",
         precision: str | None = None,
@@ -203,6 +206,7 @@ class Evolution(Loop):
             assert self._population is not None
             distribution = self._population.distribution
             self._fit_batch(distribution)
+            choose_open(self._population, self.generation)
             self._record(inputs)
             return self._done(distribution.step(self.generation))
 
@@ -241,6 +245,8 @@ class Evolution(Loop):
         """Return this rank's share of the next generation's members, for :meth:`tell`."""
         if self._forms is not None:
             raise ConfigError("sampler", "activation", "its members are passes, not networks: use step(fitness, inputs, targets)")
+        if self._algo.auto is not None and self._algo.auto.gains is None:
+            raise ConfigError(self._algo.auto.keys.split()[0], AUTO, "is measured by step(fitness); ask() needs a number")
         assert isinstance(self._sampler, Sampler)
         with threads_kept():
             if self._population is None:

@@ -131,7 +131,14 @@ class HuggingFace(nn.Module):
 
     @contextmanager
     def _one_type(self) -> Iterator[None]:
-        """Give trained parameters the type of frozen ones inside the context."""
+        """Give trained parameters the type of frozen ones inside the context.
+
+        Where another function answers for this module, as a pass for many members does, that one converts what it uses: it
+        follows each parameter, and a copy of all would cost memory.
+        """
+        if "forward" in vars(self):
+            yield
+            return
         frozen = next((one.dtype for one in self.parameters() if not one.requires_grad), None)
         mixed = [one for one in self.parameters() if frozen is not None and one.requires_grad and one.dtype != frozen]
         if not mixed:

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import Activation
+from neuro_cli.algo.auto import AUTO, Gains
 from neuro_cli.algo.base import WORST, CentreAlgorithm, State
+from neuro_cli.algo.optimizer import OptimizedCentre
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
@@ -61,11 +63,16 @@ class Population:
         tensors |= {f"scorer.{name}": tensor.cpu() for name, tensor in self.distribution.job.scorer.state().items()}
         tensors["parameters"] = self.algo.solution.cpu()
         channels_last = self.task.memory_format is torch.channels_last  # memory order of the flat parameters
-        return State(tensors, {"algo": algo.scalars, "distribution": method.scalars, "channels_last": channels_last})
+        scalars = {"algo": algo.scalars, "distribution": method.scalars, "channels_last": channels_last}
+        if self.algo.auto is not None and self.algo.auto.gains is not None:
+            scalars["gains"] = self.algo.auto.gains.plain()
+        return State(tensors, scalars)
 
     def restore(self, state: State) -> None:
         """Restore rank 0's :meth:`state`. Every rank calls this. Noise and data order need no state."""
         tensors = {name: tensor.to(self.device) for name, tensor in state.part("algo").items()}
+        if self.algo.auto is not None and "gains" in state.scalars:
+            self.begin(Gains.of(state.scalars["gains"]), self.algo.centre)
         self.algo.restore(State(tensors, state.scalars["algo"]))
         # checkpoints of earlier versions have no such entry
         self.distribution.restore(State(state.part("distribution"), state.scalars.get("distribution", {})))
@@ -73,6 +80,15 @@ class Population:
         self.task.restore(state.part("task"))
         if not torch.equal(self.algo.solution.cpu(), state.tensors["parameters"]):
             raise AssertionError("the restored solution differs from the checkpoint's")
+
+    def begin(self, gains: Gains, centre: Tensor) -> None:
+        """Begin the algorithm at ``centre`` (M,) with the values that ``gains`` chose."""
+        algo, seed = self.algo, self.distribution.job.sampler.noise.seed
+        assert isinstance(algo, OptimizedCentre)
+        assert algo.auto is not None
+        algo.auto.gains = gains
+        sigma = algo.sigma_for(self.layout) if gains.sigma is None else gains.sigma
+        algo.begin_with(sigma, gains.rate, centre, self.layout, self.size, seed)
 
 
 @dataclass(frozen=True)
@@ -127,6 +143,11 @@ def bind(
     if numbers.graphs and device.type != "cuda":
         settings.warn(f"cuda_graphs=true changes nothing on device={device.type}")
     say_training_state(settings, initial)
+    if algo.auto is not None and not isinstance(sampler, Sampler):
+        key = algo.auto.keys.split()[0]
+        raise ConfigError(key, AUTO, "measures members that are networks: not with sampler=activation; give a number")
+    if algo.votes:
+        _prepare_vote(task, numbers)
     scorer = make(initial)
     population = scorer.population
     if start:
@@ -146,6 +167,16 @@ def bind(
         )
     )
     return Population(world, device, threads, model, layout, task, algo, distribution, clock, population)
+
+
+def _prepare_vote(task: Task, numbers: Numbers) -> None:
+    """Let members of all generations meet the same examples. Raises ConfigError for a task without votes."""
+    name = type(task).__name__
+    if not task.votes:
+        raise ConfigError("algo", "random_vote", f"{name} has no vote: needs a task of classes, or task=reward, in neuro train")
+    if numbers.per_example:
+        raise ConfigError("layout", "per_example", "algo=random_vote compares all members on the same examples: shared_batch")
+    task.keep_batch()
 
 
 def _with_sampler(settings: PassSettings, sampler: Sampler, numbers: Numbers, tolerant: bool) -> ScoringSettings:

@@ -22,6 +22,7 @@ from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
+from neuro_cli.runner.vote import loaded_vote
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import ImageHook
 
@@ -93,6 +94,8 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
         for name, tensor in checkpoint.tensors.items():
             if name.startswith("buffers."):
                 buffers[name.removeprefix("buffers.")].copy_(tensor)
+    if "algo.addresses" in checkpoint.tensors:
+        model = loaded_vote(model.eval(), layout, config, checkpoint)
     task: Task = make(config, "task", Task)
     task.restore(checkpoint.part("task"))
     return task.deployed(model.eval()).eval()

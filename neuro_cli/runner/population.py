@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.algo.base import WORST, State
+from neuro_cli.algo.random_vote import RandomVote
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.schedule import Schedule, schedules_of
 from neuro_cli.distribution.efficiency import EfficiencyMeter
@@ -21,7 +22,10 @@ from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.bind import Population
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
+from neuro_cli.runner.gains import choose_open
 from neuro_cli.runner.trainable import Trainable
+from neuro_cli.runner.vote import vote_of
+from neuro_cli.sampler.base import Sampler
 from neuro_cli.task.inputs import Inputs
 
 
@@ -60,6 +64,7 @@ class PopulationTraining(Trainable):
 
     def step(self, generation: int) -> Row:
         start, algo = time.perf_counter(), self.parts.algo
+        choose_open(self.parts, generation)
         sizes: Row = {"sigma": algo.sigma_at(generation), "rate": algo.rate_at(generation)}
         report = self.parts.distribution.step(generation)
         if not algo.uses_gradient:
@@ -81,13 +86,22 @@ class PopulationTraining(Trainable):
 
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
-        return evaluate_centre(parts, centre_module(parts, parts.algo.solution, max(generation - 1, 0)))
+        return evaluate_centre(parts, self._solution(generation))
 
     def inputs(self) -> Inputs:
         return self.parts.task.inputs()
 
     def trained(self, generation: int) -> nn.Module:
-        return self.parts.task.deployed(centre_module(self.parts, self.parts.algo.solution, max(generation - 1, 0)))
+        return self.parts.task.deployed(self._solution(generation))
+
+    def _solution(self, generation: int) -> nn.Module:
+        """Return the module that is evaluated and saved: the solution, or a vote around it."""
+        parts, algo = self.parts, self.parts.algo
+        module = centre_module(parts, algo.solution, max(generation - 1, 0))
+        if not isinstance(algo, RandomVote):
+            return module
+        assert isinstance(parts.distribution.job.sampler, Sampler)
+        return vote_of(module, parts.distribution.job.sampler, parts.layout, algo, self.config.plain)
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
         """Write a checkpoint on rank 0, after all ranks have compared their centres."""

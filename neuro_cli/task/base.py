@@ -59,6 +59,7 @@ class Task(ABC):
     own_examples = False  # True: every direction has its own examples, whatever the layout
     # "episodes": played together; "batch": one number for all examples of a member (neuro_cli.scoring.choice)
     scored_by = "examples"
+    votes = False  # True: evaluate_chunk counts the votes of neuro_cli.core.voters
     own_noise = False  # True: scores may be noisy, so that a member scored twice may have two
     hands_batch = True  # False: the module gets something else than the batch's inputs
     has_loss = True  # False: no loss, and ``-fitness`` is none either
@@ -139,6 +140,15 @@ class Task(ABC):
         A generation uses the first ``batch_size``. Peers of a cluster draw addresses out of 2**32 directions, each with
         other examples, so ``start`` may be large and must not cost time.
         """
+
+    def keep_batch(self) -> None:
+        """Give every generation the examples of the first, so that members of all generations can be compared."""
+        first = self.batch
+
+        def batch(generation: int, start: int, stop: int) -> Batch:
+            return first(0, start, stop)
+
+        self.__dict__["batch"] = batch
 
     @abstractmethod
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:

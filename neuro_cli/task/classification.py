@@ -163,6 +163,8 @@ class Classification(BatchJudged):
             )
         return logits.float()
 
+    votes = True
+
     @property
     def score_names(self) -> tuple[str, ...]:
         return ("fitness",) if self.fitness == "negative_cross_entropy" else ("fitness", "loss")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import LOWER, Metric
+from neuro_cli.core.voters import voters_of
 from neuro_cli.task.base import Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.inputs import Inputs
@@ -173,14 +174,17 @@ class LanguageTask(Task):
         return torch.tensor([tokens[k * WINDOW : (k + 1) * WINDOW + 1] for k in range(count)], device=device)
 
     def general_sums(self, module: nn.Module, chunk: int) -> tuple[float, int]:
-        """Return the nats and the number of predicted tokens of a chunk of the general text."""
+        """Return the nats, the mean over voters, and the number of predicted tokens of a chunk of the general text."""
         first = (chunk - self._chunks) * self.evaluation_batch
         windows = self._windows[first : first + self.evaluation_batch]
         places = torch.arange(WINDOW, device=windows.device).expand(len(windows), -1)
+        sums = list[float]()
         with torch.no_grad():
-            logits = logits_at(module, windows[:, :-1], places, self.output_size)
-            nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
-        return nats.double().sum().item(), nats.numel()
+            for voter in voters_of(module):
+                logits = logits_at(voter, windows[:, :-1], places, self.output_size)
+                nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
+                sums.append(nats.double().sum().item())
+        return sum(sums) / len(sums), windows[:, 1:].numel()
 
     @property
     def general_metrics(self) -> tuple[Metric, ...]:

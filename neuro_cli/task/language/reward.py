@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
+from neuro_cli.core.voters import Voters, most_frequent
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import LanguageTask
 from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, read
@@ -62,6 +63,7 @@ class Reward(LanguageTask):
     name = "reward"
     functions = ("reward",)
     starts = {"reward": "program"}  # noqa: RUF012  # runs reward_options.command
+    votes = True
     own_noise = True  # a reward that times out once may not do so again
 
     def __init__(
@@ -228,13 +230,13 @@ class Reward(LanguageTask):
             return -_mean(nats, counted)
         return _exact(right, counted) if self.reward == "exact_match" else _mean(right, counted)
 
-    def _answers(self, module: nn.Module, batch: Batch, choose: Choose) -> list[str]:
-        """Return the texts that ``module`` generates, one for each target."""
+    def _answers(self, module: nn.Module, batch: Batch, choose: Choose, steps: int | None = None) -> list[str]:
+        """Return the texts that ``module`` generates, one for each target, of at most ``steps`` tokens."""
         tokens, lengths = batch.inputs, batch.targets[:, 0, 1] + 1
         if len(tokens) != len(lengths):  # sides of pairs share their prompts, not their answers
             tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
         assert self.tokens is not None
-        made = generated(module, tokens, lengths, self._steps, choose, self._ends, self.output_size)
+        made = generated(module, tokens, lengths, steps or self._steps, choose, self._ends, self.output_size)
         return [self._text(row) for row in read(made)]
 
     def _text(self, row: list[int]) -> str:
@@ -264,15 +266,38 @@ class Reward(LanguageTask):
         numbers = rows.tolist()
         batch = self._batch([self._row([number], self._coded_test) for number in numbers], range(len(numbers)))
         with torch.no_grad():
-            if self.forced:
+            if isinstance(module, Voters):
+                solved, reward, loss = self._voted(module, batch, numbers)
+            elif self.forced:
                 right, nats, counted = self._forced(module, batch)
                 columns = [_exact(right, counted), self._fitness(right, nats, counted), _mean(nats, counted)]
                 solved, reward, loss = (column.double().sum().item() for column in columns)
             else:
                 rewards = [each for each, _ in self._rewarded(self._answers(module, batch, greedy), numbers, self._test)]
                 solved, reward, loss = float(sum(each >= SOLVED for each in rewards)), float(sum(rewards)), 0.0
-            passed, voted = self._sampled(module, batch, numbers) if self._samples else (0.0, 0.0)
+            samples = self._samples and not isinstance(module, Voters)
+            passed, voted = self._sampled(module, batch, numbers) if samples else (0.0, 0.0)
         return solved, reward, loss, passed, voted, float(len(numbers))
+
+    def _voted(self, voters: Voters, batch: Batch, numbers: list[int]) -> tuple[float, float, float]:
+        """Return sums over problems by the most frequent greedy answer of the voters: solved, reward, their mean nats per token.
+
+        Rewards of the wanted tokens are those of an exact match.
+        """
+        wanted = batch.targets[:, 0, 2:]
+        prompts = Batch(batch.inputs[:, : int(batch.targets[:, 0, 1].max()) + 1], batch.targets)
+        answers, losses = list[list[str]](), [0.0]
+        for voter in voters.each():
+            answers.append(self._answers(voter, prompts, greedy, wanted.shape[1] if self.forced else None))
+            if self.forced:
+                _, nats, counted = self._forced(voter, batch)
+                losses.append(_mean(nats, counted).double().sum().item())
+        texts = [most_frequent([of_voter[row] for of_voter in answers]) for row in range(len(numbers))]
+        if self.forced:
+            right = float(sum(self._right(text, number) for text, number in zip(texts, numbers, strict=True)))
+            return right, right, sum(losses) / len(answers)
+        rewards = [each for each, _ in self._rewarded(texts, numbers, self._test)]
+        return float(sum(each >= SOLVED for each in rewards)), float(sum(rewards)), 0.0
 
     def _sampled(self, module: nn.Module, batch: Batch, numbers: list[int]) -> tuple[float, float]:
         """Return the number of problems solved by one of k sampled answers, and by the most frequent of them."""

@@ -1,0 +1,93 @@
+"""Vote of members by their addresses: the network that ``algo=random_vote`` leaves."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import Proposal, State
+from neuro_cli.algo.random_vote import RandomVote
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.noise import Noise
+from neuro_cli.core.voters import Voters
+from neuro_cli.factory.instantiate import make
+from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.sampler.base import Sampler
+from neuro_cli.scoring.jobs import write_members
+
+ADDRESSES = "addresses"
+
+
+@dataclass
+class Members:
+    """Members of a ``sampler`` around one ``centre`` (M,): ``sigmas`` (k,) and addresses (k, 2), generation and member."""
+
+    sampler: Sampler
+    layout: ParameterLayout
+    centre: Tensor
+    addresses: Sequence[tuple[int, int]]
+    sigmas: Sequence[float]
+    _drawing: threading.Lock = field(default_factory=threading.Lock)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Members":
+        return self  # copies of a module share them
+
+    def put(self, module: nn.Module, number: int) -> None:
+        """Give ``module`` the parameters of a member."""
+        generation, member = self.addresses[number]
+        vector = torch.empty(1, self.layout.size, device=self.centre.device, dtype=torch.float32)
+        with self._drawing:  # a sampler has the noise of one generation at a time
+            proposal = Proposal.around(self.centre, self.sigmas[number])
+            write_members(self.sampler, proposal, generation, range(member, member + 1), vector)
+        self.layout.load(module, vector[0])
+
+
+class Vote(Voters):
+    """Members that vote as one module, the best first. Its tensors are the centre's and the ``addresses`` (k, 2) uint32.
+
+    ``about``: what makes the members from their addresses, as JSON holds it.
+    """
+
+    addresses: Tensor
+
+    def __init__(self, network: nn.Module, members: Members, about: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.about = dict(about)
+        if hasattr(network, "input_shape"):
+            self.input_shape = network.input_shape
+        self.network, self.count = network, len(members.addresses)
+        self._members = members
+        self.register_buffer(ADDRESSES, torch.tensor(members.addresses, dtype=torch.int64).to(torch.uint32))
+
+    def each(self) -> Iterator[nn.Module]:
+        for number in range(self.count):
+            self._members.put(self.network, number)
+            yield self.network
+        self._members.layout.load(self.network, self._members.centre)
+
+
+def vote_of(
+    module: nn.Module, sampler: Sampler, layout: ParameterLayout, algo: RandomVote, about: Mapping[str, Any]
+) -> nn.Module:
+    """Return the vote around ``module``, whose parameters are the centre; itself before any member was scored."""
+    if not algo.voters:
+        return module
+    addresses = [(voter.generation, voter.member) for voter in algo.voters]
+    sigmas = [algo.sigma_at(generation) for generation, _ in addresses]
+    about = {name: about[name] for name in ("sampler", "seed", "population")} | {"sigmas": algo.sigmas}
+    return Vote(module, Members(sampler, layout, algo.centre.detach().clone(), addresses, sigmas), about).eval()
+
+
+def loaded_vote(module: nn.Module, layout: ParameterLayout, config: Mapping[str, Any], checkpoint: Checkpoint) -> nn.Module:
+    """Return the vote of a checkpoint around ``module``, whose parameters are the centre; itself without voters."""
+    algo: RandomVote = make(config, "algo", RandomVote)
+    sampler: Sampler = make(config, "sampler", Sampler)
+    centre = layout.flatten(module)
+    sampler.bind(Noise(config["seed"], layout.size, centre.device, Threads(1)), config["population"], layout)
+    algo.start(centre, layout, config["population"], config["seed"])
+    algo.restore(State(checkpoint.part("algo")))
+    return vote_of(module, sampler, layout, algo, config)

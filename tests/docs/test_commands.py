@@ -3,6 +3,7 @@
 import pickle
 import re
 from functools import cache
+from importlib.util import find_spec
 
 import pytest
 from doc_checks import StaleError, check
@@ -97,6 +98,8 @@ def stale(command: Command, folder) -> str:
     try:
         check(command.words, folder)
     except (UserError, StaleError) as error:
+        if "task=pettingzoo" in command.words and find_spec("mpe2") is None:  # an extra; its spaces give the policy's sizes
+            return ""
         return f"{command.place}: {command.text.strip()}\n    {error}"
     return ""
 

@@ -322,6 +322,8 @@ def test_the_hint_about_slow_generations_names_them(tmp_path, slow, note):
         lines[number] = ",".join(cells)
     (run / "metrics.csv").write_text("\n".join(lines) + "\n")
     groups = groups_of(runs_of(read_jobs(run)))
+    from neuro_cli.report.curves import pictures  # late: bokeh takes a third of a second
+
     told = pictures(groups, ["seconds"])[0]
     assert note in told.note
     assert bool(told.note) == bool(slow)

@@ -81,7 +81,7 @@ def _same(value: Any, other: Any) -> bool:
 
 def _positions() -> dict[str, Any]:
     """Return the states of the global generators, by library."""
-    return {"torch": torch.get_rng_state().tolist(), "numpy": repr(np.random.get_state()[2:]), "Python": random.getstate()}
+    return {"torch": torch.get_rng_state().tolist(), "numpy": repr(np.random.get_state(legacy=False)), "Python": random.getstate()}
 
 
 class ScheduledOptimizer:

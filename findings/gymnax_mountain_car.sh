@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # gymnax's continuous mountain car keeps its speed at the wall, where gymnasium's stops
 #
-# Version: gymnax 1.0.1, jax 0.10.2, gymnasium 1.4.0
+# Version: gymnax 1.0.1, jax 0.10.2, gymnasium 1.3.0
 # Belief: Environments of one name have one dynamics: a policy that is trained fast in gymnax has its return in gymnasium.
 # Seen: At the left wall gymnasium sets the speed to 0. In gymnax's MountainCarContinuous-v0 the car stays at -1.2 and keeps
 #   its negative speed, which engine and slope must first use up. From one state and by the same full-power actions
@@ -12,7 +12,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet gymnax==1.0.1 jax==0.10.2 'gymnasium[classic-control]==1.4.0' numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet gymnax==1.0.1 jax==0.10.2 'gymnasium[classic-control]==1.3.0' numpy==2.4.6
 JAX_PLATFORMS=cpu "$folder/venv/bin/python" -W ignore - <<'EOF'
 import gymnasium
 import gymnax

@@ -4,8 +4,8 @@
 # Version: peft 0.21.2, transformers 5.24.0, torch 2.14.1
 # Belief: Adapters are small corrections around the pretrained network, so noise of 0.01 on what is trained is a small step,
 #   and a tenth of it a tenth of the step.
-# Seen: From fresh adapters, noise of 0.01 moves outputs by 0.00002 with AdaLoRA, 0.004 with LoRA, 0.014 with rank-
-#   stabilised LoRA and 0.34 with DeLoRA. DeLoRA divides by norms of weights that begin at 0, so noise of 0.001 moves as
+# Seen: From fresh adapters, noise of 0.01 moves outputs by 0.00001 with AdaLoRA, 0.004 with LoRA, 0.014 with rank-
+#   stabilised LoRA and 0.17 with DeLoRA. DeLoRA divides by norms of weights that begin at 0, so noise of 0.001 moves as
 #   far: no step is small.
 # Means: A sigma that suits one kind trains nothing, or loses the pretrained network in each member, with another. Measure
 #   the outputs' change at the start; with DeLoRA set B to something else than 0 first.

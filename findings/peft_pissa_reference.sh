@@ -5,7 +5,7 @@
 # Belief: Inside `with model.disable_adapter()` the model is the one before get_peft_model, whatever the adapter: the usual
 #   reference of a KL penalty costs no second copy.
 # Seen: Both initialisations take the adapter's first product out of the base weights. With the fresh adapter outputs are
-#   those from before; with it disabled they differ by 0.28 and 0.25, in a network whose outputs are at most 0.41. With
+#   those from before; with it disabled they differ by 0.30 and 0.25, in a network whose outputs are at most 0.41. With
 #   plain LoRA they are the same bits.
 # Means: A penalty or a baseline against that reference is measured from a network nobody trained, from the first generation
 #   on. Keep the outputs or a copy from before.

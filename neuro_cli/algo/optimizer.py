@@ -81,7 +81,11 @@ def _same(value: Any, other: Any) -> bool:
 
 def _positions() -> dict[str, Any]:
     """Return the states of the global generators, by library."""
-    return {"torch": torch.get_rng_state().tolist(), "numpy": repr(np.random.get_state(legacy=False)), "Python": random.getstate()}
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": repr(np.random.get_state(legacy=False)),
+        "Python": random.getstate(),
+    }
 
 
 class ScheduledOptimizer:
@@ -183,7 +187,9 @@ class ScheduledOptimizer:
         steps(first, kept, 3)
         steps(second, again, 3)
         if not all(torch.equal(one, other) for one, other in zip(kept, again, strict=True)):
-            raise ConfigError(key, name, "a resumed run would take other steps: part of its state is in no state_dict")
+            raise ConfigError(
+                key, name, "a resumed run would take other steps: it has state outside of its parameters and groups"
+            )
 
     def rate_at(self, generation: int) -> float:
         """Return a generation's learning rate of parameters with factor 1."""

@@ -122,7 +122,7 @@ def test_what_a_step_changes_in_a_group_is_state(kind):
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        (InAttribute, "a resumed run would take other steps: part of its state is in no state_dict"),
+        (InAttribute, "a resumed run would take other steps: it has state outside of its parameters and groups"),
         (InQueue, "no checkpoint holds its seen, a set"),
         (FromTorch, "its step draws from the global generator of torch, so ranks and resumed runs would differ"),
         (FromNumpy, "its step draws from the global generator of numpy"),

@@ -12,7 +12,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet gymnax==1.0.1 jax==0.10.2 'gymnasium[classic-control]==1.3.0' numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet gymnax==1.0.1 jax==0.10.2 'gymnasium[classic-control]==1.3.0' numpy==2.4.6 six==1.17.0
 JAX_PLATFORMS=cpu "$folder/venv/bin/python" -W ignore - <<'EOF'
 import gymnasium
 import gymnax

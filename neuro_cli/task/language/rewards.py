@@ -16,7 +16,7 @@ Reward = Callable[..., float]
 
 
 def contains(prompt: str, answer: str, target: str) -> float:
-    """Return 1 if the answer contains the target as separate words, else 0; a number is no part of a longer one, nor its negative."""
+    """Return 1 if the answer contains the target as separate words, else 0; a number is no part of a longer one."""
     target = target.strip()
     before, after = r"(?<!\w)", r"(?!\w)"
     if target[:1].isdigit():

@@ -5,11 +5,14 @@ Any class of ``torch.optim`` works if its step needs no closure and takes dense 
 
 import copy
 import inspect
+import json
+import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -20,7 +23,7 @@ from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
 from neuro_cli.core.rounding import Rounding
-from neuro_cli.core.schedule import Schedule
+from neuro_cli.core.schedule import CONSTANT, Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
@@ -68,11 +71,32 @@ def _small(parameter: nn.Parameter) -> nn.Parameter:
     return small
 
 
+def _of_group(group: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of an optimizer's ``group`` that its steps may change: neither parameters nor the rate, which is set."""
+    return {name: value for name, value in group.items() if name not in ("params", "lr")}
+
+
+def _same(value: Any, other: Any) -> bool:
+    if isinstance(value, Tensor):
+        return isinstance(other, Tensor) and torch.equal(value, other)
+    return bool(value == other)
+
+
+def _positions() -> dict[str, Any]:
+    """Return the states of the global generators, by library."""
+    return {
+        "torch": torch.get_rng_state().tolist(),
+        "numpy": repr(np.random.get_state(legacy=False)),
+        "Python": random.getstate(),
+    }
+
+
 class ScheduledOptimizer:
     """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
 
     ``factors`` on the learning rate of each parameter, None: all are 1. Parameters with one factor are one optimizer group.
     ``parts``: how many parameters in turn are pieces of one, rows after rows, and one in a state; None: each is one.
+    ``tried``: whether the class is known to step and to resume, so that nothing is tried.
     """
 
     def __init__(
@@ -83,6 +107,7 @@ class ScheduledOptimizer:
         key: str = "algo.optimizer",
         factors: Sequence[float] | None = None,
         parts: Sequence[int] | None = None,
+        tried: bool = False,
     ) -> None:
         groups: dict[float, list[nn.Parameter]] = {}
         wholes: dict[float, list[int]] = {}
@@ -99,23 +124,75 @@ class ScheduledOptimizer:
             number(f"{key}.lr", factory.keywords["lr"], low=0.0)
         try:
             self._optimizer = _fused(factory)([{"params": group} for group in groups.values()])
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # an optimizer may be the user's own
             raise UserError(f"{key}: {error}") from error
+        if "lr" not in self._optimizer.defaults:
+            raise ConfigError(key, type(self._optimizer).__name__, "it has no learning rate lr, which schedules set")
         self._step = inspect.unwrap(type(self._optimizer).step)
-        self._try(factory, [[_small(parameter) for parameter in group] for group in groups.values()], key)
+        self._first = copy.deepcopy([_of_group(group) for group in self._optimizer.param_groups])
+        if not tried:
+            self._try(factory, [[_small(parameter) for parameter in group] for group in groups.values()], key)
         self._rate = float(self._optimizer.param_groups[0]["lr"])
         self._rates = [float(group["lr"]) * factor for group, factor in zip(self._optimizer.param_groups, groups, strict=True)]
 
     def _try(self, factory: OptimizerFactory, groups: list[list[nn.Parameter]], key: str) -> None:
-        """Try a step of small parameters with gradients alone, as all steps will be. Raises ConfigError where that fails."""
+        """Try steps of small parameters with gradients alone, as all steps will be, and of a resumed copy of classes not torch's.
+
+        Raises ConfigError where they fail, draw from a global generator, or differ.
+        """
+        name = type(self._optimizer).__name__
+        before = _positions()
         try:
             with torch.no_grad():
                 self._step(_fused(factory)([{"params": group} for group in groups]))
         except Exception as error:  # an optimizer may be the user's own
             reason = " ".join(str(error).split())
+            raise ConfigError(key, name, f"takes no step from dense gradients alone ({reason})") from error
+        drawn = [library for library, state in _positions().items() if state != before[library]]
+        if drawn:
+            reason = f"its step draws from the global generator of {drawn[0]}, so ranks and resumed runs would differ"
+            raise ConfigError(key, name, reason)
+        if not type(self._optimizer).__module__.startswith("torch.optim"):
+            try:
+                self._try_resume(factory, key, name)
+            except ConfigError:
+                raise
+            except Exception as error:
+                reason = " ".join(str(error).split())
+                raise ConfigError(key, name, f"its state cannot be stored and restored ({reason})") from error
+
+    def _try_resume(self, factory: OptimizerFactory, key: str, name: str) -> None:
+        """Raise ConfigError unless steps after :meth:`restore` are those of an optimizer that never stopped."""
+
+        def small() -> list[nn.Parameter]:
+            return [nn.Parameter(torch.ones([2] * parameter.dim())) for parameter in self._parameters]
+
+        def steps(stepped: ScheduledOptimizer, parameters: list[nn.Parameter], start: int) -> None:
+            for time in range(start, start + 3):
+                for parameter in parameters:
+                    parameter.grad = (torch.arange(1.0, 1 + parameter.numel()) * (time + 1)).cos().view_as(parameter)
+                stepped.step(0)
+
+        kept, again = small(), small()
+        first, second = (ScheduledOptimizer(factory, CONSTANT, each, key, tried=True) for each in (kept, again))
+        steps(first, kept, 0)
+        state = first.state()
+        for entry, value in state.scalars.items():
+            try:
+                json.dumps(value)
+            except TypeError as error:
+                entry = entry.removeprefix("optimizer.").partition(".")[2]
+                raise ConfigError(key, name, f"no checkpoint holds its {entry}, a {type(value).__name__}") from error
+        with torch.no_grad():
+            for parameter, other in zip(again, kept, strict=True):
+                parameter.copy_(other)
+        second.restore(state)
+        steps(first, kept, 3)
+        steps(second, again, 3)
+        if not all(torch.equal(one, other) for one, other in zip(kept, again, strict=True)):
             raise ConfigError(
-                key, type(self._optimizer).__name__, f"takes no step from dense gradients alone ({reason})"
-            ) from error
+                key, name, "a resumed run would take other steps: it has state outside of its parameters and groups"
+            )
 
     def rate_at(self, generation: int) -> float:
         """Return a generation's learning rate of parameters with factor 1."""
@@ -132,8 +209,16 @@ class ScheduledOptimizer:
             parameter.grad = None
 
     def state(self, live: bool = False) -> State:
-        """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``."""
+        """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``.
+
+        Entries of a group that steps changed, as Prodigy's estimate of the rate, are under ``optimizer.group<index>.<name>``.
+        """
         state = State()
+        for index, (group, first) in enumerate(zip(self._optimizer.param_groups, self._first, strict=True)):
+            for name, value in _of_group(group).items():
+                if not _same(value, first.get(name)):
+                    place = state.tensors if isinstance(value, Tensor) else state.scalars
+                    place[f"optimizer.group{index}.{name}"] = copy.deepcopy(value)
         held = self._optimizer.state_dict()["state"]
         for index, places in enumerate(self._wholes):
             for name, value in held.get(places[0], {}).items():
@@ -148,8 +233,13 @@ class ScheduledOptimizer:
     def restore(self, state: State) -> None:
         """Restore a :meth:`state`, by copies; other entries of ``state`` are ignored."""
         slots: dict[int, dict[str, Any]] = {}
+        for group, first in zip(self._optimizer.param_groups, self._first, strict=True):
+            group.update(copy.deepcopy(first))
         for key, value in [*state.tensors.items(), *state.scalars.items()]:
-            if key.startswith("optimizer."):
+            if key.startswith("optimizer.group"):
+                index, name = key.removeprefix("optimizer.group").split(".", 1)
+                self._optimizer.param_groups[int(index)][name] = copy.deepcopy(value)
+            elif key.startswith("optimizer."):
                 _, index, name = key.split(".", 2)
                 places = self._wholes[int(index)]
                 rows = [len(self._parameters[place]) for place in places] if len(places) > 1 else []

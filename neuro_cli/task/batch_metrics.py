@@ -1,6 +1,7 @@
 """Metrics of a complete batch, such as F1 or the area under a curve, which are no sums over examples."""
 
 import copy
+import math
 import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -66,6 +67,8 @@ class BatchMetrics:
         return _sign(self._scores[name]) * self._value(name, outputs, targets)
 
     def _value(self, name: str, outputs: Tensor, targets: Tensor) -> float:
+        if outputs.isnan().any():  # argmax and sorts of NaN give numbers, so a diverged member would have an ordinary fitness
+            return math.nan
         score = self._scores[name]
         # an object of torchmetrics changes its state, and threads share it
         score = copy.deepcopy(score) if isinstance(score, nn.Module) else score

@@ -1,7 +1,9 @@
 """Optimizers of torch over the centre: any whose step takes gradients alone, others refused before anything is scored."""
 
+import json
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -34,3 +36,99 @@ def test_what_was_tried_leaves_no_trace():
     made = ScheduledOptimizer(partial(torch.optim.Adam, lr=0.1), CONSTANT, parameters, factors=[1.0, 0.5])
     assert not made.state().tensors
     assert all(bool((parameter == 1).all()) and parameter.grad is None for parameter in parameters)
+
+
+class _Base(torch.optim.Optimizer):
+    """SGD whose rate has a factor, as those that estimate a rate or correct a bias keep it."""
+
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, {"lr": lr, "factor": 1.0})
+
+    def step(self):
+        for group in self.param_groups:
+            group["factor"] = self.next(group["factor"])
+            for parameter in group["params"]:
+                parameter -= group["lr"] * group["factor"] * parameter.grad
+
+    def next(self, factor):
+        return factor * 0.9
+
+
+class InGroup(_Base):
+    """The factor is in the group, as Prodigy's estimate and the step count of most of pytorch_optimizer."""
+
+
+class TensorInGroup(_Base):
+    def next(self, factor):
+        return torch.as_tensor(factor) * 0.9
+
+
+class InAttribute(_Base):
+    def next(self, factor):
+        self.times = getattr(self, "times", 0) + 1
+        return 0.9**self.times
+
+
+class InQueue(_Base):
+    def step(self):
+        super().step()
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["seen"] = {3}
+
+
+class FromTorch(_Base):
+    def next(self, factor):
+        return float(torch.rand(()))
+
+
+class FromNumpy(_Base):
+    def next(self, factor):
+        return float(np.random.random())
+
+
+class WithoutRate(_Base):
+    def __init__(self, params):
+        torch.optim.Optimizer.__init__(self, params, {"factor": 1.0})
+
+
+def _stepped(stepped, parameters, times):
+    for time in times:
+        for parameter in parameters:
+            parameter.grad = torch.full_like(parameter, 1.0 + time)
+        stepped.step(time)
+
+
+@pytest.mark.parametrize("kind", [InGroup, TensorInGroup])
+def test_what_a_step_changes_in_a_group_is_state(kind):
+    kept, again = ([nn.Parameter(torch.ones(2, 3)), nn.Parameter(torch.ones(4))] for _ in range(2))
+    first, second = (ScheduledOptimizer(kind, CONSTANT, each, factors=[1.0, 0.5]) for each in (kept, again))
+    assert not first.state().tensors
+    assert not first.state().scalars
+    _stepped(second, again, range(3))  # what was before a restore counts for nothing
+    second.restore(first.state())
+    _stepped(first, kept, range(5))
+    state = first.state()
+    json.dumps(state.scalars)
+    second.restore(state)
+    with torch.no_grad():
+        for parameter, other in zip(again, kept, strict=True):
+            parameter.copy_(other)
+    _stepped(first, kept, range(5, 8))
+    _stepped(second, again, range(5, 8))
+    assert all(torch.equal(one, other) for one, other in zip(kept, again, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        (InAttribute, "a resumed run would take other steps: it has state outside of its parameters and groups"),
+        (InQueue, "no checkpoint holds its seen, a set"),
+        (FromTorch, "its step draws from the global generator of torch, so ranks and resumed runs would differ"),
+        (FromNumpy, "its step draws from the global generator of numpy"),
+        (WithoutRate, "it has no learning rate lr"),
+    ],
+)
+def test_an_optimizer_that_could_not_be_resumed_is_refused_at_the_start(kind, line):
+    with pytest.raises(ConfigError, match=f"^algo.optimizer={kind.__name__}: {line}"):
+        ScheduledOptimizer(kind, CONSTANT, [nn.Parameter(torch.ones(2, 3))])

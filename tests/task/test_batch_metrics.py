@@ -52,6 +52,15 @@ def loaded(batch_size: int = 8, **settings: Any) -> Dataset:
     return load(Dataset(source(), source(), **settings), batch_size=batch_size)
 
 
+def test_outputs_with_a_nan_have_no_fitness():
+    metrics, targets = BatchMetrics({"halves": halves, "error": Error()}), torch.zeros(4, dtype=torch.int64)
+    outputs = torch.eye(3)[targets]
+    assert metrics.fitness("halves", outputs, targets) == 1
+    outputs[2, 1] = torch.nan  # argmax takes it for class 1, the others stay right
+    assert np.isnan([metrics.fitness(name, outputs, targets) for name in metrics.names]).all()
+    assert np.isnan(metrics.values(outputs, targets)).all()
+
+
 @pytest.mark.parametrize("loss", [None, nn.CrossEntropyLoss(), nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 0.5]))])
 def test_the_metric_of_the_test_set_is_of_all_its_examples(loss):
     task, net, (inputs, targets) = loaded(loss=loss, metrics=halves, evaluation_batch=5), nn.Linear(4, 3), source()

@@ -16,8 +16,14 @@ Reward = Callable[..., float]
 
 
 def contains(prompt: str, answer: str, target: str) -> float:
-    """Return 1 if the answer contains the target as separate words, else 0."""
-    return float(re.search(rf"(?<!\w){re.escape(target.strip())}(?!\w)", answer) is not None)
+    """Return 1 if the answer contains the target as separate words, else 0; a number is no part of a longer one."""
+    target = target.strip()
+    before, after = r"(?<!\w)", r"(?!\w)"
+    if target[:1].isdigit():
+        before += r"(?<!\d[.,])(?<!(?<!\w)[-\N{MINUS SIGN}])(?<!(?<!\w)\.)"
+    if target[-1:].isdigit():
+        after += r"(?![.,]\d)"
+    return float(re.search(f"{before}{re.escape(target)}{after}", answer) is not None)
 
 
 def pattern(prompt: str, answer: str, target: str, expression: str | None = None) -> float:

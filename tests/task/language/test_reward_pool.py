@@ -50,6 +50,10 @@ def test_a_reward_that_cannot_be_called_is_refused_at_once(module, name, options
 
 def test_built_in_rewards():
     assert [contains("", text, "12") for text in ("it is 12.", "123", "12")] == [1, 0, 1]
+    others = ("x = -12", "\N{MINUS SIGN}12", "0.12", ".12", "12.5", "12,000", "7,12")
+    assert not any(contains("", text, "12") for text in others)
+    assert [contains("", text, "12") for text in ("15-12", "3, 12, 4", "$12$", "a 12-year-old", "x=12.")] == [1] * 5
+    assert [contains("", text, "-12") for text in ("x = -12", "12")] == [1, 0]
     assert [pattern("", text, r"\d+") for text in ("12", "12a", " 7 ")] == [1, 0, 1]
     assert pattern("", "ab", "9", expression="[ab]+") == 1
     command = ["sh", "-c", 'test "$1" = "$2" && test "$(cat)" = "$1"', "sh", "{answer}", "{target}"]

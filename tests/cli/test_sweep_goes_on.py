@@ -12,10 +12,13 @@ import time
 from pathlib import Path
 
 import pytest
+from hydra.core.utils import JobReturn, JobStatus
+from omegaconf import OmegaConf
 from support.inside import Done, neuro_inside, one_line
 from support.worlds import clean_environment
 
 from neuro_cli.cli.sweep.jobs import Left, left_in
+from neuro_cli.cli.sweep.launcher import Rules, SweepLauncher
 from neuro_cli.core.errors import UserError
 from neuro_cli.run_folder.sweep_record import read_record
 
@@ -52,6 +55,16 @@ def test_a_line_before_each_job_says_which_it_is(whole):
     _, done = whole
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stdout.splitlines() if line.startswith("[")] == ["[1/3] seed=1", "[2/3] seed=2", "[3/3] seed=3"]
+
+
+def test_a_sweep_drops_the_config_of_a_job_that_has_ended():
+    """A thousand jobs would fill 0.4 GB."""
+    config = OmegaConf.create({"hydra": {"runtime": {"choices": {"hydra/launcher": "basic"}}}})
+    done = JobReturn(overrides=["seed=1"], cfg=config, hydra_cfg=config, status=JobStatus.COMPLETED)
+    rules = Rules(continues=False, fail_fast=False, trust=None, launch=lambda jobs, first: [done], begins=lambda numbers: None)
+    (kept,) = SweepLauncher(None, config, rules, ["seed"], 1).launch([["seed=1"]], 0)
+    assert kept.cfg is None
+    assert kept.hydra_cfg is None
 
 
 def test_resume_leaves_out_what_is_finished_and_goes_on_with_the_rest(whole, sweep):

@@ -30,6 +30,7 @@ OptimizerFactory = Callable[..., torch.optim.Optimizer]
 # steps by classes of optimizers that move each number by itself, so that pieces of a parameter may be stepped one by one
 BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
 SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
+STEPS = 5  # of an optimizer that is not torch's, in which it is seen whether each draws random numbers
 ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
 
 
@@ -141,18 +142,23 @@ class ScheduledOptimizer:
         Raises ConfigError where they fail, draw from a global generator, or differ.
         """
         name = type(self._optimizer).__name__
-        before = _positions()
+        foreign = not type(self._optimizer).__module__.startswith("torch.optim")
+        states = [_positions() if foreign else {}]
         try:
             with torch.no_grad():
-                self._step(_fused(factory)([{"params": group} for group in groups]))
+                stepped = _fused(factory)([{"params": group} for group in groups])
+                for _ in range(STEPS if foreign else 1):
+                    self._step(stepped)
+                    states.append(_positions() if foreign else {})
         except Exception as error:  # an optimizer may be the user's own
             reason = " ".join(str(error).split())
             raise ConfigError(key, name, f"takes no step from dense gradients alone ({reason})") from error
-        drawn = [library for library, state in _positions().items() if state != before[library]]
+        # another thread may draw meanwhile, but hardly in each of the steps
+        drawn = [library for library in states[0] if all(one[library] != other[library] for one, other in pairwise(states))]
         if drawn:
             reason = f"its step draws from the global generator of {drawn[0]}, so ranks and resumed runs would differ"
             raise ConfigError(key, name, reason)
-        if not type(self._optimizer).__module__.startswith("torch.optim"):
+        if foreign:
             try:
                 self._try_resume(factory, key, name)
             except ConfigError:

@@ -234,7 +234,8 @@ class BatchedScorer(PopulationScorer):
                 log.info("not by %s: %s", way, error)
                 with self._choice:
                     if self._others.get(rows, self._way) is way:  # else another thread was here
-                        self._others[rows] = self._tried(rows[0], after=way)
+                        following = self._tried(rows[0], after=way)
+                        self._others[rows] = error if isinstance(following, Unsupported) else following
 
     def _way_of(self, rows: tuple[int, int]) -> Way | Unsupported:
         """Return the way of chunks of so many sides and directions; the first one without pairs waits for a trial of its own."""

@@ -45,7 +45,7 @@ def data(tmp_path_factory) -> Path:
 )
 def case(request) -> tuple[str, str]:
     group, option = request.param
-    for package in EXTRAS.get(option, ()) if group == "logger" else ():
+    for package in EXTRAS.get(option, ()) if group == "logger" else ("mpe2",) if option == "pettingzoo" else ():
         pytest.importorskip(package)
     return group, option
 

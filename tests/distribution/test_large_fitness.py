@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.configs import ALGOS
+from support.configs import OF_ANY_FITNESS
 from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
@@ -55,7 +55,7 @@ def centre_of(
 
 
 # the form decides how fitnesses reach the algorithm, the algorithm what it does with them: each form meets some of them
-@pytest.mark.parametrize(("algo", "form"), [(algo, FORMS[place % 4]) for place, algo in enumerate(ALGOS)])
+@pytest.mark.parametrize(("algo", "form"), [(algo, FORMS[place % 4]) for place, algo in enumerate(OF_ANY_FITNESS)])
 def test_every_algorithm_learns_far_from_0_as_it_does_near(algo, form):
     [near], [far] = (on_ranks(1, partial(centre_of, form=form, far=offset, algo=algo)) for offset in (0.0, FAR))
     assert np.ptp(near) > 0

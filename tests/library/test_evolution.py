@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hydra.utils import get_class
-from support.configs import ALGOS, SAMPLERS, composed
+from support.configs import ALGOS, OF_ANY_FITNESS, SAMPLERS, composed
 from support.thread_ranks import on_ranks
 from torch import nn
 
@@ -112,7 +112,7 @@ def test_ranks_give_the_bits_of_one_process(examples, distribution):
         assert all(torch.equal(centre, alone) for centre in on_ranks(2, partial(work, closure=True)))
 
 
-@pytest.mark.parametrize("algo", ALGOS)
+@pytest.mark.parametrize("algo", OF_ANY_FITNESS)
 def test_ask_and_tell_have_the_bits_of_steps(examples, algo):
     inputs, targets = examples
     size = 12

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.configs import ALGOS
+from support.configs import OF_ANY_FITNESS
 from torch import Tensor, nn
 
 from neuro_cli import Evolution
@@ -43,7 +43,7 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one["scalars"] == other["scalars"] and all(a == b and torch.equal(x, y) for (a, x), (b, y) in tensors)
 
 
-@pytest.mark.parametrize("algo", [*ALGOS, ADAPTIVE, SUCCESS, *OPTIMIZED])
+@pytest.mark.parametrize("algo", [*OF_ANY_FITNESS, ADAPTIVE, SUCCESS, *OPTIMIZED])
 def test_one_state_leads_to_the_same_bits_as_often_as_it_is_loaded(algo):
     with evolution(algo) as es, evolution(algo) as other:
         gone_on(es)

@@ -40,6 +40,7 @@ def _options(group: str, kind: type) -> list[str]:
 
 SAMPLERS = _options("sampler", Sampler)  # samplers that give every member parameters of its own
 ALGOS = _options("algo", PopulationAlgorithm)
+OF_ANY_FITNESS = [name for name in ALGOS if name != "random_vote"]  # a vote needs a task's answers
 
 
 def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:

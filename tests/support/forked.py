@@ -97,9 +97,12 @@ class ForkServer:
         shutil.rmtree(self.folder)
 
 
+SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL")  # a fork adds its own; our torch world sets the second, and the fork sets it again
+
+
 def at_import(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that count while libraries are imported."""
-    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and name != PATHS}
+    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and name not in SET_LATE}
 
 
 @cache

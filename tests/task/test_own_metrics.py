@@ -77,7 +77,7 @@ def test_the_headline_is_on_the_progress_line_and_in_the_log(swept):
 def test_the_sweep_ends_with_a_table_of_the_headline(swept):
     folder, done = swept
     head = next(line for line in done.stdout.splitlines() if line.startswith("run "))
-    assert re.search(r"generations\s+test error\s+wall seconds", head)
+    assert re.search(r"run\s+state\s+test error\s+", head)
     assert [float(row["test_error"]) for row in rows_of(folder / "sweep" / "sweep.csv")] == [
         summary_of(folder, job)["test_error"] for job in ("0", "1")
     ]

@@ -166,6 +166,7 @@ class CheckpointStore:
         except OSError as error:
             with suppress(OSError):
                 self._sweep()
+            self.refuse_other()
             raise UserError(self._failure(generation, error)) from error
         return self.folder / name
 

@@ -56,10 +56,6 @@ def pytest_collection_finish() -> None:
     gc.enable()
     if "torch" in sys.modules:  # several processes share the cores, where a pool of threads in each costs more than it saves
         sys.modules["torch"].set_num_threads(1)
-    if "hydra" in sys.modules:
-        from support import quick_hydra  # late: not every test needs Hydra
-
-        quick_hydra.install()
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

@@ -22,7 +22,7 @@ from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 
 AUTO = "auto"
-SHARE = 0.6  # of the best gain, which a larger sigma, and a smaller rate, must reach
+SHARE = 0.6  # a larger sigma, and a smaller rate, needs this share of the best gain
 SIGMAS = [2.0**power for power in range(1, -5, -1)]  # factors on the sigma by size, the largest first
 RATES = [2.0**power for power in range(-4, 12)]  # factors on the rate of a usual step, up to the first whose gain falls
 STEPS = 4

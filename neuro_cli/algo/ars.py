@@ -15,7 +15,8 @@ from torch import Tensor
 from neuro_cli.algo.auto import auto_of, sigma_of
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
 from neuro_cli.algo.layers import Layers
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
+from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.optimizer import OptimizerFactory
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout

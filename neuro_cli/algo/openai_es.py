@@ -16,7 +16,8 @@ from neuro_cli.algo.adapt import NONE, STILL, Adaptation
 from neuro_cli.algo.auto import auto_of, sigma_of
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.algo.layers import Layers
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
+from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.optimizer import OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule

@@ -15,7 +15,8 @@ from torch import Tensor
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.layers import Layers
-from neuro_cli.algo.optimizer import CentreOptimizer, OptimizedCentre, OptimizerFactory
+from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.optimizer import OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule

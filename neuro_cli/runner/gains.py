@@ -12,7 +12,7 @@ from torch import Tensor
 from neuro_cli.algo.auto import RATES, SHORT, SIGMAS, STEPS, Auto, Gain, Gains, first_near
 from neuro_cli.algo.base import Proposal
 from neuro_cli.algo.by_size import by_size
-from neuro_cli.algo.optimizer import RATE, OptimizedCentre
+from neuro_cli.algo.optimized_centre import RATE, OptimizedCentre
 from neuro_cli.core.schedule import schedules_of
 from neuro_cli.core.verbosity import say, verbose
 from neuro_cli.runner.bind import Population

@@ -13,7 +13,7 @@ from torch import nn
 
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm
-from neuro_cli.algo.optimizer import CentreOptimizer
+from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT

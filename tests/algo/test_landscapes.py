@@ -14,7 +14,7 @@ from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.genetic import Genetic
 from neuro_cli.algo.openai_es import OpenAIES
-from neuro_cli.algo.optimizer import CentreOptimizer
+from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.algo.pgpe import PGPE
 from neuro_cli.algo.sep_cma_es import SepCMAES
 from neuro_cli.algo.sgd import SGD

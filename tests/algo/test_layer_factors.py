@@ -15,7 +15,7 @@ from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.layers import RATE, Layers
 from neuro_cli.algo.openai_es import OpenAIES
-from neuro_cli.algo.optimizer import CentreOptimizer
+from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT

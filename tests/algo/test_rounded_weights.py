@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo import optimizer
 from neuro_cli.algo.clipup import ClipUp
-from neuro_cli.algo.optimizer import CentreOptimizer
+from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads

@@ -1,0 +1,205 @@
+"""Centre with an optimizer, which sees it as tensors of the model's shapes."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import CentreAlgorithm, State
+from neuro_cli.algo.by_size import by_size
+from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
+from neuro_cli.core.checks import number
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import LARGE, ParameterLayout, Place
+from neuro_cli.core.rounding import Rounding
+from neuro_cli.core.schedule import Schedule
+
+# steps by classes of optimizers that move each number by itself, so that pieces of a parameter may be stepped one by one
+BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
+SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
+ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
+
+
+def _length(size: int) -> int:
+    """Return the least numbers of a span, and of a piece: a share of the centre, since memory for their sums is needed."""
+    return max(2**20, min(2**24, size // 16))
+
+
+def _pieces(layout: ParameterLayout, split: bool) -> list[list[Place]]:
+    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums."""
+    pieces = list[list[Place]]()
+    for place in layout.places:
+        size, length = place.stop - place.start, _length(layout.size)
+        if not split or size <= length or len(place.shape) == 4:
+            pieces.append([place])
+            continue
+        width = size // place.shape[0]
+        step = max(1, length // (width * ROWS)) * ROWS * width
+        bounds = [*range(place.start, place.stop, step), place.stop]
+        pieces.append([Place(place.name, low, high, ((high - low) // width, *place.shape[1:])) for low, high in pairwise(bounds)])
+    return pieces
+
+
+class CentreOptimizer:
+    """The centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
+
+    A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
+    tensors, one after the other where it can, and its states are float32.
+
+    ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
+    the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
+    "Acceleration of stochastic approximation by averaging", 1992. Steps write to ``centre`` itself. Raises ConfigError.
+    """
+
+    def __init__(
+        self,
+        factory: OptimizerFactory,
+        schedule: Schedule,
+        centre: Tensor,
+        layout: ParameterLayout,
+        factors: Sequence[float] | None = None,
+        average: float = 0.0,
+    ) -> None:
+        self.rounding: Rounding | None = None
+        self._room: Tensor | None = None
+        exact = centre.dtype != torch.bfloat16
+        self._share = number("algo.average", average, low=0.0, below=1.0)
+        if self._share and not exact:
+            raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
+        self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
+        self.average = centre.clone() if self._share else None
+        pieces = _pieces(layout, layout.size >= LARGE and class_of(factory) in BY_VALUE)
+        self._pieces = [piece for of_one in pieces for piece in of_one]
+        self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
+        counts = [len(of_one) for of_one in pieces]
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
+        self._large = len(self._pieces) > len(pieces)
+
+    def rate_at(self, generation: int) -> float:
+        """Return the learning rate of a generation."""
+        return self._optimizer.rate_at(generation)
+
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
+        """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
+
+        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
+        """
+        self.ascend_span(generation, gradient, 0, decay, more)
+
+    @property
+    def spans(self) -> list[tuple[int, int]] | None:
+        """Columns [start, stop) that can be stepped one after the other: pieces of a large centre; None where steps need all."""
+        if not self._large:
+            return None
+        found, start = list[tuple[int, int]](), 0
+        for piece in self._pieces:
+            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
+                found.append((start, piece.stop))
+                start = piece.stop
+        return found
+
+    def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
+        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
+        stop = start + len(gradient)
+        gradient.neg_()
+        if self.rounding is None:
+            self._step(generation, start, gradient, self.centre[start:stop], decay, more)
+        else:
+            within = [(low, high) for low, high in self.spans or [] if start <= low and high <= stop]
+            for low, high in within or [(start, stop)]:
+                exact = self._exact(low, high)
+                self._step(generation, low, gradient[low - start : high - start], exact, decay, more)
+                self.rounding.store(exact, generation, low, self.centre)
+        if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
+            average, centre = self.average[start:stop], self.centre[start:stop]
+            average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+
+    def _exact(self, start: int, stop: int) -> Tensor:
+        """Return columns [start, stop) of the centre in float32, in one memory for all spans: the C library would reuse none."""
+        if self._room is None or len(self._room) < stop - start:
+            self._room = torch.empty(stop - start, dtype=torch.float32, device=self.centre.device)
+        return self._room[: stop - start].copy_(self.centre[start:stop])
+
+    def _step(self, generation: int, start: int, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the pieces of columns from ``start`` on, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
+        stop = start + len(gradient)
+        if decay:
+            gradient.add_(centre, alpha=decay)
+        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+            if start <= piece.start and piece.stop <= stop:
+                own = slice(piece.start - start, piece.stop - start)
+                parameter.grad = piece.view_of(gradient[own])
+                if self.rounding is not None:
+                    parameter.data = piece.view_of(centre[own])
+        self._optimizer.step(generation, more)
+        if self.rounding is not None:
+            for parameter, piece in zip(self._parameters, self._pieces, strict=True):
+                if start <= piece.start and piece.stop <= stop:
+                    parameter.data = _unused(piece, centre)
+
+    def state(self) -> State:
+        state = self._optimizer.state()
+        state.tensors["centre"] = self.centre.clone()
+        if self.average is not None:
+            state.tensors["average"] = self.average.clone()
+        return state
+
+    def restore(self, state: State) -> None:
+        self.centre.copy_(state.tensors["centre"])
+        if self.average is not None:
+            self.average.copy_(state.tensors["average"])
+        self._optimizer.restore(state)
+
+
+def _unused(place: Place, like: Tensor) -> Tensor:
+    """Return a float32 tensor in the shape and memory order of ``place`` whose numbers are never used; most take no memory."""
+    if len(place.shape) == 4:  # states are laid out like their parameter, and an expanded one shows the usual order alone
+        return place.view_of(torch.empty(place.stop - place.start, device=like.device, dtype=torch.float32))
+    return torch.zeros((), device=like.device, dtype=torch.float32).expand(place.shape)
+
+
+class OptimizedCentre(CentreAlgorithm):
+    """Base of the algorithms with a centre and its optimizer as their only state; ``start`` sets ``_optimizer``."""
+
+    _optimizer: CentreOptimizer
+    _factory: OptimizerFactory
+    _sigma_given: float | None = None  # None: by size
+    _rate_given: float | None = None
+
+    def sigma_for(self, layout: ParameterLayout) -> float:
+        """Return the sigma that was given or chosen, else the one by size."""
+        return by_size(SIGMA, layout.size) if self._sigma_given is None else self._sigma_given
+
+    def factory_for(self, layout: ParameterLayout) -> OptimizerFactory:
+        """Return the optimizer's factory; a rate that it leaves open is the chosen one, else the one by size."""
+        return with_rate(self._factory, by_size(RATE, layout.size) if self._rate_given is None else self._rate_given)
+
+    def begin_with(
+        self, sigma: float, rate: float | None, centre: Tensor, layout: ParameterLayout, population: int, seed: int
+    ) -> None:
+        """Begin again at ``centre`` by values that were open. ``rate`` None: as given, or by size."""
+        self._sigma_given, self._rate_given, rounding = sigma, rate, self._optimizer.rounding
+        self.start(centre, layout, population, seed)
+        self._optimizer.rounding = rounding
+
+    def round_by(self, rounding: Rounding) -> None:
+        self._optimizer.rounding = rounding
+
+    @property
+    def centre(self) -> Tensor:
+        return self._optimizer.centre
+
+    @property
+    def solution(self) -> Tensor:
+        average = self._optimizer.average
+        return self.centre if average is None else average
+
+    def rate_at(self, generation: int) -> float:
+        return self._optimizer.rate_at(generation)
+
+    def state(self) -> State:
+        return self._optimizer.state()
+
+    def restore(self, state: State) -> None:
+        self._optimizer.restore(state)

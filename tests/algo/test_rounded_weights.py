@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo import optimizer
+from neuro_cli.algo import optimized_centre
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.core.errors import ConfigError
@@ -34,9 +34,9 @@ def made(kind: type, dtype: torch.dtype = torch.bfloat16, **options: float) -> C
 
 def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a small centre step in pieces of 16 rows."""
-    monkeypatch.setattr(optimizer, "LARGE", 0)
-    monkeypatch.setattr(optimizer, "ROWS", 16)
-    monkeypatch.setattr(optimizer, "_length", lambda size: 1000)
+    monkeypatch.setattr(optimized_centre, "LARGE", 0)
+    monkeypatch.setattr(optimized_centre, "ROWS", 16)
+    monkeypatch.setattr(optimized_centre, "_length", lambda size: 1000)
 
 
 def gradient(centre: CentreOptimizer, generation: int) -> Tensor:

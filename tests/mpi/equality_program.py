@@ -19,7 +19,7 @@ import numpy as np
 from support.configs import SAMPLERS, composed, sampler_of
 from support.part_of_world import first_ranks, machines_of_two
 
-from neuro_cli.algo import optimizer
+from neuro_cli.algo import optimized_centre
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import MpiWorld, mpi_world
 from neuro_cli.runner.build import build
@@ -112,10 +112,10 @@ def main() -> None:
                         saved(world, folder, f"{algorithm}-{name}", {**deepcopy(bases[algorithm]), "distribution": chosen})
 
 
-usual = chromosome_updates.PIECE, optimizer.LARGE, optimizer.ROWS, optimizer._length
+usual = chromosome_updates.PIECE, optimized_centre.LARGE, optimized_centre.ROWS, optimized_centre._length
 # several pieces of a small network, several spans of its parameters
-chromosome_updates.PIECE, optimizer.LARGE, optimizer.ROWS, optimizer._length = 4096, 0, 8, lambda size: 3000
+chromosome_updates.PIECE, optimized_centre.LARGE, optimized_centre.ROWS, optimized_centre._length = 4096, 0, 8, lambda size: 3000
 try:
     main()
 finally:  # the world serves other tests too
-    chromosome_updates.PIECE, optimizer.LARGE, optimizer.ROWS, optimizer._length = usual
+    chromosome_updates.PIECE, optimized_centre.LARGE, optimized_centre.ROWS, optimized_centre._length = usual

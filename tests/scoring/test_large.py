@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from neuro_cli import Evolution
-from neuro_cli.algo import optimizer
+from neuro_cli.algo import optimized_centre
 from neuro_cli.core import layout
 from neuro_cli.core.errors import CandidateError
 from neuro_cli.sampler import sign_flip
@@ -19,9 +19,9 @@ TARGETS = torch.randn(20, 60, generator=torch.Generator().manual_seed(2))
 def size(request, monkeypatch):
     """Whether all centres count as large."""
     if request.param:
-        for module in (layout, optimizer, sign_flip, dense):
+        for module in (layout, optimized_centre, sign_flip, dense):
             monkeypatch.setattr(module, "LARGE", 1)
-        monkeypatch.setattr(optimizer, "_length", lambda size: 2**13)
+        monkeypatch.setattr(optimized_centre, "_length", lambda size: 2**13)
         monkeypatch.setattr(dense, "PART", 2**11)
     return request.param
 

@@ -22,6 +22,7 @@ from neuro_cli.core.install import install
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
 from neuro_cli.runner.vote import Vote
+from neuro_cli.runner.votes_file import VOTES, votes_bytes
 from neuro_cli.task.inputs import TYPES
 
 NEEDED = ("onnx", "onnxscript")
@@ -92,11 +93,9 @@ def _onnx(network: Network) -> bytes:
 
 
 def _votes(network: Network) -> bytes:
-    """Return the facts as a line of JSON, and 8 bytes for each voter: generation and member, little-endian uint32."""
     if not isinstance(network.module, Vote):
         raise UserError("file: .votes is for the members of a run with algo=random_vote")
-    addresses = network.module.addresses.numpy().astype("<u4")
-    return json.dumps({**network.facts, "vote": network.module.about}).encode() + b"\n" + addresses.tobytes()
+    return votes_bytes(network.module, network.facts)
 
 
 @contextmanager
@@ -113,5 +112,5 @@ def _quiet() -> Iterator[None]:
 
 
 FORMATS: dict[str, Callable[[Network], bytes]] = {
-    ".safetensors": _safetensors, ".pt": _pt, ".onnx": _onnx, ".votes": _votes,
+    ".safetensors": _safetensors, ".pt": _pt, ".onnx": _onnx, VOTES: _votes,
 }  # fmt: skip

@@ -23,8 +23,9 @@ from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.runner.vote import loaded_vote
+from neuro_cli.runner.votes_file import VOTES, read_votes
 from neuro_cli.task.base import Task
-from neuro_cli.task.inputs import ImageHook
+from neuro_cli.task.inputs import ImageHook, Inputs
 
 # root keys that every command reads, and those that a resume needs too
 NEEDED = {"distribution", "sampler", "population", "batch_size", "layout", "precision", "device", "threads"}
@@ -103,7 +104,11 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
 
 def with_images(run: Path, module: nn.Module) -> nn.Module:
     """Return ``module``, which also takes images where the folder ``run`` says how it was trained on them."""
-    inputs = declared_inputs(run)
+    return with_inputs(module, declared_inputs(run))
+
+
+def with_inputs(module: nn.Module, inputs: Inputs | None) -> nn.Module:
+    """Return ``module``, which also takes images if ``inputs`` are images."""
     if inputs is not None and inputs.images:
         module = Hookable(module) if isinstance(module, torch.jit.ScriptModule) else module
         module.register_forward_pre_hook(ImageHook(inputs))
@@ -129,7 +134,14 @@ def load(run: str | Path, checkpoint: int | str | None = None, trust: list[str] 
 
     ``checkpoint``: a generation or "best", the last by default. ``trust``: packages other than ours whose classes the
     saved config may name. ``objects``: the model and the task, where a script gave the run objects. Raises UserError.
+
+    A file ``NAME.votes`` as ``run`` gives the vote of its members around ``model``, by default the base that the file names.
     """
+    if Path(run).suffix == VOTES and not Path(run).is_dir():
+        if checkpoint is not None or objects.keys() - {"model"}:
+            raise UserError(f"{run}: a file of voters takes trust and model")
+        vote, inputs = read_votes(Path(run), trust or [], objects.get("model"))
+        return with_inputs(vote, inputs)
     folder = folder_of(Path(run))
     config = read_config(folder, trust or [], objects, "load", MODULE)
     return with_images(folder, load_model(folder, config, read_checkpoint(folder, config, checkpoint)))

@@ -5,17 +5,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal, State
 from neuro_cli.algo.random_vote import RandomVote
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.voters import Voters
 from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.checkpoint import Checkpoint
+from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.jobs import write_members
 
@@ -49,7 +52,7 @@ class Members:
 class Vote(Voters):
     """Members that vote as one module, the best first. Its tensors are the centre's and the ``addresses`` (k, 2) uint32.
 
-    ``about``: what makes the members from their addresses, as JSON holds it.
+    ``about``: what creates the members from their addresses and the centre, as JSON has it.
     """
 
     addresses: Tensor
@@ -78,16 +81,37 @@ def vote_of(
         return module
     addresses = [(voter.generation, voter.member) for voter in algo.voters]
     sigmas = [algo.sigma_at(generation) for generation, _ in addresses]
-    about = {name: about[name] for name in ("sampler", "seed", "population")} | {"sigmas": algo.sigmas}
+    about = {name: about[name] for name in ("sampler", "seed", "population")} | {
+        "sigmas": algo.sigmas,
+        "channels_last": layout.places[0].channels_last,
+        "base_sha256": parameters_sha256(algo.centre),
+    }
     return Vote(module, Members(sampler, layout, algo.centre.detach().clone(), addresses, sigmas), about).eval()
 
 
 def loaded_vote(module: nn.Module, layout: ParameterLayout, config: Mapping[str, Any], checkpoint: Checkpoint) -> nn.Module:
     """Return the vote of a checkpoint around ``module``, whose parameters are the centre; itself without voters."""
     algo: RandomVote = make(config, "algo", RandomVote)
-    sampler: Sampler = make(config, "sampler", Sampler)
-    centre = layout.flatten(module)
-    sampler.bind(Noise(config["seed"], layout.size, centre.device, Threads(1)), config["population"], layout)
-    algo.start(centre, layout, config["population"], config["seed"])
+    algo.start(layout.flatten(module), layout, config["population"], config["seed"])
     algo.restore(State(checkpoint.part("algo")))
-    return vote_of(module, sampler, layout, algo, config)
+    return vote_of(module, _bound(config, layout, algo.centre), layout, algo, config)
+
+
+def _bound(config: Mapping[str, Any], layout: ParameterLayout, centre: Tensor) -> Sampler:
+    sampler: Sampler = make(config, "sampler", Sampler)
+    sampler.bind(Noise(config["seed"], layout.size, centre.device, Threads(1)), config["population"], layout)
+    return sampler
+
+
+def vote_of_addresses(module: nn.Module, about: Mapping[str, Any], addresses: np.ndarray) -> nn.Module:
+    """Return the vote of the members at ``addresses`` (k, 2) around ``module``; ``about`` as :class:`Vote` has it.
+
+    Raises KeyError, TypeError or ValueError for another ``about``, and UserError for other parameters than the voters had.
+    """
+    layout = ParameterLayout(module, bool(about["channels_last"]))
+    centre, sigmas = layout.flatten(module), [float(sigma) for sigma in about["sigmas"]]
+    if (sha256 := parameters_sha256(centre)) != about["base_sha256"]:
+        raise UserError(f"model: its {layout.size} parameters have the SHA-256 {sha256}, the voters' base {about['base_sha256']}")
+    pairs = [(int(generation), int(member)) for generation, member in addresses]
+    used = [sigmas[generation % len(sigmas)] for generation, _ in pairs]
+    return Vote(module, Members(_bound(about, layout, centre), layout, centre, pairs, used), about).eval()

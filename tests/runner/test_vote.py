@@ -10,7 +10,7 @@ from support.inside import neuro_in_one_world, neuro_inside, one_line
 from support.worlds import needs_mpi
 
 from neuro_cli.algo.random_vote import RandomVote
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.voters import most_frequent, tally
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.load import load
@@ -58,6 +58,22 @@ def test_a_vote_has_the_same_members_on_any_ranks_and_after_a_resume_and_is_expo
     assert json.loads(head)["vote"]["sigmas"] == [0.02, 0.1]
     assert len(addresses) == 5 * 8
     assert np.frombuffer(addresses, "<u4").reshape(-1, 2).tolist() == voters(tmp_path / "one")[:5]
+    inputs = torch.from_numpy(np.load(tmp_path / "some.npy"))
+    wanted = load(tmp_path / "one")(inputs)
+    assert torch.equal(load(tmp_path / "best.votes")(inputs), wanted)  # the base is the model that the file names
+    base = load(tmp_path / "best.votes").network
+    assert torch.equal(load(tmp_path / "best.votes", model=base)(inputs), wanted)
+    with torch.no_grad():
+        next(base.parameters()).add_(1)
+    with pytest.raises(UserError, match="SHA-256"):
+        load(tmp_path / "best.votes", model=base)
+    for content in (b"", b"{}\n12345678", head + b"\n", head + b"\n1234", head.replace(b'"seed"', b'"sed"') + b"\n12345678"):
+        (tmp_path / "bad.votes").write_bytes(content)
+        with pytest.raises(UserError, match="no voters of neuro"):
+            load(tmp_path / "bad.votes")
+    (tmp_path / "bad.votes").write_bytes(head.replace(b"neuro_cli.sampler.", b"os.path.") + b"\n12345678")
+    with pytest.raises(UserError, match="it runs code of os"):
+        load(tmp_path / "bad.votes")
     assert "is no graph" in one_line(neuro_inside("export", "one", "file=best.onnx", cwd=tmp_path))
 
 

@@ -27,6 +27,7 @@ from torch import nn
 from neuro_cli import load
 from neuro_cli.algo.snes import SNES
 from neuro_cli.cli.library import evaluate, resume, train
+from neuro_cli.cli.options.tree import BASE
 from neuro_cli.cli.overrides.words import parse_plain, text_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.made import Made
@@ -310,7 +311,7 @@ def test_a_script_that_is_hydras_own_trains_inside(folder, monkeypatch):
 
     (folder / "theirs").mkdir()
     (folder / "theirs" / "app.yaml").write_text("mine: 1\n")
-    with initialize_config_dir(str(folder / "theirs"), version_base="1.3"):
+    with initialize_config_dir(str(folder / "theirs"), **BASE):
         config = compose("app", return_hydra_config=True)
         HydraConfig.instance().set_config(config)
         before = state_of_process()

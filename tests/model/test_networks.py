@@ -8,6 +8,7 @@ from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
 from torch import nn
 
+from neuro_cli.cli.options.tree import BASE
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.mnist import MNIST_10K
 from neuro_cli.model.wide_resnet import WideResNet
@@ -29,7 +30,7 @@ PARAMETERS = {
 
 
 def build(option: str, *overrides: str) -> nn.Module:
-    with initialize_config_dir(str(CONF), version_base="1.3"):
+    with initialize_config_dir(str(CONF), **BASE):
         return instantiate(compose(f"model/{option}", list(overrides)).model)
 
 

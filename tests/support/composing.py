@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from hydra._internal.config_loader_impl import get_overrides_dirname
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -89,5 +88,7 @@ def _note(hydra: DictConfig, texts: list[str]) -> None:
     own = [override for override in every if not override.is_hydra_override()]
     hydra.overrides.hydra = [override.input_line for override in every if override.is_hydra_override()]
     hydra.overrides.task = [override.input_line for override in own]
-    names = hydra.job.config.override_dirname
-    hydra.job.override_dirname = get_overrides_dirname(own, names.exclude_keys, names.item_sep, names.kv_sep)
+    if not OmegaConf.is_interpolation(hydra.job, "override_dirname"):  # since Hydra 1.4 a resolver reads the overrides
+        names = hydra.job.config.override_dirname
+        named = sorted(str(override.input_line) for override in own if override.key_or_group not in names.exclude_keys)
+        hydra.job.override_dirname = names.item_sep.join(named).replace("=", names.kv_sep)

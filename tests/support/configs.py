@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.cli.options.groups import TABLES, groups
+from neuro_cli.cli.options.tree import BASE
 from neuro_cli.core.files import config_folder
 from neuro_cli.sampler.base import Sampler
 
@@ -75,5 +76,5 @@ def _is_value(override: Override) -> bool:
 @cache  # Hydra takes a tenth of a second, and hundreds of tests ask for the same few options with values of their own
 def chosen(verb: str, overrides: tuple[str, ...]) -> bytes:
     """Return the config that Hydra composes, pickled: a copy by pickle takes a quarter of deepcopy's time."""
-    with initialize_config_dir(str(config_folder()), version_base="1.3", job_name=verb):
+    with initialize_config_dir(str(config_folder()), **BASE, job_name=verb):
         return pickle.dumps(compose(verb, list(overrides)))

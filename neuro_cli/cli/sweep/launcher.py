@@ -140,7 +140,7 @@ class SweepLauncher:
             return str(number)
         config = self._loader.load_sweep_config(self._config, overrides)
         with open_dict(config):
-            config.hydra.job.id = config.hydra.job.num = number
+            config.hydra.job.id, config.hydra.job.num = str(number), number
         before = HydraConfig.instance().cfg
         HydraConfig.instance().set_config(config)  # resolves ${hydra:...}
         try:

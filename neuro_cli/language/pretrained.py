@@ -30,9 +30,14 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32, classes:
     ``classes``: number of classes of a new head with random weights; None: the head in the file.
 
     ``path``: a folder with ``config.json`` and safetensors, or a GGUF file, which is converted once into the user's cache.
-    Weights that are on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. Raises UserError.
+    Weights that are on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. On the meta device
+    no weight is read. Raises UserError.
     """
     place, config = _place(path), load_config(path, classes)
+    if torch.get_default_device().type == "meta":
+        kind = getattr(_transformers(), class_of(config))
+        shapes: nn.Module = kind._from_config(config, dtype=dtype)
+        return shapes.eval()
     if place.is_dir():
         return _from(path, place, config, dtype, ignore_mismatched_sizes=classes is not None)  # a head of other sizes
 
@@ -162,7 +167,7 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
 def _read(path: str | Path, what: str, kind: Any, folder: str, **options: Any) -> Any:
     """Return the object of class ``kind`` from ``folder``. Raises ConfigError."""
     try:
-        with torch.device("cpu"):  # transformers refuses the meta device, which a caller sets that needs shapes alone
+        with torch.device("cpu"):  # transformers refuses the meta device
             return kind.from_pretrained(folder, **LOCAL, **options)
     except Exception as error:  # transformers raises many kinds
         raise ConfigError(KEY, path, f"transformers cannot read its {what}: {_first_line(error)}") from error

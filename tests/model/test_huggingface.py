@@ -157,3 +157,17 @@ def test_additions_of_low_rank_become_part_of_the_weights(folders, tmp_path):
                 parameter.normal_(std=0.2)
         write_tuned(folders["llama"], tmp_path / "tuned", model.tuned())
         torch.testing.assert_close(HuggingFace(tmp_path / "tuned")(tokens), model(tokens), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("trainable", ["norms", "lora", "all"])
+def test_shapes_alone_are_those_of_the_network_and_need_no_weights(folders, tmp_path, trainable):
+    def parameters(path):
+        module = HuggingFace(path, trainable=trainable)
+        return [(name, each.shape, each.dtype, each.requires_grad) for name, each in module.named_parameters()]
+
+    (folder := tmp_path / "shapes").mkdir()
+    for file in folders["llama"].iterdir():
+        (folder / file.name).write_bytes(b"" if file.suffix == ".safetensors" else file.read_bytes())
+    with torch.device("meta"):
+        shapes = parameters(folder)
+    assert shapes == parameters(folders["llama"])

@@ -33,11 +33,11 @@ from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import has_caches
 from neuro_cli.scoring.passes.mapped import MappedForward
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.marks import repeated, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.reads import NeedsCare
 from neuro_cli.scoring.traces import traces
-from neuro_cli.scoring.trial import Way, chosen_way, is_heavy, repeated
+from neuro_cli.scoring.trial import Way, chosen_way, is_heavy
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)

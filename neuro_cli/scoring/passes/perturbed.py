@@ -23,7 +23,7 @@ from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.elementwise import tanh
 from neuro_cli.scoring.passes.forward import ManyForward
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.marks import once, repeat, with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
 from neuro_cli.scoring.passes.reads import NeedsCare, any_of_rows, follow, may_read, name_of, of_rows, reads, suspect
@@ -77,7 +77,8 @@ class PerturbedForward(ManyForward):
         if handler is not None:
             if args and id(args[0]) in self._places and func not in PRODUCTS:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
-            result = handler(self, *args, **kwargs)
+            with torch._C.DisableTorchFunction():  # no other mode looks at each of our own operations
+                result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
                 return with_mark(result) if self._careful else result
         given = [*args, *kwargs.values()] if kwargs else args
@@ -117,7 +118,8 @@ class PerturbedForward(ManyForward):
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
         result = self._whole(LinearOperator(), x, weight, bias)
         if result is None:
-            result = self._layer(LinearOperator(), linear(x, weight, bias), x, weight, bias)
+            centre = _by_rows(lambda part: linear(part, weight, bias), x)
+            result = self._layer(LinearOperator(), centre, x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
     def conv2d(
@@ -136,8 +138,9 @@ class PerturbedForward(ManyForward):
         if whole is not None:
             return whole
         kernel, shift = weight.to(input.dtype), None if bias is None else bias.to(input.dtype)
-        result = F.conv2d(input, kernel, shift, geometry.stride, geometry.padding, geometry.dilation, groups)
-        return self._layer(ConvolutionOperator(geometry), result, input, weight, bias)
+        options = geometry.stride, geometry.padding, geometry.dilation, groups
+        centre = _by_rows(lambda part: F.conv2d(part, kernel, shift, *options), input)
+        return self._layer(ConvolutionOperator(geometry), centre, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """Return the layer for all members by the sampler's own way, where it has one."""
@@ -286,6 +289,12 @@ class PerturbedForward(ManyForward):
         noise = self._noise.vectors(place)[None]
         scales = torch.tensor(self._rows.scales, dtype=noise.dtype, device=base.device)
         return base.to(noise.dtype) + scales[:, None, None] * noise
+
+
+def _by_rows(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return ``layer`` of the rows of ``x``, of those that it repeats once; a new tensor."""
+    rows = once(x)
+    return repeat(layer(rows), len(x) // len(rows))
 
 
 def _has_tensor(made: Any) -> bool:

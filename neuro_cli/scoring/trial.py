@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.copies import copied
 from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
@@ -31,7 +31,7 @@ from neuro_cli.scoring.passes.dense import DenseMember, Unwritten, Values, is_la
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.passes.kept import kept
 from neuro_cli.scoring.passes.mapped import MappedForward
-from neuro_cli.scoring.passes.marks import repeated, with_mark
+from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike, joined, nearer
 from neuro_cli.scoring.passes.perturbed import PerturbedForward

@@ -14,13 +14,12 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import MemberBatch, once, repeated
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.sign_flip import FlippedPerturbation
 from neuro_cli.sampler.structured import OwnWeights
 from neuro_cli.scoring.candidate import scoring_mode
-from neuro_cli.scoring.passes.marks import once, repeated
 from neuro_cli.scoring.passes.perturbed import PerturbedForward, Unsupported
 
 GENERATION, SIGMA = 3, 0.3
@@ -131,10 +130,15 @@ def test_all_members_on_a_shared_batch(sampler):
 def test_layers_of_rows_that_repeat_are_computed_once_until_somebody_writes_to_them():
     rows = torch.randn(2, 5)
     twice = repeated(repeated(rows, 3), 2)
-    assert once(twice) is rows and once(rows) is rows
+    assert once(twice) is rows
+    assert once(rows) is rows
     assert torch.equal(twice, rows.repeat(6, 1))
+    other = repeated(rows, 2)
     twice.view(-1)[7] += 1
     assert once(twice) is twice
+    assert once(other) is rows
+    rows[1] = 0
+    assert once(other) is other
 
 
 # float64, above, brings each sampler to each kind of layer; here each of both meets each precision

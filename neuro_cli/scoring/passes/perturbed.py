@@ -19,11 +19,12 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.elementwise import tanh
 from neuro_cli.scoring.passes.forward import ManyForward
-from neuro_cli.scoring.passes.marks import once, repeat, with_mark
+from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
 from neuro_cli.scoring.passes.reads import NeedsCare, any_of_rows, follow, may_read, name_of, of_rows, reads, suspect
@@ -118,7 +119,7 @@ class PerturbedForward(ManyForward):
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
         result = self._whole(LinearOperator(), x, weight, bias)
         if result is None:
-            centre = _by_rows(lambda part: linear(part, weight, bias), x)
+            centre = by_rows(lambda part: linear(part, weight, bias), x)
             result = self._layer(LinearOperator(), centre, x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
@@ -139,7 +140,7 @@ class PerturbedForward(ManyForward):
             return whole
         kernel, shift = weight.to(input.dtype), None if bias is None else bias.to(input.dtype)
         options = geometry.stride, geometry.padding, geometry.dilation, groups
-        centre = _by_rows(lambda part: F.conv2d(part, kernel, shift, *options), input)
+        centre = by_rows(lambda part: F.conv2d(part, kernel, shift, *options), input)
         return self._layer(ConvolutionOperator(geometry), centre, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
@@ -289,12 +290,6 @@ class PerturbedForward(ManyForward):
         noise = self._noise.vectors(place)[None]
         scales = torch.tensor(self._rows.scales, dtype=noise.dtype, device=base.device)
         return base.to(noise.dtype) + scales[:, None, None] * noise
-
-
-def _by_rows(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Return ``layer`` of the rows of ``x``, of those that it repeats once; a new tensor."""
-    rows = once(x)
-    return repeat(layer(rows), len(x) // len(rows))
 
 
 def _has_tensor(made: Any) -> bool:

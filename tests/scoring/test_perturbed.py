@@ -20,6 +20,7 @@ from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.sign_flip import FlippedPerturbation
 from neuro_cli.sampler.structured import OwnWeights
 from neuro_cli.scoring.candidate import scoring_mode
+from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward, Unsupported
 
 GENERATION, SIGMA = 3, 0.3
@@ -64,7 +65,8 @@ def check(
     if len(shape) == 3:
         own = own.contiguous(memory_format=torch.channels_last)
     own = repeated(own, directions) if shared else own
-    inputs = repeated(own, len(rows.scales))
+    inputs = with_mark(repeated(own, len(rows.scales)))  # an unmarked one is replaced, and then nobody knows what it repeats
+    with_mark(own)
     centre = layout.flatten(module.float()).to(torch.float64)
     module.to(dtype)
     with torch.no_grad():
@@ -94,6 +96,7 @@ MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "linear": (nn.Linear(37, 21), (37,)),
     "linear_wide": (nn.Linear(50, 3, bias=False), (50,)),
     "linear_points": (nn.Linear(9, 34), (5, 9)),
+    "linear_twice": (nn.Sequential(nn.Linear(7, 6), nn.Linear(6, 5)), (7,)),
     "conv": (nn.Conv2d(5, 34, 3, padding=1), (5, 8, 7)),
     "conv_strided": (nn.Conv2d(33, 6, (3, 2), stride=(2, 1), padding=(0, 1), dilation=(2, 3), bias=False), (33, 9, 8)),
     "conv_first": (nn.Conv2d(1, 8, 5, padding=2, stride=2), (1, 11, 11)),

@@ -19,8 +19,6 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.memory import give_back_memory
 
 LARGE = 2**22  # numbers of a centre from which on a copy of it counts
-
-LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
 
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels, own_layer_kernels
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import MemberBatch, by_rows
 
 ROWS = 512  # rows of a block: with fewer, products are slower; more do not fit in the nearest caches
 # a layer of few outputs takes as long as reading its inputs does: most values of inputs, their copy and outcomes, and least rows
@@ -82,7 +82,7 @@ class LinearLayer:
         """Return :meth:`low_rank` in bfloat16 by torch's product, whose outcomes are rounded before the noise is added."""
         rows, (outputs, inputs) = self.rows, self.weight.shape
         out = self.x.new_empty(rows.count, *self.x.shape[1:-1], outputs)
-        made = F.linear(self.x, self.weight, self.bias).view(-1, outputs)
+        made = by_rows(lambda part: F.linear(part, self.weight, self.bias), self.x).view(-1, outputs)
         linear_kernels.add_low_rank_half(
             _words(made), _words(self.x).reshape(-1, inputs), factors.numpy(), self._vectors(shifts), *columns, rank,
             np.float32(share), np.array(rows.scales, np.float32), out.numel() // outputs // (len(rows.scales) * rows.directions),

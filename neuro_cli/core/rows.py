@@ -20,7 +20,38 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.kernels.compiled import row_kernels
 
 COMPILED = (torch.float32, torch.float64)
+ONCE = "_neuro_once"  # attribute of rows that repeat others: these, and the writes to both before
 SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 18 of them random
+
+
+def repeated(x: Tensor, times: int) -> Tensor:
+    """Return ``x`` (B, ..) one after the other, (times B, ..), each in its memory format; :func:`once` gives ``x`` back."""
+    result = repeat(x, times)
+    if result is not x and not (x.is_inference() or result.is_inference()):  # writes to those are not counted
+        rows = once(x)
+        setattr(result, ONCE, (rows, rows._version, result._version))
+    return result
+
+
+def repeat(x: Tensor, times: int) -> Tensor:
+    """Return :func:`repeated` for a tensor that compiled loops write to, which nobody counts."""
+    if times == 1:
+        return x
+    return torch.cat([x] * times) if x.dim() == 4 else x.repeat(times, *[1] * (x.dim() - 1))
+
+
+def once(x: Tensor) -> Tensor:
+    """Return the rows that ``x`` repeats, for which a layer is computed once; ``x`` where either was written to."""
+    if not hasattr(x, ONCE):
+        return x
+    rows, *writes = getattr(x, ONCE)
+    return rows if writes == [rows._version, x._version] else x
+
+
+def by_rows(layer: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return ``layer`` of the rows of ``x``, of those that it repeats once; a new tensor."""
+    rows = once(x)
+    return repeat(layer(rows), len(x) // len(rows))
 
 
 def random_signs(words: Tensor, count: int, dtype: torch.dtype) -> Tensor:

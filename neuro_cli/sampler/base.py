@@ -188,9 +188,12 @@ class Sampler(Estimator):
     room: Tensor | None = None
 
     @property
-    def serves_many_rows(self) -> bool:
-        """Return whether noise costs a pass over many directions little on a CPU, however many examples a member has."""
-        return False
+    def few_examples(self) -> int:
+        """Most examples of a member with which a pass over many directions is faster on a CPU, where noise is reused.
+
+        With more, a large member's own pass costs less than the second layer that reused noise needs.
+        """
+        return 8
 
     def check(self, population: int) -> None:
         if self.antithetic and population % 2:

@@ -8,6 +8,7 @@ Vectors (biases, scales of norms) are N(0, I).
 
 import copy
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -42,9 +43,10 @@ class LowRank(Structured):
         self.rank = integer("sampler.rank", rank, 1)
 
     @property
-    def serves_many_rows(self) -> bool:
+    def few_examples(self) -> int:
         few = self.rank <= FEW_RANKS and self.linear_share >= MOSTLY
-        return few or all(block.vector for block in self.blocks.values())  # a product doubles only with noise on a matrix
+        # a product doubles only with noise on a matrix
+        return sys.maxsize if few or all(block.vector for block in self.blocks.values()) else super().few_examples
 
     def factor_columns(self, block: Block) -> int:
         return block.rows if block.vector else self.rank * (block.rows + block.width)

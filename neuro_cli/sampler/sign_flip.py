@@ -6,6 +6,7 @@ N(0, 1) and weights are uncorrelated; given E, their sizes are E's for all direc
 """
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -27,6 +28,7 @@ from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
 ROWS = 256  # rows of E in memory at a time, where all of it would be as large as the centre; a multiple of a word's signs
 MOSTLY = 0.9  # share of linear layers
+FEW_ROWS = 64  # rows of a member of linear layers whose weights cost more than a second product of these rows
 OWN_ROWS = 16  # rows of a member from which on a tile of its own weights costs less than a second product
 
 
@@ -62,8 +64,12 @@ class SignFlip(NoiseReusing):
         return self.noise.device.type == "cpu" and self.layout.size >= LARGE and self.linear_share >= MOSTLY
 
     @property
-    def serves_many_rows(self) -> bool:
-        return self.in_parts
+    def few_examples(self) -> int:
+        if self.in_parts:
+            return sys.maxsize
+        # a member of few examples spends more on its weights than on its products
+        linear = self.noise.device.type == "cpu" and self.linear_share >= MOSTLY
+        return FEW_ROWS if linear else super().few_examples
 
     def flips(self, block: Block) -> tuple[bool, bool]:
         """Return whether the outputs and whether the inputs of a block have signs. One side always has: members must differ."""

@@ -26,9 +26,6 @@ from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
 
-# beyond this many examples a member, a large member's own pass costs less than the second layer that reused noise needs
-FEW_EXAMPLES = 8
-
 
 @dataclass(frozen=True, kw_only=True)
 class PassSettings:
@@ -100,8 +97,7 @@ class ScoringSettings(PassSettings):
     @property
     def few_examples(self) -> bool:
         """Return whether a pass of many members is faster, whatever they are: few examples, or noise without a second product."""
-        sampler = self.sampler
-        return sampler.reuses_noise and (self.examples <= FEW_EXAMPLES or sampler.serves_many_rows)
+        return self.sampler.reuses_noise and self.examples <= self.sampler.few_examples
 
     def say_slower(self, reason: str) -> None:
         """Log why members are scored one by one, once: a warning where they were meant to share passes."""

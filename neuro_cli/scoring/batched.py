@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.machine.memory import give_back_memory
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.dense import Dense, DensePerturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
@@ -37,7 +37,7 @@ from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.reads import NeedsCare
 from neuro_cli.scoring.traces import traces
-from neuro_cli.scoring.trial import Way, chosen_way, is_heavy, repeated
+from neuro_cli.scoring.trial import Way, chosen_way, is_heavy
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.copies import copied
 from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
@@ -276,20 +276,16 @@ def scored_members(
         return given(module, batch(dtype, direction), dtype)
 
     def many(module: nn.Module, dtype: torch.dtype, repeats_sides: bool) -> Any:
-        batches = [batch(dtype, direction) for direction in range(directions)]
-        sides = len(rows.scales)
-        inputs = repeated(torch.cat([part.inputs for part in batches]), sides if repeats_sides else 1)
-        targets = repeated(torch.cat([part.targets for part in batches]), sides)
+        batches, sides = [batch(dtype, direction) for direction in range(directions)], len(rows.scales)
+
+        def joined_rows(parts: list[Tensor], times: int) -> Tensor:
+            return repeated(torch.cat(parts), times) if settings.per_example else repeated(parts[0], times * directions)
+
+        inputs = joined_rows([part.inputs for part in batches], sides if repeats_sides else 1)
+        targets = joined_rows([part.targets for part in batches], sides)
         return given(module, Batch(*with_mark([inputs, targets])), dtype)
 
     return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
-
-
-def repeated(x: Tensor, times: int) -> Tensor:
-    """Return ``x`` (B, ..) one after the other, (times B, ..), each in its memory format."""
-    if times == 1:
-        return x
-    return torch.cat([x] * times) if x.dim() == 4 else x.repeat(times, *[1] * (x.dim() - 1))
 
 
 def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:

@@ -252,7 +252,7 @@ def test_a_layer_that_takes_no_blocked_activations_is_said_once_in_one_line(capl
     """Torch's own message of it has 6,000 letters, and came with each module of each generation."""
     with caplog.at_level(logging.WARNING):
         for kind in (Reading, Later):
-            parts = parts_of("sampler=sign_flip", model(kind), "batch_size=288")  # more examples than one pass is chosen for
+            parts = parts_of("sampler=sign_flip", model(kind), "batch_size=780")  # more examples than one pass is chosen for
             for _ in range(3):
                 assert np.isfinite(scores(parts, range(24))).all()
     said = {record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING}

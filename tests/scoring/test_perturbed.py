@@ -14,12 +14,13 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import MemberBatch, once, repeated
 from neuro_cli.factory.instantiate import make
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.sign_flip import FlippedPerturbation
 from neuro_cli.sampler.structured import OwnWeights
 from neuro_cli.scoring.candidate import scoring_mode
+from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward, Unsupported
 
 GENERATION, SIGMA = 3, 0.3
@@ -61,10 +62,11 @@ def check(
     rows = MemberBatch([SIGMA, -SIGMA][: 1 + pairs], directions, examples)
     generator = torch.Generator().manual_seed(1)
     own = torch.randn((examples if shared else directions * examples, *shape), generator=generator).to(device, dtype)
-    own = own.repeat(directions, *[1] * len(shape)) if shared else own
-    inputs = torch.cat([own] * len(rows.scales))
     if len(shape) == 3:
-        inputs = inputs.contiguous(memory_format=torch.channels_last)
+        own = own.contiguous(memory_format=torch.channels_last)
+    own = repeated(own, directions) if shared else own
+    inputs = with_mark(repeated(own, len(rows.scales)))  # an unmarked one is replaced, and then nobody knows what it repeats
+    with_mark(own)
     centre = layout.flatten(module.float()).to(torch.float64)
     module.to(dtype)
     with torch.no_grad():
@@ -72,7 +74,7 @@ def check(
             made = module(inputs)
         if pairs:  # the same from the input that both sides have in common
             with PerturbedForward(module, layout, sampler.perturbation(GENERATION, first, rows, dtype)):
-                shared_input = module(own.contiguous(memory_format=torch.channels_last) if len(shape) == 3 else own)
+                shared_input = module(own)
             largest = float(made.abs().max())
             torch.testing.assert_close(shared_input, made, rtol=TOLERANCE[dtype][0], atol=TOLERANCE[dtype][1] * max(largest, 1.0))
         expected = []
@@ -94,6 +96,7 @@ MODULES: dict[str, tuple[nn.Module, tuple[int, ...]]] = {
     "linear": (nn.Linear(37, 21), (37,)),
     "linear_wide": (nn.Linear(50, 3, bias=False), (50,)),
     "linear_points": (nn.Linear(9, 34), (5, 9)),
+    "linear_twice": (nn.Sequential(nn.Linear(7, 6), nn.Linear(6, 5)), (7,)),
     "conv": (nn.Conv2d(5, 34, 3, padding=1), (5, 8, 7)),
     "conv_strided": (nn.Conv2d(33, 6, (3, 2), stride=(2, 1), padding=(0, 1), dilation=(2, 3), bias=False), (33, 9, 8)),
     "conv_first": (nn.Conv2d(1, 8, 5, padding=2, stride=2), (1, 11, 11)),
@@ -125,6 +128,20 @@ def test_the_pass_of_all_members_is_the_loop_over_them(sampler, kind, pairs):
 def test_all_members_on_a_shared_batch(sampler):
     module, shape = MODULES["network"]
     check(sampler, module, shape, examples=3, shared=True, matters=True)
+
+
+def test_layers_of_rows_that_repeat_are_computed_once_until_somebody_writes_to_them():
+    rows = torch.randn(2, 5)
+    twice = repeated(repeated(rows, 3), 2)
+    assert once(twice) is rows
+    assert once(rows) is rows
+    assert torch.equal(twice, rows.repeat(6, 1))
+    other = repeated(rows, 2)
+    twice.view(-1)[7] += 1
+    assert once(twice) is twice
+    assert once(other) is rows
+    rows[1] = 0
+    assert once(other) is other
 
 
 # float64, above, brings each sampler to each kind of layer; here each of both meets each precision

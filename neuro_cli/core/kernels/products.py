@@ -104,7 +104,7 @@ def _pack_right(source, first, step, rank, low, count, out):
 
 
 @_compiled
-def _copy(source, target):
+def copy(source, target):
     """Copy the common rows and columns of ``source`` to ``target``."""
     for row in range(min(source.shape[0], target.shape[0])):
         for column in range(min(source.shape[1], target.shape[1])):
@@ -128,9 +128,9 @@ def _add_tiles(left, right, out):
                 add_tile(rows, columns, groups, place, line // nb.uintp(4))
             else:
                 edge[:] = 0
-                _copy(out[low:, first:], edge)
+                copy(out[low:, first:], edge)
                 add_tile(rows, columns, groups, near, nb.uintp(COLUMNS))
-                _copy(edge, out[low:, first:])
+                copy(edge, out[low:, first:])
             columns += groups * nb.uintp(4 * GROUP * COLUMNS)
         rows += groups * nb.uintp(4 * ROWS * GROUP)
 

@@ -10,6 +10,7 @@ Legend: D directions; words (D, W) uint32 of signs, +1 where a bit is 0.
 import numba as nb
 import numpy as np
 
+from neuro_cli.core.kernels.products import copy
 from neuro_cli.core.kernels.vectors import COLUMNS, GROUP, ROWS, has_avx512, signed_sums
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
@@ -54,14 +55,6 @@ def _tables(weights, out):
 
 
 @_compiled
-def _copy(source, target):
-    """Copy what both have room for."""
-    for row in range(min(source.shape[0], target.shape[0])):
-        for column in range(min(source.shape[1], target.shape[1])):
-            target[row, column] = source[row, column]
-
-
-@_compiled
 def _sum(tables, rows, columns, out):
     """Add to ``out`` what ``tables`` say of the patterns of its rows and columns, whose numbers are those of whole tiles."""
     assert tables.shape[1] == 2**GROUP and rows.shape[0] == columns.shape[0] == tables.shape[0]
@@ -82,13 +75,13 @@ def _sum(tables, rows, columns, out):
                     target = nb.uintp(out.ctypes.data) + nb.uintp(4 * (low * out.shape[1] + first))
                     width = nb.uintp(out.shape[1])
                 else:
-                    _copy(out[low:, first:], edge)
+                    copy(out[low:, first:], edge)
                 signed_sums(
                     nb.uintp(table), nb.uintp(groups), nb.uintp(lines) + nb.uintp(4 * low),
                     nb.uintp(line) + nb.uintp(4 * first), steps, target, width,
                 )  # fmt: skip
                 if not whole:
-                    _copy(edge, out[low:, first:])
+                    copy(edge, out[low:, first:])
 
 
 def add_sign_product(rows, columns, weights, out):

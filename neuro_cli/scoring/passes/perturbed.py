@@ -19,6 +19,7 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.elementwise import tanh
@@ -77,7 +78,8 @@ class PerturbedForward(ManyForward):
         if handler is not None:
             if args and id(args[0]) in self._places and func not in PRODUCTS:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
-            result = handler(self, *args, **kwargs)
+            with torch._C.DisableTorchFunction():  # no other mode looks at each of our own operations
+                result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
                 return with_mark(result) if self._careful else result
         given = [*args, *kwargs.values()] if kwargs else args
@@ -117,7 +119,8 @@ class PerturbedForward(ManyForward):
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
         result = self._whole(LinearOperator(), x, weight, bias)
         if result is None:
-            result = self._layer(LinearOperator(), linear(x, weight, bias), x, weight, bias)
+            centre = by_rows(lambda part: linear(part, weight, bias), x)
+            result = self._layer(LinearOperator(), centre, x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
     def conv2d(
@@ -136,8 +139,9 @@ class PerturbedForward(ManyForward):
         if whole is not None:
             return whole
         kernel, shift = weight.to(input.dtype), None if bias is None else bias.to(input.dtype)
-        result = F.conv2d(input, kernel, shift, geometry.stride, geometry.padding, geometry.dilation, groups)
-        return self._layer(ConvolutionOperator(geometry), result, input, weight, bias)
+        options = geometry.stride, geometry.padding, geometry.dilation, groups
+        centre = by_rows(lambda part: F.conv2d(part, kernel, shift, *options), input)
+        return self._layer(ConvolutionOperator(geometry), centre, input, weight, bias)
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """Return the layer for all members by the sampler's own way, where it has one."""

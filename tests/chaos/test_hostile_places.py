@@ -25,7 +25,7 @@ SEARCH = (
 )
 COMMANDS = {
     "train": ("train", *TRAIN, "generations=4", "ranks=2", "hydra.run.dir=new"),
-    "resume": ("resume", "run", "generations=4"),
+    "resume": ("resume", "run", "generations=4", "ranks=2"),
     "sweep": ("train", "-m", *TRAIN, "generations=2", "seed=1,2", "hydra.sweep.dir=new"),
     "evolve": (
         "evolve",
@@ -72,7 +72,7 @@ PLACES = {
     ),
     "a read-only HOME": Place("mkdir home; mount -t tmpfs -o ro none home; export HOME=$PWD/home; unset XDG_CACHE_HOME"),
     "a uid without a name": Place(before="unshare --user --map-user=54321 --map-group=54321"),
-    "16 MB of /dev/shm": Place("mount -t tmpfs -o size=16m none /dev/shm", lines=("train",)),
+    "16 MB of /dev/shm": Place("mount -t tmpfs -o size=16m none /dev/shm"),
     "half a core of quota": Place(
         f"mkdir {QUOTA}; echo 100000 > {QUOTA}/cpu.cfs_period_us; echo 50000 > {QUOTA}/cpu.cfs_quota_us; echo $$ > {QUOTA}/tasks"
     ),

@@ -67,7 +67,7 @@ PLACES = {
     "no locks of files": _shim("flock", "search"),  # SQLite needs locks
     "a full disk": Place(
         "mkdir full; mount -t tmpfs -o size=2m none full; [ ! -d run ] || cp -r run full/; cd full; "
-        "head -c $(($(df -k --output=avail . | tail -1) - 60))K /dev/zero > filler",
+        "head -c $(($(df -k --output=avail . | tail -1) - 24))K /dev/zero > filler",
         lines=tuple(COMMANDS),
     ),
     "a read-only HOME": Place("mkdir home; mount -t tmpfs -o ro none home; export HOME=$PWD/home; unset XDG_CACHE_HOME"),

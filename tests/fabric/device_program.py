@@ -15,7 +15,7 @@ from neuro_cli.fabric.messages import begin_gather, summed
 from neuro_cli.fabric.start import launched_world
 from neuro_cli.fabric.torch_world import TorchWorld, in_order
 
-LONG = 8192  # bytes: scores, digests and the messages of the trial are shorter, sums of MNIST_10K longer
+LONG = 6000  # bytes: scores, digests and the messages of the trial are shorter, sums of MNIST_10K longer
 seen = {"sums": 0, "host": 0}
 
 

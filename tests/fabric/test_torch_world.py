@@ -84,7 +84,7 @@ def test_every_method_has_the_bits_of_mpi(method, tmp_path):
     "method",
     [
         *("distribution=chromosome_updates", "distribution=semi_updates"),
-        "distribution=chromosome_updates distribution.wire=int8 distribution.overlap=true",
+        "distribution=chromosome_updates distribution.wire=bfloat16 distribution.overlap=true",
     ],
 )
 def test_sums_that_stay_on_their_device_have_the_bits_of_the_host(method, tmp_path):

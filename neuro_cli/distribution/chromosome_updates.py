@@ -19,7 +19,8 @@ from neuro_cli.core.philox import TILE
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.distribution.codec import codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
-from neuro_cli.fabric.base import Arrived, shares
+from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.messages import begin_gather
 
 log = logging.getLogger(__name__)
 
@@ -60,14 +61,13 @@ class ChromosomeUpdates(Distribution):
         job, codec, rows = self.job, self._codec, len(combination.weights)
         stop = job.columns if stop is None else stop
         sent = self._pieces(start, stop)
-        begin = job.world.start_all_gather if self.overlap else (lambda *own: Arrived(job.world.all_gather(*own)))
         under_way = []
         for piece in sent:
             low, high = piece[job.world.rank]
             own = self.partial_sums(generation, combination, range(job.population), low, high)
             with job.clock.phase("communicate"):
                 message = self._feedback.encode(own, low - self._start)
-                under_way.append(begin(message, [codec.size(rows, b - a) for a, b in piece]))
+                under_way.append(begin_gather(job.world, message, [codec.size(rows, b - a) for a, b in piece], self.overlap))
                 for exchange in under_way:
                     exchange.test()  # MPI moves data only while it is called
         with job.clock.phase("communicate"):

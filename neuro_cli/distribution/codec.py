@@ -7,8 +7,8 @@ Legend: K rows, n columns, b blocks of n.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -110,11 +110,8 @@ def slices(columns: int, parts: int, block: int) -> list[tuple[int, int]]:
     return [(min(low * block, columns), min(high * block, columns)) for low, high in shares(-(-columns // block), parts)]
 
 
-def unpack(codec: Codec, message: np.ndarray, columns: list[tuple[int, int]], into: Tensor) -> None:
-    """Decode the messages of all ranks, in order in ``message``, into their columns of ``into`` (K, M)."""
-    rest, rows = torch.from_numpy(message).to(into.device), len(into)
-    for low, high in columns:
-        size = codec.size(rows, high - low)
-        if size:
-            into[:, low:high] = codec.decode(rest[:size], rows, high - low)
-        rest = rest[size:]
+def unpack(codec: Codec, messages: Sequence[Tensor], columns: list[tuple[int, int]], into: Tensor) -> None:
+    """Decode the messages of all ranks into their columns of ``into`` (K, M)."""
+    for message, (low, high) in zip(messages, columns, strict=True):
+        if high > low:
+            into[:, low:high] = codec.decode(message, len(into), high - low)

@@ -10,7 +10,6 @@ Legend: K rows, n columns of one rank, M columns in all, N ranks.
 
 import logging
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,17 +29,17 @@ class Feedback:
         self.codec, self.columns = codec, columns
         self.kept: Tensor | None = None
 
-    def encode(self, values: Tensor, start: int) -> np.ndarray:
+    def encode(self, values: Tensor, start: int) -> Tensor:
         """Encode ``values`` (K, w) of columns [start, start + w) as a message (bytes,) uint8. ``values`` are overwritten."""
         if self.codec.exact:
-            return self.codec.encode(values).cpu().numpy()
+            return self.codec.encode(values)
         rows, width = values.shape
         if self.kept is None:
             self.kept = torch.zeros(rows, self.columns, device=values.device, dtype=torch.float32)
         kept = self.kept[:, start : start + width]
         message = self.codec.encode(values.add_(kept))
         torch.sub(values, self.codec.decode(message, rows, width), out=kept)
-        return message.cpu().numpy()
+        return message
 
 
 def check_wire(job: PopulationContext, wire: str) -> None:

@@ -63,7 +63,7 @@ class Replicated(Distribution):
             counts = [EXACT.size(rows, high - low) for low, high in parts]
             gathered = job.world.all_gather_on_node(EXACT.encode(own).cpu().numpy(), counts)
             sums = torch.empty(rows, stop - start, device=own.device, dtype=torch.float32)
-            unpack(EXACT, gathered, parts, sums)
+            unpack(EXACT, torch.from_numpy(gathered).to(own.device).split(counts), parts, sums)
         return sums
 
     def gradient_step(self, generation: int) -> StepReport:

@@ -25,6 +25,7 @@ from neuro_cli.distribution.codec import codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.distribution.finite import candidate_error, first_bad, ranked_last
 from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.messages import begin_gather, summed
 
 log = logging.getLogger(__name__)
 
@@ -68,24 +69,20 @@ class SemiUpdates(Distribution):
 
     def _reduced(self, own: Tensor) -> Tensor:
         with self.job.clock.phase("communicate"):
-            if not self._codec.exact:
-                return self._reduced_rounded(own)
-            values = np.ascontiguousarray(own.cpu().numpy())
-            self.job.world.all_reduce(values)
-        return torch.from_numpy(values).to(own.device)
+            return summed(self.job.world, own) if self._codec.exact else self._reduced_rounded(own)
 
     def _reduced_rounded(self, own: Tensor) -> Tensor:
         """Reduce the sums (K, M) of all ranks; ``own`` (K, M) is overwritten."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
         # first step: each rank gets everyone's rounded sums of its own slice, and adds them up in float32
-        received = world.all_to_all([self._own.encode(own[:, low:high], low) for low, high in self._slices])
+        received = world.all_to_all([self._own.encode(own[:, low:high], low).cpu().numpy() for low, high in self._slices])
         total = torch.zeros(len(own), width, device=own.device, dtype=torch.float32)
-        for message in received:
-            total += codec.decode(torch.from_numpy(message).to(own.device), len(own), width)
+        for part in received:
+            total += codec.decode(torch.from_numpy(part).to(own.device), len(own), width)
         # second step: the slices' totals are rounded again, with another error feedback, and gathered
         message = self._total.encode(total, 0)
-        gathered = world.all_gather(message, [codec.size(len(own), high - low) for low, high in self._slices])
-        unpack(codec, gathered, self._slices, own)
+        counts = [codec.size(len(own), high - low) for low, high in self._slices]
+        unpack(codec, begin_gather(world, message, counts, overlap=False).wait(), self._slices, own)
         return own
 
     def state(self) -> State:

@@ -8,6 +8,7 @@ puts at most twice as many bytes on the wire, and at least half.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -102,6 +103,10 @@ class World(ABC):
     @abstractmethod
     def broadcast(self, data: bytes) -> bytes:
         """Broadcast rank 0's ``data`` to every rank."""
+
+    def on_device(self, device: Any) -> Any:
+        """Return what moves tensors of the torch device ``device`` between ranks (DeviceRanks); None: the host does."""
+        return None
 
     @abstractmethod
     def abort(self, code: int) -> None:

@@ -70,6 +70,7 @@ class TorchWorld(World):
         if place.one_machine:  # gloo would listen where the machine's name points
             os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         timeout = timedelta(seconds=meeting_seconds())
+        self._on_device: dict[Any, Any] = {}
         self._store: Any = None
         self._group: Any = None
         if dist.is_initialized():
@@ -141,6 +142,13 @@ class TorchWorld(World):
         self._count(values.nbytes, values.nbytes)
         transfers = self._start(values, gathered, [values.size] * self.size, range(self.size))
         return TorchExchange(self, transfers, values, gathered, self.size)
+
+    def on_device(self, device: Any) -> Any:
+        if device not in self._on_device:
+            from neuro_cli.fabric.torch_device import device_ranks
+
+            self._on_device[device] = device_ranks(self, device, meeting_seconds(), self._count)
+        return self._on_device[device]
 
     def send(self, rank: int, values: np.ndarray) -> None:
         self.complete([self._send(rank, values)])

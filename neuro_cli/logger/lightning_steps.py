@@ -20,7 +20,7 @@ def mlflow_step(logger: Any, run: str, folder: Path, metric: str) -> int:
 def comet_step(logger: Any, run: str, folder: Path, metric: str) -> int:
     """Return the last step of ``metric`` at Comet, or in the run's archives if this process writes one; 0 without any.
 
-    Comet writes an archive at the end of a session, so a killed session leaves none.
+    Comet fills an archive at the end of a session, so a killed session leaves an empty one.
     """
     if "Offline" in type(logger.experiment).__name__:
         return _last(step for path in folder.glob(f"{run}*.zip") for step in _steps_of(path, metric))
@@ -31,9 +31,10 @@ def comet_step(logger: Any, run: str, folder: Path, metric: str) -> int:
 
 
 def _steps_of(path: Path, name: str) -> Iterable[int]:
-    """Yield the steps of metric ``name`` in an archive; none if a kill cut it off."""
+    """Yield the steps of metric ``name`` in an archive; none if a kill cut it off, or left it empty."""
     try:
-        with ZipFile(path) as archive, archive.open("messages.json") as lines:
+        with ZipFile(path) as archive:
+            lines = archive.read("messages.json").splitlines() if archive.namelist() else []
             for line in lines:
                 metric = json.loads(line)["payload"].get("metric") or {}
                 if metric.get("metricName") == name:

@@ -25,7 +25,7 @@ SEARCH = (
 )
 COMMANDS = {
     "train": ("train", *TRAIN, "generations=4", "ranks=2", "hydra.run.dir=new"),
-    "resume": ("resume", "run", "generations=4"),
+    "resume": ("resume", "run", "generations=4", "ranks=2"),
     "sweep": ("train", "-m", *TRAIN, "generations=2", "seed=1,2", "hydra.sweep.dir=new"),
     "evolve": (
         "evolve",
@@ -67,12 +67,12 @@ PLACES = {
     "no locks of files": _shim("flock", "search"),  # SQLite needs locks
     "a full disk": Place(
         "mkdir full; mount -t tmpfs -o size=2m none full; [ ! -d run ] || cp -r run full/; cd full; "
-        "head -c $(($(df -k --output=avail . | tail -1) - 60))K /dev/zero > filler",
+        "head -c $(($(df -k --output=avail . | tail -1) - 24))K /dev/zero > filler",
         lines=tuple(COMMANDS),
     ),
     "a read-only HOME": Place("mkdir home; mount -t tmpfs -o ro none home; export HOME=$PWD/home; unset XDG_CACHE_HOME"),
     "a uid without a name": Place(before="unshare --user --map-user=54321 --map-group=54321"),
-    "16 MB of /dev/shm": Place("mount -t tmpfs -o size=16m none /dev/shm", lines=("train",)),
+    "16 MB of /dev/shm": Place("mount -t tmpfs -o size=16m none /dev/shm"),
     "half a core of quota": Place(
         f"mkdir {QUOTA}; echo 100000 > {QUOTA}/cpu.cfs_period_us; echo 50000 > {QUOTA}/cpu.cfs_quota_us; echo $$ > {QUOTA}/tasks"
     ),

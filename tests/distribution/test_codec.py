@@ -112,9 +112,8 @@ def test_slices_cover_all_columns_and_begin_at_blocks(wire, columns, parts):
 def test_messages_of_many_ranks_are_put_together(wire, columns):
     """Also of ranks that have no column, and at addresses where no float begins."""
     values, places = made(2, columns), slices(columns, 5, CODECS[wire].block)
-    message = np.concatenate([CODECS[wire].encode(values[:, a:b]).numpy() for a, b in places])
-    odd = np.empty(len(message) + 1, np.uint8)[1:]
-    odd[:] = message
+    messages = [CODECS[wire].encode(values[:, a:b]) for a, b in places]
+    odd = torch.cat([torch.zeros(1, dtype=torch.uint8), *messages])[1:].split([len(message) for message in messages])
     into = torch.empty(2, columns)
     unpack(CODECS[wire], odd, places, into)
     assert torch.equal(into, there_and_back(wire, values))

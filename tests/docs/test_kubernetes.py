@@ -1,5 +1,6 @@
 """Kubernetes manifests of the pages against the schemas of Kubernetes, by kubernetes-validate where it is installed."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,16 @@ def test_ranks_fill_the_slots() -> None:
     replicas = job["spec"]["mpiReplicaSpecs"]
     (launcher,) = replicas["Launcher"]["template"]["spec"]["containers"]
     assert f"mpiexec -n {replicas['Worker']['replicas'] * job['spec']['slotsPerWorker']} " in launcher["args"][0]
+
+
+def test_the_mpijob_agrees_with_the_schema_of_mpi_operator() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads((Path(__file__).parent / "mpijob_v2beta1.json").read_text())
+    (job,) = documents("mpijob.yaml")
+    jsonschema.validate(job, schema)
+    for wrong in ({"slotsPerWorker": "4"}, {"mpiImplementation": "mpich"}, {"slots": 4}):
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({**job, "spec": {**job["spec"], **wrong}}, schema)
 
 
 def test_manifests_agree_with_the_schemas() -> None:

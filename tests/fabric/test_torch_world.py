@@ -38,11 +38,12 @@ def alone(tmp_path_factory) -> str:
     return parameters(folder / "run")
 
 
-# a program, then neuro, by the same ranks: their start is what costs
-BOTH = """
+# two programs, then neuro, by the same ranks: their start is what costs
+ALL = """
 import runpy
 import sys
 
+runpy.run_path(sys.argv.pop(1), run_name="__main__")
 runpy.run_path(sys.argv.pop(1), run_name="__main__")
 runpy.run_module("neuro_cli", run_name="__main__", alter_sys=True)
 """
@@ -50,8 +51,9 @@ runpy.run_module("neuro_cli", run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
 def test_ranks_of_torchrun_exchange_messages_and_train_the_parameters_of_one_process(alone, ranks, tmp_path):
-    (tmp_path / "both.py").write_text(BOTH)
-    program = ("both.py", str(HERE / "collectives_program.py"), "train", *CHROMOSOMES, "hydra.run.dir=run")
+    (tmp_path / "all.py").write_text(ALL)
+    programs = (str(HERE / "collectives_program.py"), str(HERE / "device_program.py"))
+    program = ("all.py", *programs, "train", *CHROMOSOMES, "hydra.run.dir=run")
     done = run_torchrun(ranks, *program, cwd=tmp_path, NEURO_SHARE_CORES="0")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("all well") == ranks
@@ -75,6 +77,27 @@ def test_every_method_has_the_bits_of_mpi(method, tmp_path):
     done = run_torchrun(2, "-m", "neuro_cli", "train", *words, "hydra.run.dir=torch", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert parameters(tmp_path / "torch") == parameters(tmp_path / "mpi")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("distribution=chromosome_updates", "distribution=semi_updates"),
+        "distribution=chromosome_updates distribution.wire=bfloat16 distribution.overlap=true",
+    ],
+)
+def test_sums_that_stay_on_their_device_have_the_bits_of_the_host(method, tmp_path):
+    """By the code of GPUs, with gloo in place of NCCL."""
+    (tmp_path / "all.py").write_text(ALL.replace('runpy.run_path(sys.argv.pop(1), run_name="__main__")\n', "", 1))
+    words = ("train", *TRAIN, "generations=4", *method.split())
+    done = run_torchrun(3, "-m", "neuro_cli", *words, "hydra.run.dir=host", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    program = ("all.py", str(HERE / "device_program.py"), *words, "hydra.run.dir=device")
+    done = run_torchrun(3, *program, cwd=tmp_path, TRAIN_ON_DEVICE="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("long sums True, long copies 0") == 3
+    assert parameters(tmp_path / "device") == parameters(tmp_path / "host")
 
 
 @pytest.mark.slow

@@ -1,12 +1,13 @@
 """How worlds are started, and that none outlives the process that waits for it."""
 
 import sys
+import tempfile
 
 import pytest
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.network import Network
-from neuro_cli.launch import launcher
+from neuro_cli.launch import launcher, shared_memory
 
 
 def test_open_mpi_may_share_cores_and_mpich_needs_no_word():
@@ -33,3 +34,28 @@ def test_more_hosts_than_addresses_are_refused(monkeypatch):
     monkeypatch.setattr(Network, "check_rights", lambda self: None)
     with pytest.raises(ConfigError, match="ranks=254: at most 253 hosts can be emulated"):
         launcher.world_start(254, ["program"], network)
+
+
+@pytest.mark.parametrize(
+    ("kind", "megabytes", "set_there"),
+    [
+        ("mpich", 29, {}),
+        ("mpich", 28, {"UCX_TLS": "^posix"}),
+        ("openmpi", 33, {"OMPI_MCA_btl_sm_backing_directory": tempfile.gettempdir()}),
+        ("openmpi", 35, {}),
+        ("srun", 1, {}),
+    ],
+)
+def test_ranks_do_with_the_shared_memory_that_is_free(monkeypatch, kind, megabytes, set_there):
+    monkeypatch.delenv("UCX_TLS", raising=False)
+    monkeypatch.setattr(shared_memory, "_free", lambda: megabytes * 1e6)
+    assert shared_memory.variables(kind, 2) == set_there
+    for name in set_there:
+        monkeypatch.setenv(name, "mine")
+    assert shared_memory.variables(kind, 2) == {}
+
+
+def test_too_little_shared_memory_is_one_line(monkeypatch):
+    monkeypatch.setattr(shared_memory, "_free", lambda: 2e6)
+    with pytest.raises(ConfigError, match=r"ranks=2: MPICH needs 2\.2 MB of /dev/shm, where 2\.0 MB are free; docker run"):
+        shared_memory.variables("mpich", 2)

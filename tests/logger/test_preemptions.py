@@ -39,17 +39,30 @@ def mlflow(run: Path, server: WandbServer) -> Points:
 
 
 def comet(run: Path, server: WandbServer) -> Points:
-    """Read the archives, which Comet's own command uploads to one experiment."""
+    """Read the archives, which Comet's own command uploads to one experiment; its own reader shows values without steps."""
     points: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    keys = set()
-    for path in sorted((run / "comet").glob("*.zip"), key=lambda path: path.stat().st_mtime):
+    keys, paths = set(), sorted((run / "comet").glob("*.zip"), key=lambda path: path.stat().st_mtime)
+    for path in paths:
         with ZipFile(path) as archive:
+            if not archive.namelist():  # of a killed session
+                continue
             keys.add(json.loads(archive.read("experiment.json"))["offline_id"])
             messages = [json.loads(line)["payload"].get("metric") for line in archive.read("messages.json").splitlines()]
         for metric in messages:
             if metric and "/" in metric["metricName"]:
                 points[metric["metricName"]].append((metric["step"], float(metric["metricValue"])))
     assert len(keys) == 1
+    command = ["-m", "comet_ml.scripts.comet", "offline", "--csv", "--level", "detail", "--section", "metric"]
+    shown = subprocess.run(
+        [sys.executable, *command, "--name", "train/fitness_mean", "--no-header", *map(str, paths)],
+        env=clean_environment() | {"HOME": str(run.parent)},
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    values = [float(row[-1]) for row in csv.reader(shown.stdout.splitlines()) if len(row) == 7]
+    assert values == [value for _, value in points["train/fitness_mean"]]
     return points
 
 

@@ -1,0 +1,59 @@
+"""Runs before neuro on every rank: tensors move as between GPUs, here by gloo on the CPU; long messages of the host are counted.
+
+``sums``: on their device. ``host``: the world's buffers of the host, where a tensor of a GPU would be a copy.
+"""
+
+import atexit
+import os
+import sys
+
+import torch
+from torch import Tensor
+
+from neuro_cli.fabric import torch_device
+from neuro_cli.fabric.messages import begin_gather, summed
+from neuro_cli.fabric.start import launched_world
+from neuro_cli.fabric.torch_world import TorchWorld, in_order
+
+LONG = 6000  # bytes: scores, digests and the messages of the trial are shorter, sums of MNIST_10K longer
+seen = {"sums": 0, "host": 0}
+
+
+def watch(kind: type, name: str, place: str) -> None:
+    """Count calls of a method whose first argument is long."""
+    method = getattr(kind, name)
+
+    def called(self, values, *rest):
+        seen[place] += values.nbytes >= LONG
+        return method(self, values, *rest)
+
+    setattr(kind, name, called)
+
+
+for name in ("all_gather", "start_all_gather", "all_reduce", "start_all_reduce"):
+    watch(TorchWorld, name, "host")
+for name in ("begin_gather", "summed"):
+    watch(torch_device.DeviceRanks, name, "sums")
+
+# the interface on tensors: host's messages first, then the same by the device's ranks
+world = launched_world()
+counts = [7 * rank + 9001 for rank in range(world.size)]
+own = torch.randint(0, 256, (counts[world.rank],), dtype=torch.uint8)
+values = torch.randn(3, 5001)
+before = [*begin_gather(world, own, counts, overlap=True).wait(), summed(world, values.clone())]
+rows = torch.from_numpy(world.all_gather(values.numpy().ravel(), [values.numel()] * world.size)).view(world.size, 3, -1)
+assert torch.equal(before[-1], torch.from_numpy(in_order(rows.numpy())))
+assert (seen["sums"], seen["host"] > 2) == (0, True)
+torch_device.BACKENDS["cpu"] = "gloo"
+world._on_device.clear()
+seen["host"], moved = 0, world.traffic.received
+after: list[Tensor] = [*begin_gather(world, own, counts, overlap=True).wait(), summed(world, values.clone())]
+assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
+assert (seen["sums"], seen["host"]) == (2, 0)
+assert world.traffic.received - moved >= sum(counts) - counts[world.rank] + values.nbytes
+seen["sums"] = 0
+if os.environ.get("TRAIN_ON_DEVICE"):
+    atexit.register(lambda: sys.stdout.write(f"long sums {seen['sums'] > 0}, long copies {seen['host']}\n"))
+else:
+    del torch_device.BACKENDS["cpu"]
+    world._on_device.clear()

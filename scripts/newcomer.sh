@@ -281,14 +281,14 @@ PROGRAM
 
 tab() {
   # shellcheck disable=SC2016
-  step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == resume ]]'
+  step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == "resume " ]]'
 }
 
 wrong_commands() {
   wrong "did you mean train?" neuro trian
   wrong "did you mean population?" neuro train populaton=8
   wrong "+alg=snes: no such group or key" neuro train +alg=snes
-  wrong "no such option; did you mean" neuro train algo=cma_es
+  wrong "no such option; did you mean" neuro train algo=cma
   wrong "must be an integer" neuro train population=abc
   wrong "algo.sigma=nan" neuro train algo.sigma=nan
   wrong "needs -m" neuro train seed=1,2

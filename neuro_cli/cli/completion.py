@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from neuro_cli.cli.arguments import Parser
-from neuro_cli.cli.options.groups import groups_of, options_in
+from neuro_cli.cli.options.groups import choices_of, groups_of, options_in
 from neuro_cli.cli.options.help import leaves_of
 from neuro_cli.cli.registry import HELP, listed
 from neuro_cli.core.files import config_folder
@@ -26,25 +26,30 @@ complete -o default -o nospace -F _neuro neuro
 _neuro() {
     local -a found
     found=("${(@f)$(neuro completion query "${(j: :)words[1,CURRENT]}" 2>/dev/null)}")
-    compadd -S '' -- $found
+    compadd -Q -S '' -- $found
     [[ $compstate[nmatches] -gt 0 ]] || _files
 }
 compdef _neuro neuro
 """,
     "fish": """# neuro completion fish | source
-complete -c neuro -a '(neuro completion query (commandline -cp | string collect) 2>/dev/null)'
+complete -c neuro -a '(neuro completion query (commandline -cp | string collect) 2>/dev/null | string trim)'
 """,
 }
 
 
 def completion_verb(arguments: list[str]) -> int:
     if arguments[:1] == ["query"]:
-        print(*candidates(" ".join(arguments[1:])), sep="\n")
+        print(*(_ended(word) for word in candidates(" ".join(arguments[1:]))), sep="\n")
         return 0
     parser = Parser("neuro completion", description=HELP["completion"], usage="neuro completion bash|zsh|fish")
     parser.add_argument("shell", choices=SHELLS)
     print(SHELLS[parser.parse_args(arguments).shell], end="")
     return 0
+
+
+def _ended(word: str) -> str:
+    """Return a word with a blank behind it where it is complete; shells add none of their own."""
+    return word if word.endswith(("=", ".")) else f"{word} "
 
 
 def candidates(line: str) -> list[str]:
@@ -63,7 +68,10 @@ def candidates(line: str) -> list[str]:
     if equals:
         added = "+" if word.startswith("+") else ""
         return _beginning(word, [f"{added}{key}={option}" for option in options_in(key)] if key in groups_of(verb) else [])
-    keys = [f"{key}=" for key in (*(group for group in groups_of(verb) if "@" not in group), *leaves_of(verb))]
+    pairs = [text.lstrip("+").partition("=") for text in words[2:]]
+    choices = choices_of(verb, {group: option.partition(",")[0] for group, _, option in pairs})  # a sweep's first
+    names = (*(group for group in groups_of(verb) if "@" not in group), *leaves_of(verb, choices))
+    keys = [f"{key}=" for key in names if key not in {typed for typed, _, _ in pairs}]
     if "." not in word:  # keys below another one come when that one is typed
         keys = [key if "." not in key else f"{key.partition('.')[0]}." for key in keys]
     return _beginning(word, [*more, *keys, *FLAGS])

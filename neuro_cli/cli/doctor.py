@@ -236,6 +236,11 @@ def extras() -> Iterator[Finding]:
         "tensorboard": ("logger=tensorboard", install("tensorboard")),
         "wandb": ("logger=wandb", "pip install wandb"),
         "bokeh": ("the page of neuro report", install("report")),
+        "onnxscript": ("neuro export file=NAME.onnx", install("onnx")),
+        "msgpack": ("neuro evolve", install("evolve")),
+        "grpc": ("neuro search and task clusters", install("search")),
+        "optuna": ("hydra/sweeper=optuna", install("sweep")),
+        "transformers": ("model=huggingface", install("llm")),
         **{name: (f"task={tasks}", install("rl")) for name, tasks in ENVIRONMENTS.items()},
     }
     for name, (use, fix) in fixes.items():

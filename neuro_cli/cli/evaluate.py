@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from neuro_cli.cli.arguments import json_file, names, run_arguments
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import no_exit, printable
-from neuro_cli.run_folder.checkpoint import write_atomically
+from neuro_cli.core.files import write_atomically
 
 if TYPE_CHECKING:
     from neuro_cli.runner.evaluate import Evaluation
@@ -25,12 +25,12 @@ EVALUATE_KEYS = (
 
 
 def evaluate_verb(arguments: list[str]) -> int:
-    from neuro_cli.runner.evaluate import evaluate
-
     keys = (*EVALUATE_KEYS, "output")
     run, values = run_arguments("evaluate", arguments, keys)
     output = json_file(values.pop("output")) if "output" in values else None
     generation, trust, changes = evaluate_arguments(values)
+    from neuro_cli.runner.evaluate import evaluate  # and torch with it
+
     with no_exit():
         result = evaluate(run, generation, trust, changes)
         if output is not None:

@@ -84,6 +84,8 @@ def _misfit(error: ConstructionError, group: str) -> UserError:
         return cause
     key = ".".join(part for part in (group, error.key, TARGET) if part)
     reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
+    if "required positional argument" in reason and inspect.isfunction(found_by(str(error.target))):
+        reason += f"; +{key.removesuffix(TARGET)}_partial_=true gives the function itself"
     return ConfigError(key, error.target, reason + _near_argument(error.target, reason))
 
 

@@ -29,6 +29,7 @@ from neuro_cli.fabric.network import Network
 from neuro_cli.library.bounds import Bounds
 from neuro_cli.library.candidates import Best, best_of_all
 from neuro_cli.library.evolution import Point
+from neuro_cli.library.integers import Integers, least_deviation, mask_of, with_room
 from neuro_cli.library.named import option
 from neuro_cli.library.restarts import BIPOP, IPOP, NONE, START, Restarts
 from neuro_cli.library.stopping import Stopping, Watched
@@ -41,7 +42,10 @@ Start = Callable[[np.random.Generator], Any]
 
 @dataclass
 class Run:
-    """One run of an algorithm between restarts. ``most``: its evaluations at most, None: no limit."""
+    """One run of an algorithm between restarts. ``most``: its evaluations at most, None: no limit.
+
+    ``integers``: map of the algorithm's points, None where no parameter is an integer.
+    """
 
     algo: PopulationAlgorithm
     sampler: Sampler
@@ -49,6 +53,11 @@ class Run:
     factor: float
     most: int | None
     watched: Watched
+    integers: Integers | None
+
+    def placed(self, points: np.ndarray) -> np.ndarray:
+        """Return points (.., M) of the algorithm in the search."""
+        return points if self.integers is None else self.integers.stretched(points)
 
 
 class AskTell:
@@ -57,9 +66,10 @@ class AskTell:
     Under a launcher of ranks every rank runs the same script and evaluates its share. ``algo`` and ``sampler`` are names of
     options or objects, as for :class:`Evolution`; sampler None: iid, or antithetic where the algorithm needs pairs. ``sigma``:
     initial standard deviation of an ``algo`` by name. ``population``: members per generation, None: 4 + 3 ln M. ``seed``: the
-    noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``bounds`` of candidates, None: none. ``stopping``: rules
-    that end a run, None: pycma's. ``world``: the ranks, None: the launcher's. ``restarts``: none | ipop, the population doubles |
-    bipop, and small runs with small steps between; ``most_restarts`` of them at most. Raises ConfigError.
+    noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``bounds`` of candidates, None: none. ``integers``: indices,
+    or a mask (M,), of parameters that are integers. ``stopping``: rules that end a run, None: pycma's. ``world``: the ranks,
+    None: the launcher's. ``restarts``: none | ipop, the population doubles | bipop, and small runs with small steps between;
+    ``most_restarts`` of them at most. Raises ConfigError.
     """
 
     def __init__(
@@ -73,6 +83,7 @@ class AskTell:
         seed: int = 1,
         minimise: bool = False,
         bounds: Bounds | None = None,
+        integers: Any = None,
         stopping: Stopping | None = None,
         restarts: str = NONE,
         most_restarts: int = 9,
@@ -80,7 +91,6 @@ class AskTell:
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
         self.seed = integer("seed", seed, 0, 2**64 - 1)
-        self.rules = stopping or Stopping()
         self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, None, {"sigma": sigma})
         chosen = ("antithetic" if self._algo.needs_pairs else "iid") if sampler is None else sampler
         self._sampler: Sampler = option("sampler", chosen, Sampler, None)
@@ -88,7 +98,9 @@ class AskTell:
         self.world = network.connect(False) if world is None else world
         self._start = start
         self._size = len(self._point_of(0))
-        self._bounds = (bounds or Bounds()).fit(self._size)
+        self._whole = mask_of(integers, self._size)
+        self._bounds = with_room((bounds or Bounds()).fit(self._size), self._whole)
+        self.rules = stopping or (Stopping.of_integers() if self._whole.any() else Stopping())
         if population is None:
             population = 4 + int(3 * math.log(self._size))
         self._restarts = Restarts(one_of("restarts", restarts, (NONE, IPOP, BIPOP)), self._even(population), self.seed)
@@ -134,7 +146,9 @@ class AskTell:
             spread = algo.deviations(0).double().numpy().copy()
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
-        return Run(algo, sampler, population, factor, most, Watched(spread))
+        some = int(self._whole.sum())
+        integers = Integers(self._whole, least_deviation(self._size, some, population)) if some else None
+        return Run(algo, sampler, population, factor, most, Watched(spread), integers)
 
     @property
     def population(self) -> int:
@@ -144,7 +158,7 @@ class AskTell:
     @property
     def centre(self) -> np.ndarray:
         """Present solution (M,) of the run, in the user's units."""
-        return self._bounds.inside(self._run.algo.solution.numpy())
+        return self._handed_out(self._run.algo.solution.numpy())
 
     @property
     def sigma(self) -> float | None:
@@ -158,6 +172,8 @@ class AskTell:
         run = self._run
         with threads_kept():  # sums of a library may be rounded by the number of threads
             proposal = run.algo.ask(run.watched.generation)
+            if run.integers is not None:
+                run.integers.widen(run.algo.centre.double().numpy(), run.algo.deviations(run.watched.generation).double().numpy())
             directions, signs = run.sampler.signed_directions(np.arange(run.population))
             run.sampler.prepare(self.generation, range(run.sampler.directions))
             drawn = run.sampler.explicits(self.generation, range(run.sampler.directions)).numpy().astype(np.float64)
@@ -173,7 +189,12 @@ class AskTell:
         bases = proposal.bases.numpy()[[proposal.parent_of(member) for member in members]]
         steps = proposal.scale.double().numpy() * rows
         steps[[member - members.start for member in proposal.frozen if member in members]] = 0.0
-        return self._bounds.inside(bases + steps)
+        return self._handed_out(bases + steps)
+
+    def _handed_out(self, points: np.ndarray) -> np.ndarray:
+        """Return points (.., M) of the algorithm as the user gets them: inside the bounds, integers where they must be."""
+        inside, integers = self._bounds.inside(self._run.placed(points)), self._run.integers
+        return inside if integers is None else integers.rounded(inside, self._bounds)
 
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> None:
         """Learn from the fitnesses (n,) of :meth:`ask`'s candidates, in order; then :attr:`stopped` may have reasons.
@@ -248,8 +269,10 @@ class AskTell:
         if rules.evaluations is not None and self.evaluations >= rules.evaluations:
             finite["evaluations"] = float(rules.evaluations)
         generation = run.watched.generation
-        centre, deviations = run.algo.centre.double().numpy(), run.algo.deviations(generation).double().numpy()
-        reasons = run.watched.reasons(rules, run.population, centre, deviations, run.algo.condition(generation))
+        centre, deviations = run.placed(run.algo.centre.double().numpy()), run.algo.deviations(generation).double().numpy()
+        if run.integers is not None:
+            deviations = deviations * run.integers.stretch
+        reasons = run.watched.reasons(rules, run.population, centre, deviations, run.algo.condition(generation), ~self._whole)
         if run.most is not None and generation * run.population >= run.most:
             reasons["budget"] = float(run.most)
         if not finite and not reasons:
@@ -282,6 +305,8 @@ class AskTell:
             "tensors": algo.tensors,
             "scalars": copy.deepcopy(algo.scalars),
         }
+        if run.integers is not None:
+            state["run"] |= {"offset": run.integers.offset.tolist(), "stretch": run.integers.stretch.tolist()}
         if self.best is not None:
             state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
         return state
@@ -300,6 +325,8 @@ class AskTell:
         kept = state["run"]
         self._run = self._begin(kept["population"], kept["factor"], kept["most"])
         self._run.algo.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
+        if self._run.integers is not None:
+            self._run.integers.offset, self._run.integers.stretch = np.array(kept["offset"]), np.array(kept["stretch"])
         self._run.watched = Watched(**{**kept["watched"], "spread": np.array(kept["watched"]["spread"])})
         self.generation, self.evaluations = state["counts"]
         self.ended, self.stopped = copy.deepcopy(state["ended"]), dict(state["stopped"])
@@ -314,6 +341,7 @@ class AskTell:
             "algo": type(self._algo).__name__,
             "sampler": f"{type(self._sampler).__name__}(antithetic={self._sampler.antithetic})",
             "bounds": self._bounds.how,
+            "integers": np.flatnonzero(self._whole).tolist() or None,  # as in a state of before
             "restarts": self._restarts.kind,
         }
 

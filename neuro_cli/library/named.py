@@ -11,6 +11,7 @@ from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.removed import no_option
+from neuro_cli.factory.construct import TARGET, located
 from neuro_cli.factory.instantiate import expect, make
 from neuro_cli.factory.made import Made
 from neuro_cli.factory.own_code import let_import
@@ -31,7 +32,17 @@ def option(group: str, choice: Any, kind: type, generations: int | None, values:
             key, value = next(iter(values.items()))
             raise ConfigError(key, value, f"give it to {type(choice).__name__}(...), or {group}= by its name")
         return expect(choice, {group: {"_target_": type(choice).__name__}}, group, kind)
-    return make({group: node_of(group, choice, generations, values)}, group, kind)
+    node = node_of(group, choice, generations, values)
+    if not _makes(node[TARGET], kind):
+        files = sorted((config_folder() / group).glob("*.yaml"))
+        fitting = [file.stem for file in files if _makes(OmegaConf.load(file)[TARGET], kind)]  # type: ignore[index]
+        raise ConfigError(group, choice, f"is an option of neuro train alone; here are {', '.join(fitting)}")
+    return make({group: node}, group, kind)
+
+
+def _makes(target: str, kind: type) -> bool:
+    """Return whether a ``_target_`` of ours is a class of ``kind``."""
+    return issubclass(located(target), kind)
 
 
 def node_of(group: str, choice: str, generations: int | None, values: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -37,6 +37,11 @@ class Stopping:
     noeffect: bool = True
     flat: int | None = 1
 
+    @classmethod
+    def of_integers(cls) -> "Stopping":
+        """Return the rules where parameters are integers, whose members often tie: as pycma advises, no limits on ranges."""
+        return cls(tolfun=None, tolfunhist=None, flat=60)
+
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if value is None or name == "noeffect":
@@ -88,9 +93,18 @@ class Watched:
         return all(np.median(x[:length]) >= np.median(x[length : 2 * length]) for x in (self.medians, self.bests))
 
     def reasons(
-        self, rules: Stopping, population: int, centre: np.ndarray, deviations: np.ndarray, condition: float
+        self,
+        rules: Stopping,
+        population: int,
+        centre: np.ndarray,
+        deviations: np.ndarray,
+        condition: float,
+        smooth: np.ndarray,
     ) -> dict[str, float]:
-        """Return the rules that end the run, with their limits; after the first generation."""
+        """Return the rules that end the run, with their limits; after the first generation.
+
+        ``smooth``: mask (M,) of parameters that are no integers, whose deviations alone may vanish.
+        """
         size, span = len(centre), max(self.recent) - min(self.recent)
         generations = rules.generations or int(100 + 150 * (size + 3) ** 2 // population**0.5)
         stagnation = int(100 + 100 * size**1.5 / population) if rules.stagnation is None else rules.stagnation
@@ -98,7 +112,7 @@ class Watched:
             "generations": (generations, self.generation >= generations),
             "tolfun": (rules.tolfun, max(self.last, span) < (rules.tolfun or 0)),
             "tolfunhist": (rules.tolfunhist, len(self.recent) > 9 and span < (rules.tolfunhist or 0)),
-            "tolx": (rules.tolx, bool((deviations < (rules.tolx or 0)).all())),
+            "tolx": (rules.tolx, bool(smooth.any() and (deviations[smooth] < (rules.tolx or 0)).all())),
             "tolfacupx": (rules.tolfacupx, bool((deviations > self.spread * (rules.tolfacupx or 0)).any())),
             "condition": (rules.condition, condition > (rules.condition or 0)),
             "stagnation": (stagnation or None, bool(stagnation) and self.stagnates(stagnation, population)),

@@ -96,7 +96,9 @@ def _overrides(run: Path) -> dict[str, str]:
     texts = saved_yaml.read(path) if path.exists() else []
     if not isinstance(texts, list):
         raise UserError(f"{path}: not a list of overrides")
-    pairs = (str(text).lstrip("+").partition("=") for text in texts)
+    pairs = [str(text).lstrip("+").partition("=") for text in texts]
+    # model._target_=my.Net chooses a model as model=NAME does, and _partial_ tells no runs apart
+    pairs = [(key.removesuffix("._target_"), equals, value) for key, equals, value in pairs if not key.endswith("._partial_")]
     return {printable(key): printable(value) for key, _, value in pairs}
 
 

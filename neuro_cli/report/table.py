@@ -130,8 +130,8 @@ def differing(jobs: Sequence[RunState]) -> list[str]:
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Return for each key the end of it that no other has, without ``_target_``: ``algo.sigma`` is ``sigma``."""
-    parts = {key: key.removesuffix("._target_").split(".") for key in keys}
+    """Return for each key the end of it that no other has: ``algo.sigma`` is ``sigma``."""
+    parts = {key: key.split(".") for key in keys}
 
     def ending(key: str, length: int) -> tuple[str, ...]:
         return tuple(parts[key][-length:])

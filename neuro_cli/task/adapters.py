@@ -53,12 +53,26 @@ def sources_of(train: Any, test: Any, fields: tuple[str, str] | None, most: int 
     """Return map-style datasets for what the user gave. ``most``: examples that are read of an iterable. Raises ConfigError."""
     if most is not None:
         integer("task.most", most, 1)
-    given = [source.frame if isinstance(source, Table) else source for source in (train, test)]
+    given = [_joined(key, source) for key, source in zip(KEYS, (train, test), strict=True)]
     if any(_is_frame(source) for source in given):
         return _of_frames(given, fields)
     opened = [_of_iterable(key, source, most) for key, source in zip(KEYS, given, strict=True)]
     ready = [_with_names(source_of(key, source), fields) for key, source in zip(KEYS, opened, strict=True)]
     return ready[0], ready[1]
+
+
+def _joined(key: str, source: Any) -> Any:
+    """Return the frame of a table in a file, or of a pair (frame, targets) as scikit-learn has it; others as they are."""
+    if isinstance(source, Table):
+        return source.frame
+    if not (isinstance(source, tuple | list) and len(source) == 2 and _is_frame(source[0])):
+        return source
+    frame, targets = source[0].copy(deep=False), np.asarray(source[1])
+    if targets.shape != (len(frame),):
+        raise ConfigError(key, "a pair", f"must have a target for each of the frame's {len(frame)} rows, not {targets.shape}")
+    name = getattr(source[1], "name", None)
+    frame.insert(len(frame.columns), "target" if name is None or name in frame.columns else name, targets)
+    return frame
 
 
 def _is_frame(source: Any) -> bool:

@@ -49,7 +49,25 @@ def test_words_are_completed() -> None:
     assert candidates("neuro train task") == ["task.", "task="]
     assert candidates("neuro search st") == ["status", "strategy.", "strategy="]
     assert candidates("neuro nothing a") == []
+    assert candidates("neuro train algo=sgd al") == ["algo."], "a typed key is not offered again"
     assert candidates("neuro train model=../") == []
+
+
+@pytest.mark.parametrize(
+    ("typed", "word", "found"),
+    [
+        ("algo=snes", "algo.lea", ["algo.learning_rate="]),
+        ("+algo=snes,pgpe", "algo.optim", []),
+        ("task=gymnasium", "model.hi", ["model.hidden="]),
+        ("task=gymnasium model=gru_policy", "model.act", []),
+        ("+experiment=half_cheetah_4800", "algo.to", ["algo.top="]),
+        ("+experiment=half_cheetah_4800 algo=snes", "algo.to", []),
+        ("+experiment=mnist_98", "task.ro", ["task.root="]),
+        ("algo=nothing seed=5", "algo.", []),
+    ],
+)
+def test_keys_are_those_of_the_options_that_are_typed(typed: str, word: str, found: list[str]) -> None:
+    assert candidates(f"neuro train {typed} {word}") == found
 
 
 def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +81,10 @@ def test_runs_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 COMPLETE = f"""
 neuro() {{ {sys.executable} -m neuro_cli "$@"; }}
 eval "$(neuro completion bash)"
-for COMP_LINE in 'neuro res' 'neuro train algo=sn'; do
+for COMP_LINE in 'neuro res' 'neuro train algo=sn' 'neuro train algo=snes algo.lea'; do
     COMP_POINT=${{#COMP_LINE}}
     _neuro
-    printf '%s\\n' "${{COMPREPLY[@]}}"
+    printf '%s|' "${{COMPREPLY[@]}}"
 done
 """
 
@@ -74,7 +92,7 @@ done
 def test_bash_completes(tmp_path: Path) -> None:
     command = ["bash", "-c", COMPLETE]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=clean_environment(), timeout=120)
-    assert (done.stdout.split(), done.stderr) == (["resume", "snes"], "")
+    assert (done.stdout, done.stderr) == ("resume |snes |algo.learning_rate=|", ""), "a complete word has a blank"
 
 
 @pytest.mark.parametrize("shell", SHELLS)

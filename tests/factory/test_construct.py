@@ -99,6 +99,10 @@ WRONG = [
     ({"_target_": None}, "expected a class or a function, got NoneType"),
     ({"_target_": REFUSING}, "'no licence'"),
     ({"_target_": REFUSING, "sise": 2}, ".*unexpected keyword argument 'sise'; did you mean size"),
+    (
+        {"_target_": "torch.nn.functional.relu"},
+        r".* missing 1 required positional argument: 'input'; \+model\S*\._partial_=true gives the function",
+    ),
     ({"_target_": CALL, "_partial_": "yes"}, "_partial_ must be true or false, not 'yes'"),
     ({"_target_": CALL, "_recursive_": False}, "_recursive_ is not allowed: objects below"),
     ({"_target_": CALL, "_args_": {"a": 1}}, "_args_ must be a list, not {'a': 1}"),

@@ -201,6 +201,95 @@ def test_a_saved_state_goes_on_with_the_same_bits(algo):
         make(seed=2).load_state_dict(es.state_dict())
 
 
+OPEN = {**dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "flat")), "stagnation": 0, "noeffect": False}
+
+
+def mixed_sphere(x: np.ndarray) -> float:
+    """Sphere with its least at (2, -1, 0.3, 0.3), of which the first two numbers are rounded."""
+    return float(((np.rint(x[:2]) - [2, -1]) ** 2).sum() + ((x[2:] - 0.3) ** 2).sum())
+
+
+def mixed_search(algo: str, integers, **given) -> AskTell:
+    given = {
+        "sigma": 0.05,
+        "population": 20,
+        "seed": 1,
+        "minimise": True,
+        "stopping": Stopping(**OPEN, evaluations=2000, target=0.02),
+    } | given
+    return AskTell(np.zeros(4), algo=algo, integers=integers, **given)
+
+
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_mixed_integer_sphere_is_solved_from_steps_that_rounding_hides(algo):
+    seen = []
+
+    def noted(x: np.ndarray) -> float:
+        seen.append(x)
+        return mixed_sphere(x)
+
+    es = mixed_search(algo, [0, 1])
+    best = es.run(noted)
+    assert es.stopped == {"target": 0.02}
+    assert best.vector[:2].tolist() == [2.0, -1.0]
+    assert (np.array([*seen, es.centre])[:, :2] % 1 == 0).all()
+    assert (np.array(seen)[:, 2:] % 1 != 0).any()
+
+
+@pytest.mark.parametrize("algo", ["snes", "openai_es", "genetic"])
+def test_rounding_alone_freezes_there(algo):
+    es = mixed_search(algo, None)
+    assert es.run(mixed_sphere).fitness > 0.9
+
+
+def test_steps_that_shrink_with_other_parameters_do_not_freeze_integers():
+    target = np.array([3, -7, 12, 0])
+    steep = lambda x: float(((np.rint(x[:4]) - target) ** 2).sum() + 1e4 * ((x[4:] - 0.3) ** 2).sum())  # noqa: E731
+    rules = Stopping(**OPEN, evaluations=4000, target=1e-6)
+    given = {"sigma": 0.3, "population": 20, "seed": 3, "minimise": True, "stopping": rules}
+    es = AskTell(np.ones(8), integers=[True] * 4 + [False] * 4, **given)
+    assert es.run(steep).vector[:4].tolist() == target.tolist()
+    assert AskTell(np.ones(8), **given).run(steep).fitness > 100, "the other parameters have taken the step size with them"
+
+
+def test_an_integer_at_a_border_is_as_likely_as_one_between():
+    es = AskTell(np.full(3, 1.0), algo="openai_es", sigma=50.0, population=6000, bounds=Bounds(-0.3, 2.9), integers=[0, 1, 2])
+    values, counts = np.unique(es.ask(), return_counts=True)
+    assert values.tolist() == [0.0, 1.0, 2.0]
+    np.testing.assert_allclose(counts / counts.sum(), 1 / 3, atol=0.02)
+
+
+def test_integers_resume_and_share_out_with_the_same_bits():
+    def search(world) -> tuple[np.ndarray, float]:
+        es = mixed_search(
+            "cma_es", [0, 1], world=world, stopping=Stopping(**OPEN, generations=30), restarts="bipop", most_restarts=2
+        )
+        for generation in range(40):
+            es.tell([mixed_sphere(x) for x in es.ask()])
+            if generation == 20:
+                state = es.state_dict()
+                es = mixed_search("cma_es", [0, 1], world=world, stopping=es.rules, restarts="bipop", most_restarts=2)
+                es.load_state_dict(state)
+        return es.centre, es.best.fitness
+
+    whole = mixed_search("cma_es", [0, 1], stopping=Stopping(**OPEN, generations=30), restarts="bipop", most_restarts=2)
+    for _ in range(40):
+        whole.tell([mixed_sphere(x) for x in whole.ask()])
+    for centre, fitness in on_ranks(3, search):
+        assert np.array_equal(centre, whole.centre)
+        assert fitness == whole.best.fitness
+
+
+def test_wrong_integers_are_refused():
+    for integers in ([4], [-1], [0.0], [True, False], "all"):
+        with pytest.raises(ConfigError, match=r"integers=.*must be indices from 0 to 3, or a mask of 4 values"):
+            mixed_search("cma_es", integers)
+    with pytest.raises(ConfigError, match=r"bounds=.*hold no integer for parameter 1"):
+        mixed_search("cma_es", [1], bounds=Bounds(-0.5, [1.0, -0.1, 1.0, 1.0]))
+    with pytest.raises(ConfigError, match="integers="):
+        mixed_search("cma_es", None).load_state_dict(mixed_search("cma_es", [0]).state_dict())
+
+
 def test_tell_refuses_what_does_not_fit():
     es = AskTell(np.zeros(N), minimise=True)
     with pytest.raises(UserError, match="tell: ask"):

@@ -368,11 +368,11 @@ def test_ranks_on_unlike_examples_are_refused(examples):
     [
         ({"sampler": "sgn_flip"}, "sampler=sgn_flip: no such option; did you mean sign_flip"),
         ({"sampler": neuro.algo.SNES}, "must make a neuro_cli.sampler.base.Estimator"),
-        ({"algo": "sgd"}, "must make a neuro_cli.algo.base.PopulationAlgorithm, not SGD"),
+        ({"algo": "sgd"}, "algo=sgd: is an option of neuro train alone; here are ars, cma_es, "),
         ({"algo": "snes", "lr": 0.1}, "lr=0.1: algo=snes has none; valid are layers, learning_rate, "),
         ({"sigma": -1.0}, "algo.sigma=-1.0: must be a number > 0"),
         ({"population": 7}, "population=7: antithetic pairs need an even population"),
-        ({"distribution": "logits_tree"}, "must make a neuro_cli.distribution.base.Distribution"),
+        ({"distribution": "logits_tree"}, "distribution=logits_tree: is an option of neuro train alone; here are auto, "),
         ({"layout": "mine"}, "layout=mine: must be one of shared_batch, per_example"),
         ({"seed": 1.5}, "seed=1.5: must be an integer"),
         ({"algo": neuro.algo.OpenAIES(), "sigma": 0.1}, r"sigma=0.1: give it to OpenAIES\(\.\.\.\), or algo= by its name"),

@@ -6,7 +6,7 @@ from made_runs import made_run
 from support.inside import neuro_inside, one_line
 
 from neuro_cli.report.against import points_of
-from neuro_cli.report.table import read_jobs, short_names
+from neuro_cli.report.table import differing, read_jobs, short_names
 
 
 @pytest.fixture
@@ -48,7 +48,15 @@ def test_another_key_is_refused_in_a_line(sweep):
     assert text == "x=generations: must be a key in which the runs with a result differ (algo, algo.sigma)"
 
 
+def test_a_class_in_the_place_of_an_option_is_in_its_column(tmp_path):
+    for name, choice in (("a", {"model": "MNIST_30K"}), ("b", {"model._target_": "mine.Net", "model._partial_": "true"})):
+        made_run(tmp_path / "sweep" / name, 10, **choice)
+    jobs = read_jobs(tmp_path / "sweep")
+    assert [job.overrides for job in jobs] == [{"model": "MNIST_30K"}, {"model": "mine.Net"}]
+    assert differing(jobs) == ["model"]
+
+
 def test_names_are_the_shortest_ends_that_differ():
-    keys = ["algo.sigma", "task.train._target_", "task.test._target_", "task.test.root", "task.train.root", "seed"]
+    keys = ["algo.sigma", "task.train", "task.test", "task.test.root", "task.train.root", "seed"]
     assert list(short_names(keys).values()) == ["sigma", "train", "test", "test.root", "train.root", "seed"]
     assert short_names(["a.b", "c.a.b", "b"]) == {"a.b": "a.b", "c.a.b": "c.a.b", "b": "b"}

@@ -57,6 +57,20 @@ def test_frames_have_numbers_categories_and_class_names():
     assert data.test.images[:, 2].tolist() == [1.0] * 4
 
 
+def test_a_frame_and_its_targets_are_a_pair():
+    train, test = frames()
+    pairs = [(each.drop(columns=each.columns[-1]), each[each.columns[-1]]) for each in (train, test)]
+    whole, apart = Dataset(train, test), Dataset(*pairs)
+    assert apart.read(None).names == whole.read(None).names
+    for part in ("train", "test"):
+        one, other = (getattr(task.read(None), part) for task in (apart, whole))
+        assert torch.equal(one.images, other.images)
+        assert torch.equal(one.targets, other.targets)
+    assert Dataset(*[(inputs, list(targets)) for inputs, targets in pairs]).read(None).names == whole.read(None).names
+    with pytest.raises(ConfigError, match=r"task.train=a pair: must have a target for each of the frame's 6 rows, not \(5,\)"):
+        Dataset((pairs[0][0], pairs[0][1][:5]), pairs[1])
+
+
 def test_a_frame_with_numbers_as_targets_takes_a_loss():
     train, test = frames()
     task = Dataset(train, test, fields=["all", "length"], loss=torch.nn.MSELoss())

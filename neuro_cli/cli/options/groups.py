@@ -33,9 +33,29 @@ def groups_of(verb: str) -> set[str]:
 
 def defaults_of(verb: str) -> dict[str, str | None]:
     """Return the option of every group in these lists of a verb, None without one. Later entries count."""
-    entries = [entry for name in files_of(verb) for entry in _file_of(name).get("defaults", []) if isinstance(entry, dict)]
+    return {group: option for name in files_of(verb) for group, option in _entries_of(name).items()}
+
+
+def choices_of(verb: str, typed: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the option of every group of a verb, where a command line has ``typed`` some.
+
+    An option's file may choose those of other groups: an experiment's before a task's, and a typed one before both.
+    """
+    settled: dict[str, str | None] = {group: option for group, option in typed.items() if group in groups_of(verb)}
+    chosen = defaults_of(verb) | settled
+    for group in ("experiment", *chosen):
+        name = f"{group}/{chosen.get(group)}"
+        if (config_folder() / f"{name}.yaml").is_file():
+            settled = _entries_of(name) | settled
+            chosen |= settled
+    return chosen
+
+
+def _entries_of(name: str) -> dict[str, str | None]:
+    """Return the option of every group in the defaults list of a config file."""
+    entries = [entry for entry in _file_of(name).get("defaults", []) if isinstance(entry, dict)]
     options = [pair for entry in entries for pair in entry.items()]
-    return {str(name).removeprefix("override ").partition("@")[0]: option for name, option in options}
+    return {str(key).removeprefix("override ").lstrip("/").partition("@")[0]: option for key, option in options}
 
 
 def files_of(verb: str) -> list[str]:
@@ -45,9 +65,9 @@ def files_of(verb: str) -> list[str]:
 
 
 @cache  # a check of arguments asks for it several times, and YAML takes ten milliseconds
-def _file_of(verb: str) -> dict[str, Any]:
-    """Return the content of a verb's own file, not to be changed."""
-    node = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{verb}.yaml"))
+def _file_of(name: str) -> dict[str, Any]:
+    """Return the content of a config file, a verb's own or GROUP/OPTION, not to be changed."""
+    node = OmegaConf.to_container(OmegaConf.load(config_folder() / f"{name}.yaml"))
     assert isinstance(node, dict)
     return {str(key): value for key, value in node.items()}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli.options.groups import defaults_of, files_of, groups_of
+from neuro_cli.cli.options.groups import files_of, groups_of
 from neuro_cli.core.files import config_folder
 
 COLUMN = 44  # where comments begin
@@ -49,9 +49,9 @@ def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
     return result
 
 
-def leaves_of(verb: str) -> list[str]:
-    """Return the keys that hold a value, of ``neuro VERB`` and of the options that it has by default."""
-    keys = [key for key in comments(verb, defaults_of(verb)) if not re.match(r"(.*\.)?_|known_|(.*\.)?defaults\b", key)]
+def leaves_of(verb: str, choices: Mapping[str, Any]) -> list[str]:
+    """Return the keys that hold a value, of ``neuro VERB`` and of the options in ``choices``, by group."""
+    keys = [key for key in comments(verb, choices) if not re.match(r"(.*\.)?_|known_|(.*\.)?defaults\b", key)]
     inner = {key.rpartition(".")[0] for key in keys} | groups_of(verb)
     return [key for key in keys if key not in inner]
 

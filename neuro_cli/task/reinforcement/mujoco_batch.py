@@ -58,7 +58,8 @@ def unserved(environment: Any) -> str | None:
     """Return why :class:`MujocoSimulator` cannot step an ``environment`` of ``gymnasium.make``; None if it can."""
     plain, layer = environment.unwrapped, environment
     if rule_of(plain) not in RULES:
-        return f"{environment.spec.id} is none of {', '.join(name.split('.')[1].removesuffix('Env') for name in RULES)} (v5)"
+        names = ", ".join(name.split(".")[1].removesuffix("Env") for name in RULES)
+        return f"many at once are {names} (v5), CartPole and Pendulum"
     while layer is not plain:
         if type(layer).__name__ not in WRAPPERS:
             return f"{type(layer).__name__} wraps it"

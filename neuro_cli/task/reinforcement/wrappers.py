@@ -85,7 +85,14 @@ def boxed(environment: Any, scale_actions: bool) -> Any:
     seen = environment.observation_space
     if isinstance(seen, Dict | Tuple | Discrete | MultiDiscrete | MultiBinary):
         parts = _by_name(seen)
-        environment = TransformObservation(environment, lambda observation: flatten(parts, observation), flatten_space(parts))
+        try:
+            flat = flatten_space(parts)
+        except NotImplementedError as error:  # a package's own kind of space
+            inner: Any = seen.spaces.values() if isinstance(seen, Dict) else seen  # no other kind fails
+            kinds = sorted({type(part).__name__ for part in inner})
+            allowed = f"gymnasium cannot flatten all of {', '.join(kinds)}: choose parts of the observation by a wrapper"
+            raise ConfigError("task.wrappers", [], allowed) from error
+        environment = TransformObservation(environment, lambda observation: flatten(parts, observation), flat)
     acts = environment.action_space
     if scale_actions:
         if not isinstance(acts, Box) or not acts.is_bounded():

@@ -13,6 +13,7 @@ from neuro_cli.task.reinforcement import Reinforcement, simulators
 from neuro_cli.task.reinforcement.episodes import EpisodeOutcome
 from neuro_cli.task.reinforcement.policies import policies_of
 from neuro_cli.task.reinforcement.task import plan_of
+from neuro_cli.task.reinforcement.wrappers import boxed
 
 gymnasium = pytest.importorskip("gymnasium")
 import stub_environments  # noqa: E402
@@ -157,3 +158,13 @@ def test_an_environment_without_a_limit_ends_by_itself_or_with_a_line(monkeypatc
 def test_bad_settings_are_one_line(settings, line):
     with pytest.raises(ConfigError, match=line):
         _ = Reinforcement(id="CartPole-v1", **settings).spaces
+
+
+def test_a_space_that_gymnasium_cannot_flatten_asks_for_a_wrapper():
+    class Mission(gymnasium.Space):
+        """Space of a package, as MiniGrid has one for its texts."""
+
+    environment = gymnasium.make("CartPole-v1")
+    environment.observation_space = Dict({"image": Box(0.0, 1.0, (2,)), "mission": Mission()})
+    with pytest.raises(ConfigError, match=r"task.wrappers=\[\]: gymnasium cannot flatten all of Box, Mission: choose parts"):
+        boxed(environment, False)

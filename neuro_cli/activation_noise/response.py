@@ -3,20 +3,21 @@
 Legend: N rows (positions or examples), m values that an output depends on, n outputs of a row.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_input
 
+from neuro_cli.activation_noise.patches import patches
 from neuro_cli.core.rows import Geometry
 
 RATE = 0.8  # share of a fit to the present passes that a model takes over
 RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes
-ROWS = 4096  # output positions of a convolution that one fit uses
+ROWS = 256  # least rows that a fit uses, of those that it is given
 
 
 @dataclass(frozen=True)
@@ -46,16 +47,20 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     @abstractmethod
-    def input_rows(self, change: Tensor) -> Tensor:
-        """Return a change of the input as (N, m)."""
+    def input_rows(self, change: Tensor, count: int) -> Tensor:
+        """Return a change of the input as (N, m), at least the first ``count`` rows, or all if there are fewer."""
 
     @abstractmethod
-    def output_rows(self, change: Tensor) -> Tensor:
-        """Return a change of the outputs as (N, n)."""
+    def output_rows(self, change: Tensor, count: int) -> Tensor:
+        """Return as many rows of a change of the outputs, (N, n)."""
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
-        inputs = torch.cat([self.input_rows(change) for change, _ in changes])
-        outputs = torch.cat([self.output_rows(change) for _, change in changes])
+        total = sum(outputs.numel() for _, outputs in changes) // self.matrix.shape[1]
+        # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
+        most = max(ROWS, math.isqrt(total * self.matrix.shape[1]))
+        count = -(-most // len(changes))
+        inputs = torch.cat([self.input_rows(change, count) for change, _ in changes])
+        outputs = torch.cat([self.output_rows(change, count) for _, change in changes])
         # not in place: the graph of a prediction may still need the old matrix
         self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix), alpha=RATE)
 
@@ -66,14 +71,17 @@ class Dense(MatrixResponse):
     def __init__(self, inputs: int, outputs: int, by_position: bool, device: torch.device) -> None:
         self.matrix, self._by_position = torch.zeros(inputs, outputs, device=device, dtype=torch.float32), by_position
 
-    def input_rows(self, change: Tensor) -> Tensor:
-        return change.flatten(0, -2) if self._by_position else change.flatten(1)
+    def _rows(self, values: Tensor) -> Tensor:
+        return values.flatten(0, -2) if self._by_position else values.flatten(1)
 
-    def output_rows(self, change: Tensor) -> Tensor:
-        return self.input_rows(change)
+    def input_rows(self, change: Tensor, count: int) -> Tensor:
+        return self._rows(change)[:count]
+
+    def output_rows(self, change: Tensor, count: int) -> Tensor:
+        return self._rows(change)[:count]
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
-        return (self.output_rows(derivative) @ self.matrix.T.to(derivative.dtype)).view(shape)
+        return (self._rows(derivative) @ self.matrix.T.to(derivative.dtype)).view(shape)
 
 
 class Convolution(MatrixResponse):
@@ -83,15 +91,14 @@ class Convolution(MatrixResponse):
         """``outputs``: channels, height and width."""
         self._form = form
         self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device, dtype=torch.float32)
-        self._examples = -(-ROWS // (outputs[1] * outputs[2]))  # least number of examples that have ROWS positions
+        self._positions = outputs[1] * outputs[2]
 
-    def input_rows(self, change: Tensor) -> Tensor:
-        form = self._form.geometry
-        columns = F.unfold(change[: self._examples], self._form.kernel, form.dilation, form.padding, form.stride)
-        return columns.transpose(1, 2).flatten(0, 1)
+    def input_rows(self, change: Tensor, count: int) -> Tensor:
+        seen = patches(change[: -(-count // self._positions)], self._form.kernel, self._form.geometry)
+        return seen.permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
 
-    def output_rows(self, change: Tensor) -> Tensor:
-        return change[: self._examples].flatten(2).transpose(1, 2).flatten(0, 1)
+    def output_rows(self, change: Tensor, count: int) -> Tensor:
+        return change[: -(-count // self._positions)].flatten(2).transpose(1, 2).flatten(0, 1)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry
@@ -134,5 +141,8 @@ def _solve(square: Tensor, right: Tensor) -> Tensor:
     if not mean > 0:
         return torch.zeros_like(right)
     square.diagonal().add_(RIDGE * mean)
-    result: Tensor = torch.linalg.solve_ex(square, right)[0]
-    return result if bool(result.isfinite().all()) else torch.zeros_like(right)
+    factor, failed = torch.linalg.cholesky_ex(square)
+    # LAPACK is slow in solving for many columns
+    wide = right.shape[1] > len(square)
+    result: Tensor = torch.cholesky_inverse(factor) @ right if wide else torch.cholesky_solve(right, factor)
+    return result if not failed and bool(result.isfinite().all()) else torch.zeros_like(right)

@@ -34,6 +34,10 @@ class Response(ABC):
 
     matrix: Tensor
 
+    def entries(self, outputs: Sequence[int], calls: int) -> int | None:
+        """Return how many entries of the first axis of changes a fit to ``calls`` with this shape of ``outputs`` uses, None: all."""
+        return None
+
     @abstractmethod
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Fit what the model does not explain of ``changes`` of the input and of the outputs."""
@@ -46,21 +50,23 @@ class Response(ABC):
 class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
-    @abstractmethod
-    def input_rows(self, change: Tensor, count: int) -> Tensor:
-        """Return a change of the input as (N, m), at least the first ``count`` rows, or all if there are fewer."""
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        rows, columns = math.prod(outputs) // self.matrix.shape[1], self.matrix.shape[1]
+        # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
+        most = max(ROWS, math.isqrt(calls * rows * columns))
+        return min(outputs[0], -(-most * outputs[0] // (calls * rows)))
 
     @abstractmethod
-    def output_rows(self, change: Tensor, count: int) -> Tensor:
-        """Return as many rows of a change of the outputs, (N, n)."""
+    def input_rows(self, change: Tensor) -> Tensor:
+        """Return a change of the input as (N, m)."""
+
+    @abstractmethod
+    def output_rows(self, change: Tensor) -> Tensor:
+        """Return a change of the outputs as (N, n)."""
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
-        total = sum(outputs.numel() for _, outputs in changes) // self.matrix.shape[1]
-        # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
-        most = max(ROWS, math.isqrt(total * self.matrix.shape[1]))
-        count = -(-most // len(changes))
-        inputs = torch.cat([self.input_rows(change, count) for change, _ in changes])
-        outputs = torch.cat([self.output_rows(change, count) for _, change in changes])
+        inputs = torch.cat([self.input_rows(change) for change, _ in changes])
+        outputs = torch.cat([self.output_rows(change) for _, change in changes])
         # not in place: the graph of a prediction may still need the old matrix
         self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix), alpha=RATE)
 
@@ -71,34 +77,29 @@ class Dense(MatrixResponse):
     def __init__(self, inputs: int, outputs: int, by_position: bool, device: torch.device) -> None:
         self.matrix, self._by_position = torch.zeros(inputs, outputs, device=device, dtype=torch.float32), by_position
 
-    def _rows(self, values: Tensor) -> Tensor:
-        return values.flatten(0, -2) if self._by_position else values.flatten(1)
+    def input_rows(self, change: Tensor) -> Tensor:
+        return change.flatten(0, -2) if self._by_position else change.flatten(1)
 
-    def input_rows(self, change: Tensor, count: int) -> Tensor:
-        return self._rows(change)[:count]
-
-    def output_rows(self, change: Tensor, count: int) -> Tensor:
-        return self._rows(change)[:count]
+    def output_rows(self, change: Tensor) -> Tensor:
+        return self.input_rows(change)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
-        return (self._rows(derivative) @ self.matrix.T.to(derivative.dtype)).view(shape)
+        return (self.output_rows(derivative) @ self.matrix.T.to(derivative.dtype)).view(shape)
 
 
 class Convolution(MatrixResponse):
     """A convolution of images (B, channels, ..) to outputs (B, n, ..)."""
 
-    def __init__(self, form: ImageForm, outputs: Sequence[int], device: torch.device) -> None:
-        """``outputs``: channels, height and width."""
+    def __init__(self, form: ImageForm, outputs: int, device: torch.device) -> None:
+        """``outputs``: channels of them."""
         self._form = form
-        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device, dtype=torch.float32)
-        self._positions = outputs[1] * outputs[2]
+        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs, device=device, dtype=torch.float32)
 
-    def input_rows(self, change: Tensor, count: int) -> Tensor:
-        seen = patches(change[: -(-count // self._positions)], self._form.kernel, self._form.geometry)
-        return seen.permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
+    def input_rows(self, change: Tensor) -> Tensor:
+        return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
 
-    def output_rows(self, change: Tensor, count: int) -> Tensor:
-        return change[: -(-count // self._positions)].flatten(2).transpose(1, 2).flatten(0, 1)
+    def output_rows(self, change: Tensor) -> Tensor:
+        return change.flatten(2).transpose(1, 2).flatten(0, 1)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry

@@ -1,6 +1,6 @@
 """A JPEG codec inside a model, trained by forward passes alone: python codec_inside.py STEPS.
 
-An encoder of torch draws an image of 8x8 for each dim digit. Pillow stores that as a JPEG of the lowest quality and reads it
+An encoder of torch draws an image of 8x8 for each dim digit. Pillow stores that as a JPEG of low quality and reads it
 again, and a linear layer tells the class from what is left. The codec is a library of C that rounds: it has no gradient.
 """
 
@@ -21,7 +21,7 @@ def through_jpeg(images: np.ndarray) -> np.ndarray:
     read = []
     for image in images:
         file = io.BytesIO()
-        Image.fromarray(image).save(file, "JPEG", quality=1)
+        Image.fromarray(image).save(file, "JPEG", quality=20)
         read.append(np.asarray(Image.open(file)))
     return np.stack(read)
 
@@ -42,7 +42,7 @@ class Coded(nn.Module):
 
 
 pixels, classes = load_digits(return_X_y=True)
-inputs, targets = torch.from_numpy(pixels).float() / 64, torch.from_numpy(classes)
+inputs, targets = torch.from_numpy(pixels).float() / 256, torch.from_numpy(classes)
 losses = nn.CrossEntropyLoss(reduction="none")
 
 
@@ -51,8 +51,8 @@ def trained(encoder_learns: bool) -> float:
     torch.manual_seed(1)
     model = Coded()
     model.encoder.requires_grad_(encoder_learns)
-    estimate = neuro.ForwardGradient(model, draws=8)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    estimate = neuro.ForwardGradient(model, draws=4, sigma=0.3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
     for step in range(int(sys.argv[1])):
         rows = torch.arange(step * 100, step * 100 + 100) % 1000
         optimizer.zero_grad()

@@ -35,7 +35,7 @@ class Response(ABC):
     matrix: Tensor
 
     def entries(self, outputs: Sequence[int], calls: int) -> int | None:
-        """Return how many entries of the first axis of changes a fit to ``calls`` with this shape of ``outputs`` uses, None: all."""
+        """Return how many entries of a change's first axis a fit to ``calls`` with ``outputs`` of this shape uses, None: all."""
         return None
 
     @abstractmethod

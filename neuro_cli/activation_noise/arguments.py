@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.rows import Geometry
+from neuro_cli.scoring.passes.marks import SEQUENCES
 from neuro_cli.scoring.passes.operators import Unsupported, geometry_of
 
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
@@ -25,7 +26,7 @@ def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
     """Return ``value`` with each tensor t in it, also inside lists, replaced by ``change(t)``."""
     if isinstance(value, Tensor):
         return change(value)
-    if isinstance(value, list | tuple):
+    if isinstance(value, SEQUENCES):
         parts = [replaced(part, change) for part in value]
         return parts if isinstance(value, list) else tuple(parts)
     return value

@@ -55,12 +55,19 @@ class BackwardNode:
         self.response: Response | None = None
         self.derivative: Tensor | None = None
 
-    def changes(self, passes: Changes) -> tuple[Tensor, Tensor]:
-        """Return the changes, in float32, of the model's input and of the outputs in a noisy pass or a mirrored pair of them."""
+    def changes(self, passes: Changes, entries: int | None) -> tuple[Tensor, Tensor]:
+        """Return the changes, in float32, of the model's input and of the outputs in a noisy pass or a mirrored pair of them.
+
+        ``entries``: number of the first axis' entries that are wanted, None for all.
+        """
         assert self.inputs is not None
-        seen = [(x if self._preprocess is None else self._preprocess(x), outputs) for x, outputs in passes]
+
+        def wanted(tensor: Tensor) -> Tensor:
+            return tensor if entries is None else tensor[:entries]
+
+        seen = [(wanted(x if self._preprocess is None else self._preprocess(x)), wanted(y)) for x, y in passes]
         if len(seen) == 1:
-            return (seen[0][0] - self.inputs).float(), (seen[0][1] - self.outputs).float()
+            return (seen[0][0] - wanted(self.inputs)).float(), (seen[0][1] - wanted(self.outputs)).float()
         (x_plus, y_plus), (x_minus, y_minus) = seen
         return (x_plus - x_minus).float() / 2, (y_plus - y_minus).float() / 2
 
@@ -92,7 +99,7 @@ def layer_node(
     func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], outputs: Tensor, names: tuple[str, ...]
 ) -> tuple[BackwardNode, Tensor | None]:
     """Return the node of a call with parameters that gives ``outputs``, and its input in the graph, None for no input."""
-    given = list(tensors([*args, *kwargs.values()]))
+    given = tensors([*args, *kwargs.values()])
     in_graph = [position for position, tensor in enumerate(given) if hasattr(tensor, DATA) and tensor.requires_grad]
     if not in_graph:
         return BackwardNode(outputs, names), None
@@ -138,7 +145,7 @@ def step_node(
     """Return node ``number`` of a step function of single values, and its input; None for a call that is none."""
     if not isinstance(result, Tensor) or result.requires_grad or not result.is_floating_point() or overwrites(func):
         return None
-    given = list(tensors([*args, *kwargs.values()]))
+    given = tensors([*args, *kwargs.values()])
     in_graph = [position for position, tensor in enumerate(given) if tensor.requires_grad]
     if len(in_graph) != 1 or given[in_graph[0]].shape != result.shape:
         return None
@@ -156,12 +163,12 @@ def _model_of(
         call = Arguments(func, args, kwargs)
         if call.geometry is not None:
             form, shape = ImageForm(tuple(call["weight"].shape[2:]), call.geometry, tuple(x.shape[1:])), tuple(outputs.shape[1:])
-            return lambda device: Convolution(form, shape, device), ("convolution", form, shape)
+            return lambda device: Convolution(form, shape[0], device), ("convolution", form, shape)
     if func in SCALED and not kwargs and outputs.shape == x.shape:
         [other] = [tensor for tensor in tensors(args) if tensor is not x]
         size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
         return lambda device: Diagonal(size, device), ("diagonal", size)
-    x_first = list(tensors([*args, *kwargs.values()]))[-1] is not x
+    x_first = tensors([*args, *kwargs.values()])[-1] is not x
     by_position = func in PRODUCTS and x_first and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
     if not by_position and (x.dim() < 2 or outputs.dim() < 2 or len(x) != len(outputs)):
         return None

@@ -142,10 +142,10 @@ class RecordingMode(TorchFunctionMode):
         kwargs = kwargs or {}
         if func in METADATA:
             return func(*args, **kwargs)
-        given = list(tensors([*args, *kwargs.values()]))
+        given = tensors([*args, *kwargs.values()])
         if not given:
             result = func(*args, **kwargs)
-            if any(True for _ in tensors([result])):  # a setting of torch gives none, and each pass sets it for itself
+            if tensors([result]):  # a setting of torch gives none, and each pass sets it for itself
                 version = result._version if isinstance(result, Tensor) else 0
                 self.record.calls.append(Call(func, result, version, foreign=self._foreign.see_result(func, result)))
             return result

@@ -83,11 +83,15 @@ class ControlVariates:
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
 
     def fit(self, clean: CleanPass) -> bool:
-        """Fit the response models; return whether predictions suffice without correction.
+        """Fit the response models, or not in half of the generations if predictions suffice; return whether they do.
 
         The draws of these fits are never used for a fitness, so that a correction stays unbiased.
         """
         learnt, threads = self._learnt, self._passes.threads
+        if not self._is_checked(clean) and clean.generation.bit_count() % 2:
+            # half of the generations, and half of those of any step: batches of two forms in turn are both fitted
+            self.fitted = self._addresses.rewards  # the clean pass
+            return True
         most, first = FIRST_FITS if learnt.squares is None else FITS, self._addresses.draws
         observed, fits = self._observe(clean, first), 1
         for draw in range(first + 1, first + 1 + most):

@@ -50,9 +50,9 @@ class NoisyMode(TorchFunctionMode):
         if func in METADATA:
             return func(*args, **kwargs)
         given = [*args, *kwargs.values()]
-        if not any(True for _ in tensors(given)):
+        if not tensors(given):
             result = func(*args, **kwargs)
-            if not any(True for _ in tensors([result])):
+            if not tensors([result]):
                 return result
             call = self._following(func)
             # a random tensor is the same in all passes
@@ -68,7 +68,7 @@ class NoisyMode(TorchFunctionMode):
         reached = marked(given, NOISE) or (call.foreign and self._read)
         self._read |= reached and func in READS
         position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position
-        x = None if position is None else self._kept(list(tensors(given))[position])
+        x = None if position is None else self._kept(tensors(given)[position])
         # a call without noise among its arguments gives what it gave in the clean pass, but what it gives may be filled later
         again = reached or self._complete or call.foreign
         result = REPLACEMENTS.get(func, func)(*args, **kwargs) if again else call.result

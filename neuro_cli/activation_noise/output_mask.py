@@ -50,23 +50,26 @@ def output_mask(layer: LayerStep, smooth: bool) -> Tensor | None:
     users = layer.users
     if len(users) > 1 and {use.func for use in users} <= RECTIFIERS:
         users = [replace(users[0], users=[])]
-    mask = torch.ones_like(outputs)
-    before_pool, places, lossy = mask, None, False
+    mask: Tensor | None = None
+    before_pool, places = None, None
     while len(users) == 1 and users[0].first:
         [use] = users
         if use.func is F.max_pool2d and places is None and outputs.dim() == 4:
             x, places = F.max_pool2d(x, *use.args, **{**use.kwargs, "return_indices": True})
             before_pool, mask = mask, torch.ones_like(x)
         elif use.func in RECTIFIERS:
-            mask, x = mask * (x > 0).to(x.dtype), torch.relu(x)
+            above = (x > 0).to(x.dtype)
+            mask = above if mask is None else mask * above
+            x = torch.relu(x) if use.users else x
         elif smooth and use.func in SMOOTH:
             x = use.func(x.clone(), *use.args, **use.kwargs)
         else:
             break
-        lossy, users = True, use.users
-    if places is not None:
-        mask = _unpooled(mask, places, outputs) * before_pool
-    return mask if lossy else None
+        users = use.users
+    if places is None or mask is None:
+        return mask
+    mask = _unpooled(mask, places, outputs)
+    return mask if before_pool is None else mask * before_pool
 
 
 def _unpooled(mask: Tensor, places: Tensor, outputs: Tensor) -> Tensor:

@@ -44,7 +44,11 @@ class ResponseModels:
                 numbers.setdefault(nodes[number].key, []).append(number)
 
         def run(key: tuple[Any, ...]) -> None:
-            self._models[key].learn([nodes[number].changes([seen[number] for seen in passes]) for number in numbers[key]])
+            model, calls = self._models[key], numbers[key]
+            model.learn([
+                nodes[number].changes([seen[number] for seen in passes], model.entries(nodes[number].outputs.shape, len(calls)))
+                for number in calls
+            ])  # fmt: skip
 
         threads.map(run, list(numbers))
 

@@ -52,7 +52,7 @@ def replay(
             args, kwargs = replaced(call.args, swap), {name: replaced(value, swap) for name, value in call.kwargs.items()}
             result = REPLACEMENTS.get(call.func, call.func)(*args, **kwargs)
             if observe is not None and call.node is not None:
-                observe(call, list(tensors([*args, *kwargs.values()])), result)
+                observe(call, tensors([*args, *kwargs.values()]), result)
         delta = None if call.layer is None else deltas.get(call.layer)
         if delta is not None:
             result = result + delta

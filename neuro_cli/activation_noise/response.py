@@ -3,20 +3,21 @@
 Legend: N rows (positions or examples), m values that an output depends on, n outputs of a row.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_input
 
+from neuro_cli.activation_noise.patches import patches
 from neuro_cli.core.rows import Geometry
 
 RATE = 0.8  # share of a fit to the present passes that a model takes over
 RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes
-ROWS = 4096  # output positions of a convolution that one fit uses
+ROWS = 256  # least rows that a fit uses, of those that it is given
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Response(ABC):
 
     matrix: Tensor
 
+    def entries(self, outputs: Sequence[int], calls: int) -> int | None:
+        """Return how many entries of a change's first axis a fit to ``calls`` with ``outputs`` of this shape uses, None: all."""
+        return None
+
     @abstractmethod
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Fit what the model does not explain of ``changes`` of the input and of the outputs."""
@@ -44,6 +49,12 @@ class Response(ABC):
 
 class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
+
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        rows, columns = math.prod(outputs) // self.matrix.shape[1], self.matrix.shape[1]
+        # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
+        most = max(ROWS, math.isqrt(calls * rows * columns))
+        return min(outputs[0], -(-most * outputs[0] // (calls * rows)))
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:
@@ -79,19 +90,16 @@ class Dense(MatrixResponse):
 class Convolution(MatrixResponse):
     """A convolution of images (B, channels, ..) to outputs (B, n, ..)."""
 
-    def __init__(self, form: ImageForm, outputs: Sequence[int], device: torch.device) -> None:
-        """``outputs``: channels, height and width."""
+    def __init__(self, form: ImageForm, outputs: int, device: torch.device) -> None:
+        """``outputs``: channels of them."""
         self._form = form
-        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs[0], device=device, dtype=torch.float32)
-        self._examples = -(-ROWS // (outputs[1] * outputs[2]))  # least number of examples that have ROWS positions
+        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs, device=device, dtype=torch.float32)
 
     def input_rows(self, change: Tensor) -> Tensor:
-        form = self._form.geometry
-        columns = F.unfold(change[: self._examples], self._form.kernel, form.dilation, form.padding, form.stride)
-        return columns.transpose(1, 2).flatten(0, 1)
+        return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
 
     def output_rows(self, change: Tensor) -> Tensor:
-        return change[: self._examples].flatten(2).transpose(1, 2).flatten(0, 1)
+        return change.flatten(2).transpose(1, 2).flatten(0, 1)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry
@@ -134,5 +142,8 @@ def _solve(square: Tensor, right: Tensor) -> Tensor:
     if not mean > 0:
         return torch.zeros_like(right)
     square.diagonal().add_(RIDGE * mean)
-    result: Tensor = torch.linalg.solve_ex(square, right)[0]
-    return result if bool(result.isfinite().all()) else torch.zeros_like(right)
+    factor, failed = torch.linalg.cholesky_ex(square)
+    # LAPACK is slow in solving for many columns
+    wide = right.shape[1] > len(square)
+    result: Tensor = torch.cholesky_inverse(factor) @ right if wide else torch.cholesky_solve(right, factor)
+    return result if not failed and bool(result.isfinite().all()) else torch.zeros_like(right)

@@ -83,7 +83,7 @@ def record_pass(
         id(parameters[place.name]): (parameters[place.name], place) for place in settings.layout.places
     }
     with_mark([batch.inputs, batch.targets])
-    foreign = ForeignValues(module, len(next(tensors([batch.inputs]))))
+    foreign = ForeignValues(module, len(tensors([batch.inputs])[0]))
     with torch.no_grad(), RecordingMode(places, foreign, copy, backward) as mode:
         mode.record.result = scores = settings.task.rewards(module, batch)
     mode.record.join_layers()

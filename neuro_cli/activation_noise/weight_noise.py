@@ -13,6 +13,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments
 from neuro_cli.activation_noise.calls import LayerStep
+from neuro_cli.activation_noise.patches import patches
 
 
 def root_mean_square(x: Tensor) -> float:
@@ -170,5 +171,5 @@ def _convolution_noise(call: Arguments, outputs: Tensor) -> WeightNoise | None:
     x, weight, form = call["input"], call["weight"], call.geometry
     if call["groups"] != 1 or x.dim() != 4 or form is None:
         return None
-    columns = F.unfold(x, weight.shape[2:], form.dilation, form.padding, form.stride)
+    columns = patches(x, weight.shape[2:], form).flatten(1, 3).flatten(2)
     return _Product(columns, weight, call["bias"], outputs.shape)

@@ -35,6 +35,14 @@ def test_an_encoder_learns_in_front_of_a_black_box():
     assert after > before + 10
 
 
+@pytest.mark.slow  # each pass of each draw writes and reads files of JPEG
+def test_an_encoder_learns_in_front_of_a_codec():
+    pytest.importorskip("sklearn")
+    pytest.importorskip("PIL")
+    alone, both = (float(re.search(r"([\d.]+)%", line)[1]) for line in printed("codec_inside.py", "15").splitlines())
+    assert both > alone + 10
+
+
 @pytest.mark.slow
 def test_lightning_trains_by_manual_optimisation(tmp_path, monkeypatch):
     pytest.importorskip("lightning")

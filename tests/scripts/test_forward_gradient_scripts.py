@@ -17,12 +17,24 @@ def test_cosines_are_of_each_layer_and_of_all():
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     case = script["Case"](network, torch.randn(64, 4), torch.randint(2, (64,)), 1)
-    rows = script["table"]("tiny", case, 40, ["plain"])
+    rows = script["table"]("tiny", case, 0, [64], ["alone", "plain"], 2)
     assert [row["layer"] for row in rows] == ["0", "2", "all"]
-    assert float(rows[-1]["plain"]) > 0.8
+    assert float(rows[-1]["plain 64"]) > 0.8
+    assert float(rows[-1]["alone 64"]) > 0.99
     norm = nn.BatchNorm1d(4)
-    assert script["true_gradients"](case._replace(network=nn.Sequential(norm, network))).keys() >= {"0.weight", "1.0.weight"}
+    _, gradients = script["true_gradients"](case._replace(network=nn.Sequential(norm, network)))
+    assert gradients.keys() >= {"0.weight", "1.0.weight"}
     assert norm.running_mean.count_nonzero() == 0  # its statistics stay
+
+
+def test_an_estimate_that_changes_statistics_ends_the_script(monkeypatch):
+    script = runpy.run_path(str(SCRIPTS / "gradient_by_layer.py"))
+    norm = nn.BatchNorm1d(4)
+    case = script["Case"](nn.Sequential(norm, nn.Linear(4, 2)), torch.randn(8, 4), torch.randint(2, (8,)), 1)
+    assert script["estimated"](case, 0, {"draws": 1}).keys() >= {"0.weight", "1.weight"}
+    monkeypatch.setattr("neuro_cli.ForwardGradient.backward", lambda *_: norm.running_mean.add_(1))
+    with pytest.raises(RuntimeError, match=r"0\.running_mean"):
+        script["estimated"](case, 0, {"draws": 1})
 
 
 def test_both_ways_learn_from_one_split():
@@ -44,7 +56,7 @@ def test_the_tables_have_a_row_for_each_network(tmp_path):
     with (tmp_path / "twenty.csv").open() as file:
         ((name, size, steps, *_),) = csv.reader(file)
     assert (name, int(size) > 1000, steps) == ("timm_mixer", True, "2")
-    words = ("--only", "char_gpt", "--examples", "2", "--ways", "plain", "--csv", "layers.csv")
+    words = ("--only", "char_gpt", "--examples", "2", "--draws", "1", "--steps", "2", "--ways", "plain", "--csv", "layers.csv")
     done = script_inside(SCRIPTS / "gradient_by_layer.py", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "layers.csv").open() as file:

@@ -1,6 +1,6 @@
 """Marks on the tensors of a pass: which depend on the examples, which are a layer's outputs, which call made them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -10,13 +10,18 @@ DATA = "_neuro_data"  # attribute of tensors that depend on the examples
 USE = "_neuro_use"  # attribute of tensors computed from a step's outputs: the use that computed them
 
 
-def tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield the tensors among arguments, also those in lists."""
+SEQUENCES = (list, tuple)
+
+
+def tensors(values: Iterable[Any]) -> list[Tensor]:
+    """Return the tensors among arguments, also those in lists."""
+    found: list[Tensor] = []
     for value in values:
         if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from tensors(value)
+            found.append(value)
+        elif isinstance(value, SEQUENCES):
+            found += tensors(value)
+    return found
 
 
 def marked(values: Iterable[Any], mark: str = DATA) -> bool:

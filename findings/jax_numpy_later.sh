@@ -5,11 +5,11 @@
 # Belief: A function that was called has its arguments: a numpy array may be filled with the next generation while a result is
 #   awaited.
 # Seen: On a CPU a call returns before it has run, and a numpy array of 9 MB is not copied for it: filled with other numbers
-#   right after the call, the result is that of the new ones, or of a mix. device_put shares its memory for good where it
-#   begins at a multiple of 64 bytes, and numpy's allocation decides that, so that one of two arrays of equal size changes
-#   with its source.
+#   right after the call, the result is that of the new ones, or of a mix. jnp.array copies, but later too: under load one of
+#   five results was another. device_put shares its memory for good where it begins at a multiple of 64 bytes, and numpy's
+#   allocation decides that, so that one of two arrays of equal size changes with its source.
 # Means: A loop that perturbs one buffer in place scores members with the next one's weights, in silence, and more so the more
-#   work a fitness has. Call block_until_ready before the buffer is written, or hand over a jnp.array, which is a copy.
+#   work a fitness has. Hand over jnp.array(buffer).block_until_ready(), or wait for the result before the buffer is written.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -39,9 +39,9 @@ def filled_after(copy):
 
 right = float(fitness(np.ones((1500, 1500), np.float32)))
 plain = [filled_after(lambda buffer: buffer) for _ in range(5)]
-copied = [filled_after(jnp.array) for _ in range(5)]
+copied = [filled_after(lambda buffer: jnp.array(buffer).block_until_ready()) for _ in range(5)]
 print(f"fitness {right:.1f}; buffer written after the call: {[round(one, 1) for one in plain]}")
-print(f"with jnp.array: {[round(one, 1) for one in copied]}")
+print(f"with jnp.array(buffer).block_until_ready(): {[round(one, 1) for one in copied]}")
 
 shared = {}
 memory = np.zeros(2000, np.float32)

@@ -57,7 +57,7 @@ class GymnasiumSimulator:
         self._maker, self._fresh = maker, fresh
         self._environments: list[Any] = [None] * size
         self._steps: list[Any] = [None] * size  # methods
-        self._totals: list[Any] = [0.0] * size
+        self._totals = [0.0] * size
         self._left, self._limits = [0] * size, [0] * size  # steps of an episode
 
     def expect(self, seeds: np.ndarray) -> None: ...
@@ -76,8 +76,7 @@ class GymnasiumSimulator:
         over, steps, totals, left = [], self._steps, self._totals, self._left
         for row, (slot, action) in enumerate(zip(slots.tolist(), actions, strict=True)):
             observation, reward, terminated, truncated, _ = steps[slot](action)
-            # keep the rewards' type, as `total += reward` does; only a float16 sum is widened: it would stall at 2,048
-            total = totals[slot] + (float(reward) if type(reward) is np.float16 else reward)
+            total = totals[slot] + float(reward)  # with numpy 2 a float16 or float32 reward would make the total one
             totals[slot] = total
             raw[row] = observation if getattr(observation, "ndim", 0) == 1 else np.ravel(observation)
             left[slot] -= 1
@@ -89,7 +88,7 @@ class GymnasiumSimulator:
         return over
 
     def total(self, slot: int) -> float:
-        return float(self._totals[slot])
+        return self._totals[slot]
 
     def close(self) -> None:
         for slot in range(len(self._environments)):

@@ -127,6 +127,13 @@ class HalfRewards(Stub):
         return np.float16(2047.0 if self.steps == 1 else 1.0)
 
 
+class SingleRewards(Stub):
+    """Rewards of 2**24 and ones in float32, whose sum would stand still."""
+
+    def reward(self, action):
+        return np.float32(2.0**24 if self.steps == 1 else 1.0)
+
+
 class Lists(Stub):
     def seen(self):
         return [float(value) for value in super().seen()]
@@ -198,6 +205,6 @@ gymnasium.register("Endless-v0", entry_point=Endless)
 
 for kind in (
     Spacious, Stub, Traces, NumpyDraws, PythonDraws, Unseeded, Offset, BadObservation, BadReward, Unlucky, RewardVector,
-    HalfRewards, Lists, Shapeless, Broken, Falls, Taking,
+    HalfRewards, SingleRewards, Lists, Shapeless, Broken, Falls, Taking,
 ):  # fmt: skip
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, max_episode_steps=50)

@@ -106,8 +106,10 @@ def test_observations_may_be_lists():
     assert np.array_equal(returns(lists, [3, 4, 5]), returns(plain, [3, 4, 5]))
 
 
-def test_rewards_of_half_precision_add_up():
-    assert returns(load(Reinforcement("HalfRewards-v0", normalise=False)), [1]) == [2047 + stub_environments.STEPS - 1]
+def test_rewards_of_narrow_types_add_up():
+    ones = stub_environments.STEPS - 1
+    assert returns(load(Reinforcement("HalfRewards-v0", normalise=False)), [1]) == [2047 + ones]
+    assert returns(load(Reinforcement("SingleRewards-v0", normalise=False)), [1]) == [2**24 + ones]
 
 
 def test_environments_are_closed_with_their_task():

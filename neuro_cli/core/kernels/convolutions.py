@@ -18,6 +18,7 @@ def own_weights(base, noise, rows, columns, scale, out):
     assert rows.shape == (out.shape[0], base.shape[0]) and columns.shape == (out.shape[0], base.shape[1])
     for d in range(out.shape[0]):
         for row in range(base.shape[0]):
+            # signs of a row are folded into the scale: one product fewer in the inner loop
             step = scale * rows[d, row]
             for c in range(base.shape[1]):
                 out[d, row, c] = base[row, c] + noise[row, c] * (step * columns[d, c])
@@ -36,6 +37,7 @@ def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kern
     assert (out.shape[1] - 1) * stride[0] + (kernel[0] - 1) * dilation[0] < height + 2 * padding[0]
     assert (pixels - 1) * stride[1] + (kernel[1] - 1) * dilation[1] < width + 2 * padding[1]
     assert bias.shape[1] == 0 or (bias.shape[1] == outputs and bias.shape[0] > 0)
+    # the border stays zero for all rows, as only the inside is written
     image = np.zeros((channels, height + 2 * padding[0], width + 2 * padding[1]), np.float32)
     read = np.empty((channels * kernel[0] * kernel[1], lines, pixels), np.float32)
     for row in range(count):
@@ -53,6 +55,7 @@ def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kern
                         for line in range(some):
                             source, target = image[c, (first + line) * stride[0] + a * dilation[0]], read[place, line]
                             begin = nb.uintp(b * dilation[1])
+                            # neighbours in memory are copied by vectors; a stride would make LLVM gather
                             if stride[1] == 1:
                                 for j in range(nb.uintp(pixels)):
                                     target[j] = source[begin + j]
@@ -60,6 +63,7 @@ def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kern
                                 for j in range(nb.uintp(pixels)):
                                     target[j] = source[begin + j * nb.uintp(stride[1])]
                         place += 1
+            # channels lie last in the outcome, so the product writes it in place
             result = out[row, first : first + some].reshape(some * pixels, outputs)
             own_product(read.reshape(len(read), lines * pixels), weights[direction], result)
             if bias.shape[1]:

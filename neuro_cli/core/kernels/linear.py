@@ -32,6 +32,7 @@ _LINE = nb.uintp(4 * LANES)  # bytes of LANES float32 numbers
 @_compiled
 def add_row(source, size, scale, target):
     """Add scale times the ``size`` numbers at address ``source`` to those at address ``target``, and touch no others."""
+    # whole vectors first, then single numbers, so that no load passes the end of a row
     for _ in range(size // LANES):
         added_flipped(source, nb.uint32(0), scale, target)
         source, target = source + _LINE, target + _LINE
@@ -44,6 +45,7 @@ def add_row(source, size, scale, target):
 def _fit(x, weight, bias, directions, scales, examples, block, out):
     """Assert that a layer's rows are those of its sides: place // D of a row is below the scales from its side on."""
     sides = out.shape[0] // x.shape[0] if x.shape[0] else 0
+    # places of rows have 32 bits, whose divisions take fewer cycles than those of 64
     assert 0 < sides * x.shape[0] == out.shape[0] < 2**32 and block > 0
     assert x.shape[0] <= (scales.size - sides + 1) * directions * examples
     assert weight.shape == (out.shape[1], x.shape[1]) and x.itemsize == weight.itemsize == out.itemsize
@@ -71,7 +73,9 @@ def _flip(x, first, words, column, examples, out):
     size = x.shape[1]
     source, target = nb.uintp(x.ctypes.data) + _FLOAT * nb.uintp(size * first), nb.uintp(out.ctypes.data)
     for row in range(out.shape[0]):
+        # directions repeat: the second side of a mirrored pair has the signs of the first
         direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(words.shape[0])
+        # a word has 32 signs and a vector LANES numbers, so two vectors share a word where LANES is 16
         for part in range(size // LANES):
             flipped(source, words[direction, column + part // 2] >> nb.uint32(LANES * (part % 2)), target)
             source, target = source + _LINE, target + _LINE
@@ -115,10 +119,12 @@ def _add_flipped(x, step, first, words, column, examples, scales, out):
 def _add_placed(x, first, index, examples, scales, factor, out):
     """Add to columns index[direction] (D, r) of ``out`` (b, C), the rows from ``first`` on, scale * factor * x (b, r)."""
     kept, size, directions = x.shape[1], out.shape[1], nb.uint32(index.shape[0])
+    # all columns are written anew for each row, so zeros are needed once only
     near, target = np.zeros(size, np.float32), nb.uintp(out.ctypes.data)
     for row in range(x.shape[0]):
         place = nb.uint32(first + row) // nb.uint32(examples)
         direction, step = place % directions, factor * scales[place // directions]
+        # a few columns are added where they lie; all of them go through the nearest cache
         if kept < size:
             for m in range(kept):
                 out[row, nb.uint32(index[direction, m])] += step * x[row, m]
@@ -166,6 +172,7 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
     ``out``, or those of one side for all of them.
     """
     _fit(x, weight, bias, words.shape[0], scales, examples, block, out)
+    # one block of scratch for all blocks, and for the sides of each
     near, result = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
     centre, (inputs, outputs, shifts) = np.empty_like(result), columns
     _fit_signs(words, inputs, x.shape[1])
@@ -180,7 +187,9 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
         if inputs >= 0:
             read = near[:count]
             _flip(x, first, words, inputs, examples, read)
+        # both sides have the same product with the noise: only its sign and scale differ
         product(read, noise, result[:count])
+        # the centre's product is computed once and copied, where several sides share their rows
         if sides > 1:
             product(source, weight, centre[:count])
         for side in range(sides):
@@ -189,6 +198,7 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
                 target[:] = centre[:count]
             else:
                 product(source, weight, target)
+            # signs of the outputs are applied after the product, once a row: the noise matrix itself is shared by all directions
             if outputs >= 0:
                 _add_flipped(result, result.shape[1], first, words, outputs, examples, own, target)
             else:
@@ -246,6 +256,7 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
 
 @_reordered
 def _dot(x, row, factors, direction, column):
+    # the order of this sum is LLVM's: a fitness depends on it in the last bits, an update never does
     total = np.float32(0)
     for c in range(nb.uintp(x.shape[1])):
         total += x[row, c] * factors[direction, column + c]
@@ -273,9 +284,11 @@ def add_low_rank_half(centre, x, factors, vectors, read, written, rank, share, s
         for c in range(x.shape[1]):
             near[0, c] = widened(x[row, c])
         for q in range(rank):
+            # one number for each rank: the row meets b once and both sides use it
             amounts[q] = share * _dot(near, nb.uintp(0), factors, direction, nb.uintp(read + q * x.shape[1]))
         for side in range(out.shape[0] // x.shape[0]):
             scale = scales[place // directions + nb.uint32(side)]
+            # a sum in bfloat16, which has 8 significant bits, would lose small noise
             for c in range(width):
                 wide[0, c] = widened(centre[row, c])
             for q in range(rank):
@@ -312,6 +325,7 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
                 target[:] = centre[:count]
             else:
                 product(source, weight, target)
+            # the block's outputs are still in the cache when the ranks are added
             line = nb.uintp(target.ctypes.data)
             for row in range(count):
                 place = nb.uint32(first + row) // nb.uint32(examples)

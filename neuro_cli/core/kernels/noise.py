@@ -33,12 +33,14 @@ def _word_counters(tile, direction, generation, stream, key0, key1, words, low, 
     first = nb.uint32(tile) * nb.uint32(LANE) + nb.uint32(low)
     line0, line1, line2, line3 = words[0, low:], words[1, low:], words[2, low:], words[3, low:]
     for j in range(count):
+        # the four words of a counter: place, direction, generation, stream. Any number is found without those before it
         x0 = nb.uint32(first + nb.uint32(j))
         x1 = nb.uint32(direction)
         x2 = nb.uint32(generation)
         x3 = nb.uint32(stream)
         k0 = nb.uint32(key0)
         k1 = nb.uint32(key1)
+        # 10 rounds, the published default
         for _ in range(10):
             p0 = _M0 * nb.uint64(x0)
             p1 = _M1 * nb.uint64(x2)
@@ -48,6 +50,7 @@ def _word_counters(tile, direction, generation, stream, key0, key1, words, low, 
             x3 = nb.uint32(p0)
             k0 = nb.uint32(k0 + _W0)
             k1 = nb.uint32(k1 + _W1)
+        # four arrays in place of one of four columns: stores of neighbours become one vector store
         line0[j] = x0
         line1[j] = x1
         line2[j] = x2
@@ -57,6 +60,7 @@ def _word_counters(tile, direction, generation, stream, key0, key1, words, low, 
 @_compiled
 def _word_slice(tile, direction, generation, stream, key0, key1, words, a, b):
     """Philox words of one tile into ``words`` (4, LANE) uint32, at least columns [a, b) (multiples of STEP)."""
+    # a part of a tile is computed where a rank owns a part: ranks then share the work of combine without overlap
     if b - a >= LANE:
         _word_counters(tile, direction, generation, stream, key0, key1, words, 0, LANE)
     else:
@@ -76,6 +80,7 @@ def _normal_tile(words, out, needed):
     A word names a segment of the table, below its 1,985: the greatest is that of 2**31 (:mod:`neuro_cli.core.quantile`).
     """
     source, target, table = words.ctypes.data, out.ctypes.data, _TABLE.ctypes.data
+    # the last vector may write beyond what is needed, never beyond the tile
     for j in range(0, needed, vectors.LANES):
         _normals(source + nb.uintp(4 * j), target + nb.uintp(4 * j), table)
 
@@ -127,6 +132,7 @@ def draw(key0, key1, generation, stream, directions, start, out):
             a = max(start, low)
             b = min(stop, low + TILE)
             _word_counters(tile, directions[d], generation, stream, key0, key1, tile_words, 0, min(b - low, LANE))
+            # a complete tile is written in place, a cut one through scratch
             part = out[d, a - start : b - start]
             if part.size == TILE:
                 _normal_tile(flat, part, TILE)
@@ -178,6 +184,7 @@ def perturb(key0, key1, generation, stream, direction, base, scale, plus, minus)
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
     normal = np.empty(TILE, np.float32)
+    # stores past the caches need whole aligned lines and no later reader: vectors are scored much later than they are written
     past = scale.size == 1 and min(plus.size, minus.size) >= FAR
     past = past and base.strides[0] == plus.strides[0] == minus.strides[0] == base.itemsize
     past = past and (plus.ctypes.data | minus.ctypes.data) % 64 == 0
@@ -209,6 +216,7 @@ def members(key0, key1, generation, stream, directions, signs, bases, parents, s
     for low in range(0, columns, TILE):
         count = min(columns - low, TILE)
         for r in range(rows):
+            # a mirrored pair lies side by side, so its noise is drawn once
             if r == 0 or directions[r] != directions[r - 1]:
                 _word_counters(
                     low // TILE, directions[r], generation, stream, key0, key1, tile_words, 0, min(count, LANE)
@@ -244,8 +252,10 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
         low = tile * TILE
         a = max(start - low, 0) // STEP * STEP
         n = (min(stop - low, TILE) + STEP - 1) // STEP * STEP - a
+        # float64: sums of 10^5 directions keep their digits, and a later cast rounds once
         total[:] = 0.0
         for d in range(directions.size):
+            # a direction without weight, such as one outside of the elite, costs no noise
             used = False
             for row in range(rows):
                 used = used or weights[row, d] != 0.0

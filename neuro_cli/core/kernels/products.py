@@ -33,6 +33,7 @@ def add_tile(builder, left, right, groups, out, width):
     ``left``, ``right``: addresses of numbers (groups, ROWS, GROUP) and (groups, GROUP, COLUMNS).
     """
     floats = ir.VectorType(_F32, LANES)
+    # unrolled while the code is generated, so that each sum has a register of its own
     places = [(row, part) for row in range(ROWS) for part in range(PARTS)]
 
     def pointer(place: ir.Value, kind: ir.Type) -> ir.Value:
@@ -45,6 +46,7 @@ def add_tile(builder, left, right, groups, out, width):
         line = builder.mul(width, size(4 * row))
         return pointer(builder.add(out, builder.add(line, size(4 * LANES * part))), floats)
 
+    # LLVM turns these slots of the stack into registers
     sums = {place: cgutils.alloca_once(builder, floats) for place in places}
     for place, total in sums.items():
         builder.store(builder.load(target(*place), align=4), total)
@@ -60,6 +62,7 @@ def add_tile(builder, left, right, groups, out, width):
             factors = [spread(builder.add(a, size(4 * (row * GROUP + term)))) for term in range(GROUP)]
             for part in range(PARTS):
                 terms = [builder.fmul(factor, line[term, part]) for term, factor in enumerate(factors)]
+                # plain fmul and fadd without flags: LLVM may neither fuse nor reorder them, which is the point of this file
                 group = terms[0]
                 for term in terms[1:]:
                     group = builder.fadd(group, term)
@@ -74,6 +77,7 @@ def _pack_left(source, first, step, rank, weights, low, count, out):
 
     The first term is number ``low``; those beyond the last direction are 0.
     """
+    # terms beyond the last direction are zeros, which leave a sum as it is
     out[:] = 0
     for term in range(min(out.shape[1] * GROUP, source.shape[0] * rank - low)):
         d, q = (low + term) // rank, (low + term) % rank
@@ -95,6 +99,7 @@ def _pack_right(source, first, step, rank, low, count, out):
         for term in range(terms):
             d, q = (low + term) // rank, (low + term) % rank
             line, near = source[d, first + q * step + begin :], out[tile, term // GROUP, term % GROUP]
+            # a constant length lets LLVM copy by vectors
             if width == COLUMNS:
                 for c in range(COLUMNS):
                     near[c] = line[c]
@@ -149,6 +154,7 @@ def add_products(left, written, to_next, right, read, step, rank, weights, out):
     most = min(NEAR, -(-terms // GROUP))
     rows = np.empty((-(-height // ROWS), most, ROWS, GROUP), np.float32)
     columns = np.empty((-(-min(PANEL, width) // COLUMNS), most, GROUP, COLUMNS), np.float32)
+    # panels and blocks of terms fit in the caches; the order of sums depends on neither
     for first in range(0, width, PANEL):
         count = min(PANEL, width - first)
         for low in range(0, terms, NEAR * GROUP):

@@ -31,11 +31,13 @@ def _weights(base, there, low, high, k, n, scale, low_rank, high_rank, rank: tl.
     """Return weights (k, n) of a member; with a ``rank`` plus ``scale`` times that many outer products."""
     tile = tl.load(base, mask=there, other=0.0)
     if rank > 0:
+        # the outer product is computed for the tile at hand: a member's weights never lie in memory
         step = tl.zeros(tile.shape, tl.float32)
         for q in tl.static_range(rank):
             read = tl.load(high + q * high_rank + k, mask=k >= 0, other=0.0).to(tl.float32)
             written = tl.load(low + q * low_rank + n, mask=n >= 0, other=0.0).to(tl.float32)
             step += read[:, None] * written[None, :]
+        # rounded once, as dense noise in memory is
         tile = (tile.to(tl.float32) + scale * step).to(tile.dtype)
     return tile
 
@@ -62,6 +64,7 @@ def _layer(
     filled, named = m < points, n < outputs
     ranked = tl.where(named, n, -1)
     total = tl.zeros([bm, bn], tl.float32)
+    # with few inputs a step of the sum has taps and inputs together, else tensor cores would multiply mostly zeros
     if few:
         for first in range(0, inputs * height * width, bk):
             k = first + tl.arange(0, bk)
@@ -136,6 +139,7 @@ def _spread(
     direction, side = ((row % sided) // examples).to(tl.int64), row // sided
     scale = tl.where(side == 0, scale0, scale1).to(tl.float32)
     both = filled[:, None] & named[None, :]
+    # ranks, shift and bias are summed before the only rounding
     total = tl.zeros([br, bn], tl.float32)
     for q in tl.static_range(rank):
         amount = tl.load(maps + line * rank + q, mask=filled, other=0.0).to(tl.float32)

@@ -29,6 +29,7 @@ def _element(lines, width, each, sided, examples, wide: tl.constexpr, bl: tl.con
     A line is one pixel's channels where those lie side by side in memory, else one channel's pixels: so that whatever a direction
     has is looked up for a line or for a place, not for each value.
     """
+    # 64-bit places are compiled for large tensors alone
     first = tl.program_id(0).to(tl.int64) * bl if wide else tl.program_id(0) * bl
     line, place = first + tl.arange(0, bl), tl.program_id(1) * bw + tl.arange(0, bw)
     row = line // each
@@ -59,6 +60,7 @@ def _flip(
 ):  # fmt: skip
     line, place, offset, inside, direction, _ = _element(lines, line_width, each, sided, examples, wide, bl, bw)
     value = tl.load(x + offset, mask=inside)
+    # a product by +-1 is exact in every type
     sign = _signs(words, width, direction, place if last else line % channels, inside, last)
     tl.store(out + offset, (value * sign.to(value.dtype)), mask=inside)
 
@@ -71,6 +73,7 @@ def _add_flipped(
     line, place, offset, inside, direction, side = _element(lines, line_width, each, sided, examples, wide, bl, bw)
     scale = tl.where(side == 0, scale0, scale1).to(tl.float32)[:, None]
     sign = _signs(words, width, direction, place if last else line % channels, inside, last).to(tl.float32)
+    # summed in float32 and rounded once, as the CPU's loops do
     step = scale * sign * tl.load(t + offset, mask=inside).to(tl.float32)
     value = tl.load(y + offset, mask=inside)
     tl.store(y + offset, (value.to(tl.float32) + step).to(value.dtype), mask=inside)
@@ -122,6 +125,7 @@ def _add_outer(
 ):  # fmt: skip
     """Add outer products: y (n, points, C), maps (n, points, groups R)."""
     line, channel, offset, inside, direction, side = _element(lines, channels, points, sided, examples, wide, bl, bw)
+    # groups of a convolution have maps of their own
     first = (line * (channels // each * rank))[:, None] + (channel // each * rank)[None, :]
     column = factors + (direction.to(tl.int64) * direction_stride)[:, None] + channel[None, :]
     step = tl.zeros([bl, bw], tl.float32)

@@ -106,12 +106,13 @@ def _bound(config: Mapping[str, Any], layout: ParameterLayout, centre: Tensor) -
 def vote_of_addresses(module: nn.Module, about: Mapping[str, Any], addresses: np.ndarray) -> nn.Module:
     """Return the vote of the members at ``addresses`` (k, 2) around ``module``; ``about`` as :class:`Vote` has it.
 
-    Raises KeyError, TypeError or ValueError for another ``about``, and UserError for other parameters than the voters had.
+    Raises KeyError, TypeError, ValueError or UserError for another ``about``, and UserError for other parameters than the
+    voters had.
     """
     layout = ParameterLayout(module, bool(about["channels_last"]))
-    centre, sigmas = layout.flatten(module), [float(sigma) for sigma in about["sigmas"]]
+    centre, algo = layout.flatten(module), RandomVote(about["sigmas"])
     if (sha256 := parameters_sha256(centre)) != about["base_sha256"]:
         raise UserError(f"model: its {layout.size} parameters have the SHA-256 {sha256}, the voters' base {about['base_sha256']}")
     pairs = [(int(generation), int(member)) for generation, member in addresses]
-    used = [sigmas[generation % len(sigmas)] for generation, _ in pairs]
+    used = [algo.sigma_at(generation) for generation, _ in pairs]
     return Vote(module, Members(_bound(about, layout, centre), layout, centre, pairs, used), about).eval()

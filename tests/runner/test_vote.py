@@ -74,6 +74,9 @@ def test_a_vote_has_the_same_members_on_any_ranks_and_after_a_resume_and_is_expo
     (tmp_path / "bad.votes").write_bytes(head.replace(b"neuro_cli.sampler.", b"os.path.") + b"\n12345678")
     with pytest.raises(UserError, match="it runs code of os"):
         load(tmp_path / "bad.votes")
+    (tmp_path / "bad.votes").write_bytes(head.replace(b"[0.02, 0.1]", b"[]") + b"\n12345678")
+    with pytest.raises(UserError, match="sigma"):
+        load(tmp_path / "bad.votes")
     assert "is no graph" in one_line(neuro_inside("export", "one", "file=best.onnx", cwd=tmp_path))
 
 

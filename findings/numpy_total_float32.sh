@@ -21,9 +21,9 @@ for reward in np.array([1] + [1e-8] * 1000, np.float32):
     small += reward
 print(np.__version__, type(total).__name__, round(float(total), 1), float(small))
 EOF
-for version in 1.26.4 2.4.6; do
-    python3 -m venv "$folder/$version"
-    "$folder/$version/bin/pip" install --quiet numpy==$version
-    "$folder/$version/bin/python" "$folder/program.py"
+for pin in numpy==1.26.4 numpy==2.4.6; do
+    python3 -m venv "$folder/$pin"
+    "$folder/$pin/bin/pip" install --quiet "$pin"
+    "$folder/$pin/bin/python" "$folder/program.py"
 done | tee "$folder/out"
 grep -q "^1.26.4 float64 100000.0 1.0000" "$folder/out" && grep -q "^2.4.6 float32 100958.3 1.0$" "$folder/out"

@@ -1,6 +1,6 @@
 """Cosine of neuro.ForwardGradient's estimate with the gradient by back-propagation, layer by layer, of deep networks.
 
-    python scripts/gradient_by_layer.py                                # ResNet-18 and a vision transformer at 32x32, a char GPT
+    python scripts/gradient_by_layer.py    # residual networks and a vision transformer at 32x32, a char GPT
     python scripts/gradient_by_layer.py --only resnet18 --draws 1 8 --steps 0 200 --csv build/by_layer.csv
 
 The networks are torchvision's and this package's, the examples random: each class has an image of its own below noise, and a
@@ -77,7 +77,28 @@ def char_gpt(examples: int) -> Case:
     return Case(CharGPT(65, 32, 64, depth=6), tokens[:, :-1], tokens[:, 1:], 2)
 
 
-CASES: dict[str, Callable[[int], Case]] = {"resnet18": resnet18, "vit": vit, "char_gpt": char_gpt}
+class Block(nn.Module):
+    """A residual block as torchvision's, with in-place sums and ReLUs."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        first, second = (nn.Conv2d(channels, channels, 3, 1, 1, bias=False) for _ in range(2))
+        self.body = nn.Sequential(first, nn.BatchNorm2d(channels), nn.ReLU(True), second, nn.BatchNorm2d(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        outputs = self.body(x)
+        outputs += x
+        return F.relu(outputs, inplace=True)
+
+
+def residual(examples: int) -> Case:
+    """Return two residual blocks of 16 channels: ResNet-18's parts, without its width."""
+    first = (nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(True))
+    last = (nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
+    return Case(nn.Sequential(*first, Block(16), Block(16), *last), *images(examples), 1)
+
+
+CASES: dict[str, Callable[[int], Case]] = {"resnet18": resnet18, "residual": residual, "vit": vit, "char_gpt": char_gpt}
 
 
 def by_part(gradients: dict[str, Tensor], parts: int) -> dict[str, Tensor]:

@@ -29,7 +29,7 @@ PROBE = 1001  # bytes of the messages by which the ranks try the backend
 
 
 class DeviceMessages(Messages):
-    """Gather into ``received`` (N, most) of which rank j's first ``counts[j]`` bytes count; ``sent`` is alive until its end."""
+    """Gather into ``received`` (N, most) where rank j's first ``counts[j]`` bytes count; ``sent`` is kept for it."""
 
     def __init__(self, work: Any, sent: Tensor, received: Tensor, counts: list[int]) -> None:
         self._work, self._sent, self._received, self._counts = work, sent, received, counts
@@ -38,7 +38,7 @@ class DeviceMessages(Messages):
         return bool(self._work.is_completed())
 
     def wait(self) -> Sequence[Tensor]:
-        self._work.wait()  # on a GPU the stream waits, and the host does not
+        self._work.wait()  # a GPU's stream waits, the host continues
         return [row[:count] for row, count in zip(self._received, self._counts, strict=True)]
 
 

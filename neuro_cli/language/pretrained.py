@@ -36,7 +36,7 @@ def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32, classes:
     place, config = _place(path), load_config(path, classes)
     if torch.get_default_device().type == "meta":
         kind = getattr(_transformers(), class_of(config))
-        shapes: nn.Module = kind._from_config(config, dtype=dtype)
+        shapes: nn.Module = kind(config).to(dtype)
         return shapes.eval()
     if place.is_dir():
         return _from(path, place, config, dtype, ignore_mismatched_sizes=classes is not None)  # a head of other sizes

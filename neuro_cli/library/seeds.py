@@ -54,7 +54,9 @@ class SharedCalls:
         alone = [self._fitnesses(part) for part in parts]
         self.apart = not all(map(np.array_equal, together, alone))
         if self.apart:
-            log.warning("the function gives a candidate other bits beside those of other seeds: it is called seed by seed")
+            log.warning(
+                "the function gives a candidate other bits in a call with those of other seeds: it is called seed by seed"
+            )
         self._compared.add(sizes)
         return alone
 

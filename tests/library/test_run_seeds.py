@@ -55,7 +55,9 @@ def test_a_function_whose_bits_depend_on_the_others_is_called_seed_by_seed(caplo
 
     with caplog.at_level(logging.WARNING):
         searches = run_seeds(relative, [3, 1], **GIVEN)
-    assert caplog.messages == ["the function gives a candidate other bits beside those of other seeds: it is called seed by seed"]
+    assert caplog.messages == [
+        "the function gives a candidate other bits in a call with those of other seeds: it is called seed by seed"
+    ]
     assert_same(searches, relative)
 
 

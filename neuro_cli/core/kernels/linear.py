@@ -119,7 +119,7 @@ def _add_flipped(x, step, first, words, column, examples, scales, out):
 def _add_placed(x, first, index, examples, scales, factor, out):
     """Add to columns index[direction] (D, r) of ``out`` (b, C), the rows from ``first`` on, scale * factor * x (b, r)."""
     kept, size, directions = x.shape[1], out.shape[1], nb.uint32(index.shape[0])
-    # all columns are written anew for each row, so zeros are needed once only
+    # a row of all columns writes each of them, so that no number of the row before shows
     near, target = np.zeros(size, np.float32), nb.uintp(out.ctypes.data)
     for row in range(x.shape[0]):
         place = nb.uint32(first + row) // nb.uint32(examples)

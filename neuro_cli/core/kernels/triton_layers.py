@@ -64,7 +64,7 @@ def _layer(
     filled, named = m < points, n < outputs
     ranked = tl.where(named, n, -1)
     total = tl.zeros([bm, bn], tl.float32)
-    # with few inputs a step of the sum has taps and inputs together, else tensor cores would multiply mostly zeros
+    # few inputs: a step of the sum takes several taps, else tensor cores would multiply mostly zeros
     if few:
         for first in range(0, inputs * height * width, bk):
             k = first + tl.arange(0, bk)

@@ -11,4 +11,4 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 "${PYTHON:-python3}" -m venv "$place"
 "$place/bin/pip" install --quiet "grpcio-tools==$version"
-"$place/bin/python" -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. neuro_cli/broker/proto/*.proto
+"$place/bin/python" -m grpc_tools.protoc -I. --python_out=. --pyi_out=. neuro_cli/broker/proto/*.proto

@@ -1,16 +1,18 @@
 """gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 import grpc
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from neuro_cli.broker.addresses import is_loopback, joined, split
 from neuro_cli.broker.credentials import Credentials, read_credentials
+from neuro_cli.broker.services import handler_of
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
 
@@ -88,20 +90,21 @@ logging.getLogger("grpc._cython.cygrpc").addFilter(_in_one_line)
 
 
 class Server:
-    """Server of gRPC on the running event loop: the given services, health and reflection.
+    """Server of gRPC on the running event loop: ``services`` with their servicers, health and reflection.
 
-    ``names``: full names of the services; ``add`` registers them. ``address`` has the actual port where it was 0.
-    Raises ConfigError for an address where it cannot listen.
+    ``address`` has the actual port where it was 0. Raises ConfigError for an address where it cannot listen.
     """
 
-    def __init__(self, key: str, address: str, security: Security, names: Sequence[str], add: Callable[[Any], None]) -> None:
+    def __init__(
+        self, key: str, address: str, security: Security, services: Sequence[tuple[ServiceDescriptor, object]]
+    ) -> None:  # fmt: skip
         more = [("grpc.so_reuseport", 0), ("grpc.max_concurrent_streams", MOST_CALLS)]
         self._server = grpc.aio.server(options=[*options(security), *more])
         self._health = health.aio.HealthServicer()
-        add(self._server)
+        self._server.add_generic_rpc_handlers([handler_of(service, servicer) for service, servicer in services])
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._names = names
-        reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+        self._names = [service.full_name for service, _ in services]
+        reflection.enable_server_reflection([*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
         self.address = joined(split(address)[0], self._bind(key, address, security))
 
     def _bind(self, key: str, address: str, security: Security) -> int:

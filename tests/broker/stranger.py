@@ -15,13 +15,13 @@ import grpc
 
 from neuro_cli.broker.certificates import make_certificates
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.broker.services import SUBMISSION, Stub
 
 
 def submit(channel: grpc.Channel) -> str:
     task = messages.Task(run="stranger", id="1", kind="noop", payload=b"{}")
     try:
-        SubmissionStub(channel).Submit(messages.SubmitRequest(tasks=[task], token=bytes(32)), timeout=5)
+        Stub(SUBMISSION, channel).Submit(messages.SubmitRequest(tasks=[task], token=bytes(32)), timeout=5)
     except grpc.RpcError as error:
         return error.code().name
     return "OK"

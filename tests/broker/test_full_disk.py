@@ -11,7 +11,7 @@ from secured import TOKEN, open_to
 from waits import all_results, until
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.broker.services import SUBMISSION, Stub
 from neuro_cli.pool.base import WorkUnit
 
 MIB = 2**20
@@ -43,7 +43,7 @@ def test_a_broker_with_a_full_disk_stops_and_all_results_come_when_there_is_room
         filler = small / "filler"
         fill(filler)
         with open_to(address, cluster.certificates) as channel:
-            stub = SubmissionStub(channel)
+            stub = Stub(SUBMISSION, channel)
             wide = messages.Task(run="other", id="1", kind="noop", payload=b'{"echo": "%s"}' % (b"x" * 100_000))
             found: set[str] = set()
             until(lambda: submitted(stub, wide) == "UNAVAILABLE")
@@ -76,7 +76,7 @@ def fill(file: Path) -> None:
                 pass
 
 
-def submitted(stub: SubmissionStub, one: messages.Task) -> str:
+def submitted(stub: Stub, one: messages.Task) -> str:
     try:
         stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=5)
     except grpc.RpcError as error:

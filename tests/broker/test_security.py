@@ -16,10 +16,9 @@ from neuro_cli.broker.certificates import make_certificates, own_certificates
 from neuro_cli.broker.credentials import default_folder, read_credentials
 from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto import nameserver_pb2, nameserver_pb2_grpc
-from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
-from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
+from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.roles import serve
+from neuro_cli.broker.services import NAMESERVER, WORK, Stub, handler_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.pool.broker import BrokerPool
 
@@ -118,7 +117,7 @@ def test_mutual_tls_lets_in_who_has_a_certificate_of_the_authority(service, tmp_
     authority_only = grpc.ssl_channel_credentials((service.certificates / "ca.crt").read_bytes())
     for channel in (grpc.insecure_channel(service.nameserver), grpc.secure_channel(service.nameserver, authority_only)):
         with channel, pytest.raises(grpc.RpcError) as answer:
-            NameserverStub(channel).Brokers(nameserver_pb2.BrokersRequest(), timeout=5)
+            Stub(NAMESERVER, channel).Brokers(nameserver_pb2.BrokersRequest(), timeout=5)
         assert answer.value.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
     config = cluster_config() | {"role": "worker", "security": {"certificates": str(theirs)}}
     config["nameserver"]["address"] = service.nameserver
@@ -182,7 +181,7 @@ def test_without_a_word_a_cluster_has_its_users_own_certificates(tmp_path):
         assert pool.facts()["brokers"] == 0
         pool.close()
         with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError):
-            NameserverStub(channel).Brokers(nameserver_pb2.BrokersRequest(), timeout=5)
+            Stub(NAMESERVER, channel).Brokers(nameserver_pb2.BrokersRequest(), timeout=5)
     finally:
         cluster.close()
 
@@ -214,7 +213,7 @@ def test_plaintext_and_certificates_exclude_each_other(tmp_path):
 def test_a_bad_entry_of_a_nameserver_ends_no_worker_and_no_broker(tmp_path, capfd):
     """What D10 of the trials did, against a nameserver that lets it in: Register of an address on another machine."""
 
-    class Careless(nameserver_pb2_grpc.NameserverServicer):
+    class Careless:
         bad = nameserver_pb2.BrokerInfo(broker_id=9, address="10.1.1.1:80", waiting=50)
 
         def Brokers(self, request, context):  # noqa: N802
@@ -230,7 +229,7 @@ def test_a_bad_entry_of_a_nameserver_ends_no_worker_and_no_broker(tmp_path, capf
             return nameserver_pb2.HeartbeatReply()
 
     server = grpc.server(ThreadPoolExecutor(4))
-    nameserver_pb2_grpc.add_NameserverServicer_to_server(Careless(), server)
+    server.add_generic_rpc_handlers([handler_of(NAMESERVER, Careless())])
     cluster = Cluster(tmp_path / "cluster", {"certificates": None, "insecure": True})
     cluster.nameserver = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
@@ -239,7 +238,7 @@ def test_a_bad_entry_of_a_nameserver_ends_no_worker_and_no_broker(tmp_path, capf
         cluster.start_worker("stray")
         with grpc.insecure_channel(address) as channel:  # an idle worker, so that the broker looks for others to help
             hello = messages.WorkerMessage(hello=messages.Hello(name="w", kinds=["noop"]), capacity=5)
-            stream = WorkStub(channel).Pull(slowly(hello, 3.0), timeout=10)
+            stream = Stub(WORK, channel).Pull(slowly(hello, 3.0), timeout=10)
             assert next(stream).HasField("welcome")
             list(stream)
         assert [member.process.poll() for member in cluster.members.values()] == [None, None]
@@ -258,7 +257,7 @@ def slowly(message, seconds: float):
 
 def test_a_nameserver_registers_no_address_that_others_could_not_use(service):
     with open_to(service.nameserver, service.certificates) as channel:
-        stub = NameserverStub(channel)
+        stub = Stub(NAMESERVER, channel)
         for address, number in (("x" * 300, 0), ("nowhere", 0), ("127.0.0.1:1", 2**62 + 1), ("127.0.0.1:0", 1)):
             request = nameserver_pb2.RegisterRequest(address=address, broker_id=number, token="t")
             with pytest.raises(grpc.RpcError) as answer:

@@ -13,7 +13,7 @@ from waits import all_results, until
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub, WorkStub
+from neuro_cli.broker.services import SUBMISSION, WORK, Stub
 from neuro_cli.core.errors import UserError
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
@@ -73,7 +73,7 @@ def test_a_forged_result_does_not_come_through_a_broker(service, client):
     forged = messages.Result(run=client.run, id="1", outcome=messages.DONE, payload=b'{"echo": "forged"}')
     hello = messages.Hello(name="forger", kinds=["noop"])
     with open_to(address_of(service), service.certificates) as channel:
-        call = WorkStub(channel).Pull(iter([messages.WorkerMessage(hello=hello, results=[forged])]), timeout=5)
+        call = Stub(WORK, channel).Pull(iter([messages.WorkerMessage(hello=hello, results=[forged])]), timeout=5)
         assert [message.HasField("welcome") for message in call] == [True]
     assert all_results(client, 1)["1"].payload["echo"] == "honest"
 
@@ -81,7 +81,7 @@ def test_a_forged_result_does_not_come_through_a_broker(service, client):
 def test_only_its_submitter_adds_to_a_run_reads_it_or_ends_it(service):
     one = messages.Task(run="r", id="1", kind="noop")
     with open_to(address_of(service), service.certificates) as channel:
-        stub = SubmissionStub(channel)
+        stub = Stub(SUBMISSION, channel)
         assert stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=5).accepted == 1
         for token, code in ((OTHER, "PERMISSION_DENIED"), (b"", "INVALID_ARGUMENT"), (bytes(65), "INVALID_ARGUMENT")):
             for call in (

@@ -14,7 +14,7 @@ from waits import all_results, until
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
+from neuro_cli.broker.services import SUBMISSION, Stub
 from neuro_cli.core.errors import UserError
 from neuro_cli.pool.base import WorkUnit
 
@@ -25,7 +25,7 @@ def noops(count: int, first: int = 0, **payload) -> list[WorkUnit]:
 
 def status(cluster: Cluster, address: str) -> messages.StatusReply:
     with open_to(address, cluster.certificates) as channel:
-        return SubmissionStub(channel).Status(messages.StatusRequest(), timeout=5)
+        return Stub(SUBMISSION, channel).Status(messages.StatusRequest(), timeout=5)
 
 
 def test_whatever_a_task_does_costs_that_task_alone(service, client, tmp_path):
@@ -50,7 +50,7 @@ def test_whatever_a_task_does_costs_that_task_alone(service, client, tmp_path):
     assert errors["slow"] == "the task took longer than its 0.5 s"
     assert errors["large"].startswith("the result has ")
     with open_to(address_of(service), service.certificates) as channel:
-        letters = SubmissionStub(channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
+        letters = Stub(SUBMISSION, channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
     ours = [letter for letter in letters if letter.task.run == client.run]
     assert {letter.task.id: letter.attempts for letter in ours} == {
         "wrong": 1, "unknown": 0, "crash": 2, "grow": 1, "slow": 2, "large": 1,
@@ -112,7 +112,7 @@ def test_brokers_take_over_and_share_what_only_one_of_them_got(cluster, pool, mo
 def test_models_wait_for_room_and_workers_come_and_go_without_a_loss(cluster, pool, tmp_path):
     address = cluster.start_broker("broker", queue_limit=10)
     with open_to(address, cluster.certificates) as channel:
-        stub = SubmissionStub(channel)
+        stub = Stub(SUBMISSION, channel)
         tasks = [messages.Task(run="other", id=str(number), kind="noop") for number in range(12)]
         assert stub.Submit(messages.SubmitRequest(tasks=tasks, token=TOKEN), timeout=5).accepted == 10
         with pytest.raises(grpc.RpcError) as refused:

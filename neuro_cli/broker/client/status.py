@@ -11,8 +11,7 @@ from rich.table import Table
 from neuro_cli.broker.nameserver.client import CALL_SECONDS, brokers
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
-from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
+from neuro_cli.broker.services import NAMESERVER, SUBMISSION, Stub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import open_channel, reason
 from neuro_cli.core.errors import lines_apart, printable
@@ -50,7 +49,7 @@ async def _asked(nameserver: str, security: Security, dead: int) -> list[tuple[n
     """Ask each broker. Returns its answer, or why none came."""
     channel = open_channel(nameserver, security)
     try:
-        known = await brokers(NameserverStub(channel), nameserver, security)
+        known = await brokers(Stub(NAMESERVER, channel), nameserver, security)
     finally:
         await channel.close()
     return [(info, await _answer(info.address, security, dead)) for info in known]
@@ -58,7 +57,7 @@ async def _asked(nameserver: str, security: Security, dead: int) -> list[tuple[n
 
 async def _answer(address: str, security: Security, dead: int) -> Answer | str:
     channel = open_channel(address, security)
-    stub = SubmissionStub(channel)
+    stub = Stub(SUBMISSION, channel)
     try:
         reply = await stub.Status(messages.StatusRequest(), timeout=CALL_SECONDS)
         letters = await stub.DeadLetters(messages.DeadLettersRequest(limit=max(1, dead)), timeout=CALL_SECONDS)

@@ -13,8 +13,7 @@ import grpc
 from neuro_cli.broker.nameserver.client import CALL_SECONDS, brokers, usable
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
-from neuro_cli.broker.proto.broker_pb2_grpc import SubmissionStub
-from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
+from neuro_cli.broker.services import NAMESERVER, SUBMISSION, Stub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import batches, open_channel, reason
 from neuro_cli.core.errors import UserError
@@ -38,7 +37,7 @@ class Submitter:
     def __init__(self, nameserver: str, run: str, token: bytes, security: Security) -> None:
         self._nameserver, self._run, self._token, self._security = nameserver, run, token, security
         self._names_channel = open_channel(nameserver, security)
-        self._names = NameserverStub(self._names_channel)
+        self._names = Stub(NAMESERVER, self._names_channel)
         self._unsent: dict[str, messages.Task] = {}
         self._outstanding: dict[str, messages.Task] = {}  # tasks that a broker has taken
         self._finished: set[str] = set()
@@ -149,7 +148,7 @@ class Submitter:
     async def _use(self, broker: nameserver_pb2.BrokerInfo) -> None:
         """Submit to a broker and take its results without end. Raises BrokerLostError."""
         channel = open_channel(broker.address, self._security)
-        stub = SubmissionStub(channel)
+        stub = Stub(SUBMISSION, channel)
         call = stub.Results()
         try:
             await call.write(messages.ResultsRequest(run=self._run, token=self._token))
@@ -187,7 +186,7 @@ class Submitter:
         self._finished.add(task_id)
         return True
 
-    async def _submit_all(self, stub: SubmissionStub) -> None:
+    async def _submit_all(self, stub: Stub) -> None:
         while True:
             async with self._news:
                 await self._news.wait_for(lambda: self._unsent)
@@ -222,7 +221,9 @@ class Submitter:
         channel = open_channel(broker.address, self._security)
         dropped = False
         with suppress(grpc.RpcError):
-            await SubmissionStub(channel).Cancel(messages.CancelRequest(run=self._run, token=self._token), timeout=CLOSE_SECONDS)
+            await Stub(SUBMISSION, channel).Cancel(
+                messages.CancelRequest(run=self._run, token=self._token), timeout=CLOSE_SECONDS
+            )
             dropped = True
         await channel.close()
         return dropped

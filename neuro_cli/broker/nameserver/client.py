@@ -13,8 +13,8 @@ import grpc
 from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.nameserver.registry import LARGEST_ID
 from neuro_cli.broker.proto import nameserver_pb2 as messages
-from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.server.store import Store, StoreError
+from neuro_cli.broker.services import NAMESERVER, Stub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import open_channel, reason
 from neuro_cli.core.errors import ConfigError
@@ -30,7 +30,7 @@ MOST_SKIPPED = 100  # wrong entries that are reported
 _skipped: set[tuple[int, str]] = set()
 
 
-async def brokers(stub: NameserverStub, address: str, security: Security) -> list[messages.BrokerInfo]:
+async def brokers(stub: Stub, address: str, security: Security) -> list[messages.BrokerInfo]:
     """Return all living brokers. Raises ConfigError without an answer from ``address`` in CONNECT_SECONDS."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
@@ -73,7 +73,7 @@ class Registration:
         self._nameserver, self._store, self._address, self._describe = nameserver, store, address, describe
         self._security = security
         self._channel = open_channel(nameserver, security)
-        self._stub = NameserverStub(self._channel)
+        self._stub = Stub(NAMESERVER, self._channel)
         self._token = store.fact("token") or _new_token(store)
         kept = store.fact("broker_id") or "0"
         self.broker_id = int(kept) if kept.isdecimal() and len(kept) < 20 and int(kept) <= LARGEST_ID else 0

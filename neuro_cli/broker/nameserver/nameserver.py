@@ -5,26 +5,22 @@ import grpc
 from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.nameserver.registry import LARGEST_ID, Registry, TakenError, UnknownError
 from neuro_cli.broker.proto import nameserver_pb2 as messages
-from neuro_cli.broker.proto import nameserver_pb2_grpc
+from neuro_cli.broker.services import NAMESERVER
 from neuro_cli.broker.settings import NameserverSettings, Security
 from neuro_cli.broker.wire import Server
 
-SERVICE = "neuro.v1.Nameserver"
 BEATS = 8  # heartbeats in the timeout of a broker
 LONGEST = 256  # bounds of a token's characters
 
 
-class Nameserver(nameserver_pb2_grpc.NameserverServicer):
+class Nameserver:
     """Server of a registry. Construct it inside the event loop. Raises UserError for an address that is taken."""
 
     def __init__(self, settings: NameserverSettings, security: Security) -> None:
         self._beat = settings.timeout / BEATS
         self._only_here = security.only_here
         self._registry = Registry(settings.timeout)
-        self.server = Server(
-            "nameserver.address", settings.address, security, [SERVICE],
-            lambda server: nameserver_pb2_grpc.add_NameserverServicer_to_server(self, server),
-        )  # fmt: skip
+        self.server = Server("nameserver.address", settings.address, security, [(NAMESERVER, self)])
 
     async def Register(self, request, context):  # noqa: N802
         await self._check(context, request.address, request.token, request.broker_id)

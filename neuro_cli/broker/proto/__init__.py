@@ -1,4 +1,4 @@
-"""Contract of the cluster's processes, and the code that grpc_tools generates from it.
+"""Contract of the cluster's processes, and the code of its messages, which grpc_tools generates.
 
 scripts/compile_protocol.sh generates it.
 """

@@ -4,19 +4,19 @@ import asyncio
 import logging
 
 from neuro_cli.broker.nameserver.client import Registration
-from neuro_cli.broker.proto import broker_pb2_grpc, nameserver_pb2
+from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.server.delivery import Deliveries
 from neuro_cli.broker.server.peering import Helper
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import Store
 from neuro_cli.broker.server.submission import SubmissionService
 from neuro_cli.broker.server.work import WorkService
+from neuro_cli.broker.services import SUBMISSION, WORK
 from neuro_cli.broker.settings import BrokerSettings, Security
 from neuro_cli.broker.wire import Server, payload_limit
 
 log = logging.getLogger(__name__)
 
-SERVICES = ("neuro.v1.Submission", "neuro.v1.Work")
 SWEEP_SECONDS = 0.25
 STOP_SECONDS = 1.0  # seconds in which calls under way may end
 FORGET_LOOK_SECONDS = 5.0
@@ -32,7 +32,8 @@ class Broker:
         self._queues = Queues(self._store, settings, deliveries.wake)
         self._submission = SubmissionService(self._queues, self._store, deliveries, payload_limit(security))
         self._work = WorkService(self._queues, settings.worker_timeout, security.message_bytes)
-        self.server = Server("broker.address", settings.address, security, SERVICES, self._add)
+        services = (SUBMISSION, self._submission), (WORK, self._work)
+        self.server = Server("broker.address", settings.address, security, services)
         self.address = self.server.address
         self._registration = Registration(settings.nameserver, security, self._store, self.address, self._describe)
         self._helper = Helper(self._queues, self._store, deliveries, self._registration, security)
@@ -62,10 +63,6 @@ class Broker:
         await self.server.stop(STOP_SECONDS)
         await self._registration.close()
         self._store.close()
-
-    def _add(self, server: object) -> None:
-        broker_pb2_grpc.add_SubmissionServicer_to_server(self._submission, server)
-        broker_pb2_grpc.add_WorkServicer_to_server(self._work, server)
 
     def _describe(self, info: nameserver_pb2.BrokerInfo) -> None:
         self._submission.broker_id = self._work.broker_id = self.broker_id

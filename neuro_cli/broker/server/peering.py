@@ -15,11 +15,11 @@ import grpc
 
 from neuro_cli.broker.nameserver.client import Registration
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
 from neuro_cli.broker.server.consumer import key_of, task_key
 from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import LENT, Store
+from neuro_cli.broker.services import WORK, Stub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import open_channel, reason
 
@@ -53,7 +53,7 @@ class Helper:
             channel = open_channel(peer.address, self._security)
             try:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
-                await session.help(WorkStub(channel), f"broker {self._registration.broker_id}")
+                await session.help(Stub(WORK, channel), f"broker {self._registration.broker_id}")
             except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the latter: a write after the end
                 text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
                 log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
@@ -76,7 +76,7 @@ class _Session:
         self._wake = asyncio.Event()
         self._useful = time.monotonic()
 
-    async def help(self, stub: WorkStub, name: str) -> None:
+    async def help(self, stub: Stub, name: str) -> None:
         """Help until the other broker has had no tasks for a while. Raises grpc.RpcError."""
         call = stub.Pull()
         hello = messages.Hello(name=name, kinds=sorted(self._queues.kinds()), peer=True)

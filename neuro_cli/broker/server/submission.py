@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import grpc
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto import broker_pb2_grpc
 from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import NotYoursError, Store, StoreError, is_lent
@@ -18,7 +17,7 @@ SHORTEST_TOKEN, LONGEST_TOKEN = 16, 64  # bytes
 MOST_LETTERS = 1000
 
 
-class SubmissionService(broker_pb2_grpc.SubmissionServicer):
+class SubmissionService:
     """Service of tasks and results. ``payload_limit``: bytes of the largest payload that fits into a message."""
 
     def __init__(self, queues: Queues, store: Store, deliveries: Deliveries, payload_limit: int) -> None:

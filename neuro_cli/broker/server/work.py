@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 import grpc
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.proto import broker_pb2_grpc
 from neuro_cli.broker.server.consumer import Consumer
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import StoreError
@@ -19,7 +18,7 @@ MOST_CAPACITY = 100_000
 BEATS = 5  # least messages of a worker in the timeout after which it counts as lost
 
 
-class WorkService(broker_pb2_grpc.WorkServicer):
+class WorkService:
     """Service that hands out tasks."""
 
     def __init__(self, queues: Queues, worker_timeout: float, message_bytes: int) -> None:

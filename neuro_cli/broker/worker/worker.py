@@ -14,10 +14,9 @@ import grpc
 from neuro_cli.broker.nameserver.client import RETRY_SECONDS, brokers
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
-from neuro_cli.broker.proto.broker_pb2_grpc import WorkStub
-from neuro_cli.broker.proto.nameserver_pb2_grpc import NameserverStub
 from neuro_cli.broker.server.consumer import key_of, task_key
 from neuro_cli.broker.server.store import Key
+from neuro_cli.broker.services import NAMESERVER, WORK, Stub
 from neuro_cli.broker.settings import Security, WorkerSettings
 from neuro_cli.broker.wire import batches, open_channel, payload_limit, reason
 from neuro_cli.broker.worker.attempt import Attempt
@@ -62,7 +61,7 @@ class TaskWorker:
     async def work(self) -> None:
         """Work until :meth:`drain` was called and all is done. Raises UserError without a nameserver."""
         channel = open_channel(self._settings.nameserver, self._security)
-        stub = NameserverStub(channel)
+        stub = Stub(NAMESERVER, channel)
         await brokers(stub, self._settings.nameserver, self._security)
         try:
             async with asyncio.TaskGroup() as group:  # an error in one of them ends the worker
@@ -81,7 +80,7 @@ class TaskWorker:
         self._give_back_pending()
         self._wake.set()
 
-    async def _choose(self, stub: NameserverStub) -> nameserver_pb2.BrokerInfo:
+    async def _choose(self, stub: Stub) -> nameserver_pb2.BrokerInfo:
         """Choose one of the brokers with fewest workers, once any exists."""
         warned = False
         while True:
@@ -109,7 +108,7 @@ class TaskWorker:
             self._results.clear()
             return
         channel = open_channel(broker.address, self._security)
-        call = WorkStub(channel).Pull()
+        call = Stub(WORK, channel).Pull()
         hello = messages.Hello(name=self.name, kinds=sorted(self._settings.kinds))
         reader = asyncio.create_task(self._listen(call))
         try:

@@ -10,7 +10,7 @@ from omegaconf import OmegaConf
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder import saved_yaml
-from neuro_cli.run_folder.identity import leaves, renamed
+from neuro_cli.run_folder.identity import leaves
 from neuro_cli.run_folder.names import refuse_unbegun
 from neuro_cli.run_folder.state_file import STATE
 
@@ -71,7 +71,7 @@ def config_of(run: Path) -> dict[str, Any]:
     if not is_run(run):
         raise UserError(f"{run}: not a neuro run (no .hydra/config.yaml there)")
     config = saved_yaml.read(config_file(run))
-    return {str(key): renamed(value) for key, value in config.items()} if isinstance(config, dict) else {}
+    return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
 
 
 def config_file(run: Path) -> Path:

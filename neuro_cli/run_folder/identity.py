@@ -23,35 +23,6 @@ FREE = (
 # values that all give the same numbers, the usual one first; another value is another run
 SAME = {"task.simulator": ("auto", "gymnasium", "direct"), "weights": ("float32",)}
 
-# old and present names of classes: run folders of earlier versions keep the old ones
-MOVED = {
-    "neuro_cli.search.generational.Generational": "neuro_cli.strategy.generational.Generational",
-    "neuro_cli.search.random_search.RandomSearch": "neuro_cli.strategy.random.RandomSearch",
-    "neuro_cli.search.steady_state.SteadyState": "neuro_cli.strategy.steady_state.SteadyState",
-    "neuro_cli.broker.broker_pool.BrokerPool": "neuro_cli.pool.broker.BrokerPool",
-    "neuro_cli.broker.embedded.EmbeddedPool": "neuro_cli.pool.embedded.EmbeddedPool",
-}
-MOVED |= {
-    f"neuro_cli.distribution.{name}": f"neuro_cli.distribution.ensemble.{name}"
-    for name in (
-        "batch_parallel.BatchParallel",
-        "logits_allreduce.LogitsAllReduce",
-        "logits_microbatches.LogitsMicrobatches",
-        "logits_pipelined.LogitsPipelined",
-        "logits_tree.LogitsTree",
-        "single_graph.SingleGraph",
-    )
-}
-
-
-def renamed(node: Any) -> Any:
-    """Return a saved config or identity with the present names of its classes."""
-    if isinstance(node, dict):
-        return {key: renamed(value) for key, value in node.items()}
-    if isinstance(node, list):
-        return [renamed(value) for value in node]
-    return MOVED.get(node, node) if isinstance(node, str) else node
-
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:
     """Return dotted keys and leaf values of a nested config."""
@@ -82,7 +53,6 @@ def refuse_other(config: Mapping[str, Any], saved: dict[str, Any]) -> None:
 
 def refuse_difference(now: dict[str, Any], saved: dict[str, Any], verb: str) -> None:
     """Raise UserError, naming the first key, when two identities differ. ``verb``: what begins a new run."""
-    saved = renamed(saved)
     for key in sorted(now.keys() | saved.keys()):
         if now.get(key) != saved.get(key):
             raise UserError(

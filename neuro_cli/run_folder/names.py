@@ -1,8 +1,7 @@
 """Short names of run folders: ``latest``, and a part of a stamp that only one folder of ``outputs/`` has.
 
-``outputs/train/latest`` leads to the run that started or resumed last, among the folders that neuro named. It is a symbolic
-link or, on file systems without links, a file with the folder's name. Commands write to the folder itself, which must be a
-sibling of the link.
+``outputs/train/latest`` is a symbolic link to the run that started or resumed last, among the folders that neuro named. Commands
+write to the folder itself, which must be a sibling of the link.
 """
 
 import logging
@@ -38,48 +37,35 @@ def remember(run: Path) -> None:
     if not STAMP.fullmatch(folder.name):
         return
     path = folder.parent / LATEST
-    if path.exists() and not path.is_symlink() and not _is_ours(path):
+    if path.exists() and not path.is_symlink():
         log.info("%s: exists and is not neuro's: it stays", path)
         return
     temporary = path.with_name(f".{LATEST}-{os.getpid()}.tmp")
     try:
         temporary.unlink(missing_ok=True)
-        _lead(temporary, folder.name)
+        temporary.symlink_to(folder.name, target_is_directory=True)
         os.replace(temporary, path)
     except OSError as error:
         log.info("%s: cannot be written: %s", path, error.strerror)
         temporary.unlink(missing_ok=True)
 
 
-def _lead(path: Path, name: str) -> None:
-    """Make a link to ``name``, or a file with the name where the file system has no links."""
-    try:
-        path.symlink_to(name, target_is_directory=True)
-    except OSError:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w") as file:
-            file.write(f"{name}\n")
-
-
-def _is_ours(path: Path) -> bool:
-    return path.is_file() and path.stat().st_size < 100 and bool(STAMP.fullmatch(path.read_text(errors="replace").strip()))
-
-
 def folder_of(given: Path) -> Path:
     """Return the folder that a user means: as typed if it exists, else by a short name. Raises UserError for an unclear one."""
     for parent in (given, *given.parents):
-        if parent.name == LATEST and (parent.is_symlink() or _is_ours(parent)):
+        if parent.name == LATEST and parent.is_symlink():
             return _led_to(parent) / given.relative_to(parent)
     if given.exists() or given.is_absolute():
         return given
     if given.name == LATEST and len(given.parts) <= 2:
-        runs = sorted(map(_led_to, OUTPUTS.glob(f"{given.parent.name or '*'}/{LATEST}")), key=lambda folder: folder.name)
-        return runs[-1] if runs else given
+        links = [path for path in OUTPUTS.glob(f"{given.parent.name or '*'}/{LATEST}") if path.is_symlink()]
+        return max(map(_led_to, links), key=lambda folder: folder.name, default=given)
     return _by_part(given)
 
 
 def _led_to(latest: Path) -> Path:
     """Return the folder that ``latest`` leads to. Raises UserError for one that is no sibling of it, or does not exist."""
-    name = os.readlink(latest) if latest.is_symlink() else latest.read_text(errors="replace").strip()
+    name = os.readlink(latest)
     if not STAMP.fullmatch(name):
         raise UserError(f"{latest}: it leads to {name[:100]}, which is no run that neuro has named: name the folder itself")
     folder = latest.parent / name

@@ -91,44 +91,38 @@ async def _opened_again(settings: BrokerSettings, security: Security) -> "Broker
 
 
 async def _worker(settings: WorkerSettings, security: Security) -> int:
+    """Run a worker. A signal drains it, and a second one or ``drain_seconds`` later end it."""
     from neuro_cli.broker.worker.worker import TaskWorker
 
     worker = TaskWorker(settings, security)
     _say(f"worker {worker.name}")
     work = asyncio.create_task(worker.work())
-    if not await _ends_before_a_signal(work):
-        worker.drain()
-        await _ends_before_a_signal(work, settings.drain_seconds)
-    return 0 if await _ended(work) else 1
+
+    def signalled() -> None:
+        if worker.draining:
+            work.cancel()
+        else:
+            worker.drain()
+            asyncio.get_running_loop().call_later(settings.drain_seconds, work.cancel)
+
+    return 0 if await _ended(work, signalled) else 1
 
 
 async def _unless_signalled(work: Awaitable[object]) -> bool:
     """Run ``work`` until it ends or a signal comes. Returns True at its end, and raises its error."""
     task = asyncio.ensure_future(work)
-    await _ends_before_a_signal(task)
-    return await _ended(task)
+    return await _ended(task, task.cancel)
 
 
-async def _ends_before_a_signal(task: asyncio.Future[Any], seconds: float | None = None) -> bool:
-    """Wait for ``task``. Returns False where a signal comes first, or the time is over."""
-    loop, came = asyncio.get_running_loop(), asyncio.Event()
+async def _ended(task: asyncio.Future[Any], signalled: Callable[[], object]) -> bool:
+    """Wait for ``task``, and call ``signalled`` at each signal. Returns False where the task was cancelled."""
     for number in SIGNALS:
-        loop.add_signal_handler(number, came.set)
-    signalled = asyncio.create_task(came.wait())
-    await asyncio.wait((task, signalled), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    signalled.cancel()
-    return task.done()
-
-
-async def _ended(task: asyncio.Future[Any]) -> bool:
-    """End a task that has not ended by itself. Returns True, or raises its error, where it had."""
-    if task.done():
-        task.result()
-        return True
-    task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
+        asyncio.get_running_loop().add_signal_handler(number, signalled)
+    try:
         await task
-    return False
+    except asyncio.CancelledError:
+        return False
+    return True
 
 
 def _say(text: str) -> None:

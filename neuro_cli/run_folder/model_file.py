@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -93,15 +93,3 @@ def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None
         replace_atomically(path, write)
     except (OSError, SafetensorError) as error:
         raise UserError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from error
-
-
-def read_facts(path: Path) -> dict[str, Any]:
-    """Return the facts in the header of a file that :func:`write_model` wrote. Raises UserError."""
-    try:
-        with safe_open(path, "pt") as file:
-            facts = json.loads((file.metadata() or {})["neuro"])
-    except (OSError, SafetensorError, ValueError, KeyError, RecursionError) as error:
-        raise UserError(f"{path}: no network of neuro: {' '.join(str(error).split())[:160]}") from error
-    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
-        raise UserError(f"{path}: it is of a format that this version of neuro does not read (its own is {FORMAT})")
-    return facts

@@ -7,13 +7,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.configs import composed
+from support.facts import read_facts
 from support.inside import neuro_inside
 
 from neuro_cli.evolve.ledger.record import LedgerRecord, decoded, encoded
 from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.model import apply, check_model, restore_snapshot, snapshot_of, steps_of
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.run_folder.model_file import read_facts
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 from neuro_cli.selection.base import Step

@@ -10,12 +10,12 @@ import pytest
 import torch
 from PIL import Image
 from safetensors.torch import load_file
+from support.facts import read_facts
 from support.inside import neuro_inside, one_line
 
 from neuro_cli import load
 from neuro_cli.cli.library import train
 from neuro_cli.core.errors import UserError
-from neuro_cli.run_folder.model_file import read_facts
 from neuro_cli.task.digits import Digits
 
 TINY = ("generations=2", "population=8", "evaluate.every=1", "threads=1")

@@ -10,6 +10,7 @@ import torch
 import yaml
 from safetensors.torch import load_file, save
 from support.configs import composed
+from support.facts import read_facts
 from support.inside import neuro_inside, one_line
 from torch import nn
 
@@ -18,7 +19,6 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.factory.instantiate import make
 from neuro_cli.model.module_cnn import ModuleCNN
 from neuro_cli.pool.base import WorkUnit
-from neuro_cli.run_folder.model_file import read_facts
 from neuro_cli.search.settings import check, completed, network_of, task_of
 from neuro_cli.search.training import scores
 from neuro_cli.search.weights import ROOM, WeightsFolder, packed, unpacked

@@ -14,7 +14,7 @@ from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.layer.cases import Case, Convolution, Layer, Linear, Networks, cases, convolution, linear
 from neuro_cli.bench.layer.measure import bench_layer, method_of, precision_of
 from neuro_cli.bench.layer.memory import noise_numbers, peak_bytes
-from neuro_cli.bench.layer.methods import SIGMA, SharedPass
+from neuro_cli.bench.layer.methods import SIGMA
 from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.runner.config import section
@@ -24,16 +24,12 @@ LARGE = ("~layer.network.models.MNIST_3M", "~layer.network.models.char_gpt")
 IID = {"_target_": "neuro_cli.sampler.iid.Iid"}
 FLIP = {"_target_": "neuro_cli.sampler.sign_flip.SignFlip", "antithetic": False}
 PLACE = {"_target_": "neuro_cli.sampler.permutation.Permutation", "antithetic": False}
+RANK_1 = {"_target_": "neuro_cli.sampler.low_rank.LowRank", "antithetic": False}
 
 
 def subject(case: Case, threads: int = 2) -> Subject:
     torch.manual_seed(1)
     return Subject(case, CPU, torch.float32, threads)
-
-
-def small() -> list[Case]:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 7), nn.ReLU(), nn.Linear(7, 2))
-    return [linear([40, 33], 6), convolution([3, 5, 4], 6), Case("network", network, (3, 2, 2), 6, 0)]
 
 
 def test_the_default_layers_are_the_published_ones():
@@ -69,77 +65,55 @@ def test_a_wrong_size_is_refused(make, size, told):
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize(("place", "pair"), [(0, True), (1, False), (1, True), (2, False), (2, True)])
-def test_dense_noise_gives_each_example_a_member_of_its_own(place, pair):
-    made = subject(small()[place])
-    method = method_of(made, IID | {"antithetic": pair})
-    assert method.examples == 6
+def char_gpt(examples: int) -> Case:
+    """Return a small transformer, whose inputs are tokens."""
+    options = composed(verb="bench")["layer"]["network"]["models"]["char_gpt"]
+    small = {"outputs": 11, "context": 6, "width": 8, "heads": 2}
+    networks = Networks({"char_gpt": options | small}, examples)
+    (case,) = cases(Layer(steps=["draw"], linear=Linear([], 1), convolution=Convolution([], 1), network=networks))
+    assert (case.shape, case.tokens) == ((6,), 11)
+    return case
+
+
+def network(examples: int) -> Case:
+    return Case("network", nn.Sequential(nn.Flatten(), nn.Linear(12, 7), nn.ReLU(), nn.Linear(7, 2)), (3, 2, 2), examples, 0)
+
+
+@pytest.mark.parametrize(
+    ("create", "examples", "node", "pair"),
+    [
+        (partial(convolution, [3, 5, 4]), 6, IID, True),
+        (network, 6, IID, False),
+        (partial(linear, [40, 33]), 600, IID, True),
+        (partial(linear, [40, 33]), 600, FLIP, True),
+        (partial(linear, [40, 33]), 600, PLACE, False),
+        (char_gpt, 70, PLACE, False),
+        (char_gpt, 70, RANK_1, False),
+    ],
+    ids=("convolution", "network", "iid", "sign_flip", "permutation", "transformer permutation", "transformer low_rank"),
+)
+def test_every_example_runs_once_with_noise_of_its_own(create, examples, node, pair):
+    """In pairs n examples are n/2 pairs: they were n pairs on 2 n rows, which doubled the times of antithetic on a GPU."""
+    made = subject(create(examples))
+    method = method_of(made, node | {"antithetic": pair})
+    for _ in range(5):
+        method.forward(0)  # threads side by side
     sides = (1, -1) if pair else (1,)
     with torch.no_grad():
-        outputs = torch.cat([method.outputs(method._pass, chunk) for chunk in range(len(method._bounds))]).flatten(1)
+        outputs = torch.cat([method.outputs(method._pass, chunk) for chunk in range(len(method._bounds))])
     rows = [(direction, sign) for low, high in method._bounds for sign in sides for direction in range(low, high)]
-    sampler, candidate = made.sampler(IID | {"antithetic": pair}, 6), made.candidate()
-    for output, (direction, sign) in zip(outputs, rows, strict=True):
+    assert len(outputs) == len(set(rows)) == method.examples == examples
+    sampler, candidate = made.sampler(node | {"antithetic": pair}, examples), made.candidate()
+    for place in {*range(0, examples, max(1, examples // 5)), examples - 1}:
+        direction, sign = rows[place]
         example = direction + (sign < 0) * sampler.directions
         candidate.flat.copy_(made.centre + sign * SIGMA * sampler.explicit(0, direction))
         with torch.no_grad():
-            wanted = candidate.ready()(made.x[example : example + 1])
-        torch.testing.assert_close(output, wanted.flatten(), atol=1e-5, rtol=1e-4)
-    wanted = sampler.combine(method_weights(6), (1,), 0, range(6), 0, made.layout.size)[0]
-    torch.testing.assert_close(method.update(0), wanted, atol=1e-3, rtol=1e-3)
-
-
-def method_weights(count: int) -> np.ndarray:
-    return torch.randn(count, generator=torch.Generator().manual_seed(2)).double().numpy()[None]
-
-
-@pytest.mark.parametrize(("node", "pair"), [(IID, False), (FLIP, True), (PLACE, False)], ids=["iid", "sign_flip", "permutation"])
-def test_a_shared_pass_runs_every_example_once_with_noise_of_its_own(node, pair):
-    """In pairs n examples are n/2 pairs: they were n pairs on 2 n rows, which doubled the times of antithetic on a GPU."""
-    made = subject(linear([40, 33], 600))
-    method = SharedPass(made, node | {"antithetic": pair})
-    rows: list[torch.Tensor] = []
-    made.module.register_forward_hook(lambda _m, inputs, out: rows.append(torch.cat([inputs[0], out], 1)))
-    method.forward(0)
-    seen = torch.cat(rows)
-    assert len(seen) == 600
-    sampler = made.sampler(node | {"antithetic": pair}, 600)
-    assert sampler.directions == (300 if pair else 600)
-    order = {tuple(row[:3].tolist()): row[40:] for row in seen}
-    for example in (0, 5, 299, 300, 599):
-        direction, sign = (example % 300, 1 - 2 * (example // 300)) if pair else (example, 1)
-        weights = made.centre + sign * SIGMA * sampler.explicit(0, direction)
-        wanted = made.x[example] @ weights.view(33, 40).T
-        torch.testing.assert_close(order[tuple(made.x[example, :3].tolist())], wanted, atol=1e-4, rtol=1e-4)
-    wanted = sampler.combine(method_weights(600), (1,), 0, range(600), 0, made.layout.size)[0]
-    torch.testing.assert_close(method.update(0), wanted, atol=1e-3, rtol=1e-3)
-
-
-RANK_1 = {"_target_": "neuro_cli.sampler.low_rank.LowRank", "antithetic": False}
-
-
-@pytest.mark.parametrize("node", [PLACE, RANK_1], ids=["permutation", "low_rank"])
-def test_a_transformer_on_tokens_runs_every_example_with_noise_of_its_own(node):
-    options = composed(verb="bench")["layer"]["network"]["models"]["char_gpt"]
-    small = {"outputs": 11, "context": 6, "width": 8, "heads": 2}
-    networks = Networks({"char_gpt": options | small}, 70)
-    (case,) = cases(Layer(steps=["draw"], linear=Linear([], 1), convolution=Convolution([], 1), network=networks))
-    assert (case.shape, case.tokens) == ((6,), 11)
-    made = subject(case)
-    assert made.x.dtype == torch.int64
-    assert set(made.x.unique().tolist()) == set(range(11))
-    method = method_of(made, node)
-    assert isinstance(method, SharedPass)
-    for _ in range(5):
-        method.forward(0)  # threads side by side
-    with torch.no_grad():
-        outputs = torch.cat([method.outputs(method._pass, place) for place in range(2)])
-    sampler, candidate = made.sampler(node, 70), made.candidate()
-    for example in (0, 34, 35, 69):
-        candidate.flat.copy_(made.centre + SIGMA * sampler.explicit(0, example))
-        with torch.no_grad():
             wanted = candidate.ready()(made.x[example : example + 1])[0]
-        torch.testing.assert_close(outputs[example], wanted, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(outputs[place], wanted, atol=1e-4, rtol=1e-4)
+    weights = torch.randn(examples, generator=torch.Generator().manual_seed(2)).double().numpy()[None]
+    wanted = sampler.combine(weights, (1,), 0, range(examples), 0, made.layout.size)[0]
+    torch.testing.assert_close(method.update(0), wanted, atol=1e-3, rtol=1e-3)
 
 
 def test_pairs_need_an_even_number_of_examples():

@@ -95,34 +95,27 @@ def test_dises_is_algorithm_1():
     assert config["cluster"]["local_iterations"] == 1
 
 
-def test_ddpg_has_continuous_actions_where_the_others_choose():
-    (cell, _) = plan(settings(columns=["ddpg"]))
-    assert json.loads(cell.program[1])["task"]["options"] == {"continuous": True}
-    assert table([row_of(cell)], {})[0][1] == "ddpg (continuous)"
-
-
 def test_a_median_takes_seeds_that_did_not_arrive_for_slower():
     cells = plan(settings(columns=["evolve"], seeds=[1, 2, 3, 4, 5]))
     ends = [("goal", 0.5), ("budget", 15), ("goal", 3.0), ("goal", 1.5), ("itself", 2)]
     line = table([row_of(cell, *end) for cell, end in zip(cells, ends, strict=True)], {"lunar_lander": {"evolve": 0.67}})[0]
     assert line[:4] == ("lunar_lander to 200", "evolve", "3 of 5", "3.00 (0.50 to not reached)")
     assert line[-2:] == ("2.00", "0.67 min")
+    (continuous, _) = plan(settings(columns=["ddpg"]))
+    assert json.loads(continuous.program[1])["task"]["options"] == {"continuous": True}
+    assert table([row_of(continuous)], {})[0][1] == "ddpg (continuous)"
     even = table([row_of(cell, *end) for cell, end in zip(cells[:2], ends[:2], strict=True)], {})[0]
     assert even[2:4] == ("1 of 2", "not reached in 7.8")  # the middle of the time that was tried
 
 
-def test_a_row_without_a_look_says_so():
-    (cell,) = plan(settings(columns=["evolve"], seeds=[1]))
-    line = table([row_of(cell, "budget", 0.1, math.nan)], {})[0]
-    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no evaluation in time", "no evaluation in time")
-
-
-def test_a_trial_that_ends_before_its_first_look_is_a_row(tmp_path, monkeypatch):
+def test_a_trial_that_ends_before_its_first_look_is_a_row_that_says_so(tmp_path, monkeypatch):
     (cell,) = plan(settings(columns=["evolve"], seeds=[1], evaluate_every=3))
     assert "evaluate.every=3" in cell.program
     monkeypatch.setattr(bench, "timed", lambda *_: Timed(minutes=0.1, ended="budget"))  # no checkpoint either
     row, looks = bench._play(cell, tmp_path / "run")
     assert (row["ended"], row["best_return"], row["fresh_return"], looks) == ("budget", "nan", "nan", [])
+    line = table([row], {})[0]
+    assert line[2:6] == ("0 of 1", "not reached in 0.1", "no evaluation in time", "no evaluation in time")
 
 
 @pytest.mark.parametrize("column", ["evolve", "ddpg"])

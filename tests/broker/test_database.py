@@ -34,8 +34,8 @@ def changed(folder: Path, statement: str, *values) -> None:
 
 
 def test_a_message_that_cannot_be_read_breaks_the_database_by_its_name(folder):
-    store = Store(folder)
     changed(folder, "UPDATE tasks SET task = x'ff' WHERE row = 21")
+    store = Store(folder)
     with pytest.raises(StoreError, match=r"tasks\.sqlite: damaged, or not a broker's database"):
         store.load([20, 21])
     assert store.trouble is not None

@@ -4,21 +4,34 @@ SQLite checks the order of its pages and indexes, and each frame of its write-ah
 shows only where the value is no message any more, and a damaged end of the log is left out silently.
 """
 
-import fcntl
-import logging
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from neuro_cli.broker.server.rows import VERSION, create
 from neuro_cli.core.errors import UserError
 
-log = logging.getLogger(__name__)
-
+VERSION = 3  # format of the file; 2 had a checksum in each row
+TABLES = {  # columns of each table
+    "facts": ("name TEXT PRIMARY KEY", "value TEXT NOT NULL"),
+    "tasks": (
+        "row INTEGER PRIMARY KEY", "run TEXT NOT NULL", "id TEXT NOT NULL", "kind TEXT NOT NULL",
+        "task BLOB",  # message Task; NULL once the task has a result
+        "attempts INTEGER NOT NULL",  # failed attempts
+        "losses INTEGER NOT NULL",  # workers that vanished with it
+        "finished INTEGER",  # place in the order of results
+        "result BLOB",  # message Result
+    ),
+    "dead": ("number INTEGER PRIMARY KEY", "letter BLOB NOT NULL"),
+    "runs": ("run TEXT PRIMARY KEY", "seen REAL NOT NULL", "token BLOB NOT NULL"),
+}  # fmt: skip
+INDEXES = (
+    "CREATE UNIQUE INDEX keys ON tasks (run, id)",
+    "CREATE INDEX results ON tasks (run, finished) WHERE finished IS NOT NULL",
+)
 MOST_REPORTED = 20  # damaged places that SQLite reports
 LOG_PAGES = 8192  # 32 MB of log before SQLite copies it into the database: the copy waits for the disk, and commits wait for it
 
@@ -42,16 +55,17 @@ class Database:
         self.path = folder / "tasks.sqlite"
         self.trouble: StoreError | None = None
         try:
-            self._lock = _locked(folder)
+            folder.mkdir(parents=True, exist_ok=True)
             self._db = self._opened(durable)
         except (sqlite3.Error, UnicodeError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise UserError(f"{folder}: another process works on this folder; give each one its own") from error
             raise self._failed(error) from error
         except OSError as error:
             raise UserError(f"{self.path}: {error}") from error
 
     def close(self) -> None:
         self._db.close()
-        self._lock.close()
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[Sequence[Any]]:
         """Return all rows of a query. Raises StoreError."""
@@ -84,15 +98,16 @@ class Database:
             raise self._failed(error) from error
 
     def _opened(self, durable: str) -> sqlite3.Connection:
-        db = sqlite3.connect(self.path, isolation_level=None)
+        db = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
         # a kind or an id that the disk has changed must not end every query that meets it
         db.text_factory = lambda text: text.decode(errors="replace")
+        db.execute("PRAGMA locking_mode=EXCLUSIVE")  # before the log: it then needs no memory shared with other processes
         db.execute("PRAGMA journal_mode=WAL")
         db.execute(f"PRAGMA synchronous={'FULL' if durable == 'machine' else 'NORMAL'}")
         db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
         version = db.execute("PRAGMA user_version").fetchone()[0]
         if db.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()[0] == 0:
-            create(db)
+            _create(db)
         elif version != VERSION:
             raise UserError(
                 f"{self.path}: a broker's database of format {version or 1}, this neuro has format {VERSION}: "
@@ -114,15 +129,13 @@ class Database:
         return failure
 
 
-def _locked(folder: Path) -> IO[bytes]:
-    """Open a file in ``folder``, and lock it as long as this process lives. Creates both. Raises UserError."""
-    folder.mkdir(parents=True, exist_ok=True)
-    file = (folder / "lock").open("ab")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        raise UserError(f"{folder}: another process works on this folder; give each one its own") from error
-    except OSError as error:
-        log.warning("%s: no locks on this file system (%s): make sure that no second process works there", folder, error.strerror)
-    return file
+def _create(db: sqlite3.Connection) -> None:
+    """Create all tables with the version, or nothing."""
+    db.execute("BEGIN IMMEDIATE")
+    for table, columns in TABLES.items():
+        form = "" if "INTEGER PRIMARY KEY" in columns[0] else " WITHOUT ROWID"
+        db.execute(f"CREATE TABLE {table} ({', '.join(columns)}){form}")
+    for statement in INDEXES:
+        db.execute(statement)
+    db.execute(f"PRAGMA user_version = {VERSION}")
+    db.execute("COMMIT")

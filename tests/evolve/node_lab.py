@@ -25,7 +25,6 @@ from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
-from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
@@ -100,14 +99,13 @@ class InProcess:
 
     def __init__(self, run: Path, election: str, join: str | None = None, grace: float = 60.0, deadline: float = 0.5) -> None:
         run.mkdir(parents=True)
-        self.snapshot: Snapshot | None = None
         listener = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.address = f"127.0.0.1:{listener.getsockname()[1]}"
         times = {"join": join, "grace": grace, "deadline": deadline, "join_timeout": 20.0, "local_peers": 1}
         settings = section(ClusterConfig, composed(verb="evolve")["cluster"] | times, "cluster.")
         state = PeerState(settings, self.address, 2**32 - 1, IDENTITY, election_of(election), AUTHORITY)
         selection = LinearCombination(0.02, "centred_rank")
-        self.node = Node(state, run, Ledger(LIMITS.origin), selection, 0.05, listener, lambda: self.snapshot, LIMITS)
+        self.node = Node(state, run, Ledger(LIMITS.origin), selection, 0.05, listener, lambda: None, LIMITS)
         self.listener = listener
         self.network = NodeThread(self.node)
         self.scorer = Scorer(self.network)

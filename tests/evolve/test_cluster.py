@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -44,27 +43,19 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     lab.wait(lambda: lab.entered([founder, second, third]), 120, "a cluster of three")
     lab.wait(lambda: third.iteration() > 5, 60, "training")
 
-    def peer(*arguments: str, secret: str = SECRET) -> Done:
+    def peer(*arguments: str) -> Done:
         """Be a peer inside the test's own process, to its end."""
-        where = {VARIABLE: secret, "OMP_NUM_THREADS": "1"}
+        where = {VARIABLE: SECRET, "OMP_NUM_THREADS": "1"}
         return neuro_inside("evolve", *SMALL, NAPPING, *PAIRS, "cluster.local_peers=1", *arguments, cwd=tmp_path, **where)
 
-    # strangers: another secret, another seed
+    # a stranger: its run has another seed
     place = f"cluster.join={founder.address}"
-    assert one_line(peer(place, secret="a wrong secret, long enough")) == f"{place}: refused: it has another secret"
     assert one_line(peer(place, "seed=2")) == f"{place}: refused: seed is 1 in the cluster, 2 at the newcomer"
-    with socket.create_connection(("127.0.0.1", int(founder.address.rpartition(":")[2]))) as stranger:
-        stranger.sendall(b"\x80\x04\x95 no TLS at all " * 20)
-        stranger.settimeout(10)
-        assert stranger.recv(100) == b""
-
-    def log() -> str:
-        return (founder.run / "log.txt").read_text()
-
-    # a connection is closed before the line about it is written; the second one within a minute is only counted
-    lab.wait(lambda: "it does not know the cluster's secret" in log(), 10, "the refusal in the log")
-    assert log().count("it does not know the cluster's secret") == 1
-    assert "seed is 1 in the cluster, 2 at the newcomer" in log()
+    lab.wait(
+        lambda: "seed is 1 in the cluster, 2 at the newcomer" in (founder.run / "log.txt").read_text(),
+        10,
+        "the refusal in the log",
+    )
 
     # the leader is killed; somebody else leads, and a new peer gets the whole history
     lab.wait(lambda: lab.leader() is not None, 30, "a leader")

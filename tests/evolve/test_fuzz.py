@@ -44,17 +44,9 @@ def test_the_grammar_has_all_that_peers_say(cluster):
     assert sum(sort.startswith("election ") for sort in said) >= 2, sorted(said)
 
 
-STALLING = (
-    {"n": -180}, {"n": -10000}, {"n": 2**63}, {"m": 2**40}, {"m": -5}, {"n": 2**33}, {"i": 2**64 - 1},
-    {"f": b"\0\0\0\0\0\0\xf8\x7f" * 4},
-)  # fmt: skip
-
-
 def test_wrong_reports_end_their_senders_connection_and_stall_nothing(cluster, caplog):
-    for change in STALLING:
-        for peer in cluster.honest:
-            report = message_of(report_on(cluster.name, peer.iteration)) | change
-            assert cluster.say(peer, [packed(report)]) == 1
+    for peer in cluster.honest:
+        assert cluster.say(peer, [packed(message_of(report_on(cluster.name, peer.iteration)) | {"n": -180})]) == 1
     progress(cluster.honest, by=10)
     # over a real connection: it is ended, and one line names the sender
     leader = next(peer for peer in cluster.honest if peer.leads)

@@ -1,15 +1,13 @@
-"""Real nodes by raft lose peers until a person has to decide, lose their network, and admit a newcomer to a long history."""
+"""Real nodes by raft lose peers until a person has to decide, and lose their network."""
 
 import time
 
 import pytest
-import torch
 from node_lab import InProcess, progress, wait
 
 from neuro_cli.evolve import peer_state
 from neuro_cli.evolve.network import channel, connections
 from neuro_cli.evolve.network.names import address_of
-from neuro_cli.evolve.peer_ledger import Snapshot
 
 
 def members(peer: InProcess) -> int:
@@ -73,21 +71,3 @@ def test_the_minority_of_a_split_commits_nothing_and_catches_up(tmp_path, split)
     assert len(heads) == 1
     for peer in peers:
         peer.end()
-
-
-def test_a_newcomer_gets_a_snapshot_and_the_records_after_it(tmp_path, caplog):
-    caplog.set_level("INFO")
-    founder = InProcess(tmp_path / "founder", "raft")
-    progress([founder], by=5)
-    ledger = founder.node.ledger
-    head = ledger.head_at(4)
-    assert head is not None
-    founder.snapshot = Snapshot(4, head, {"centre": torch.zeros(5)})
-    founder.call(founder.node.peer_ledger.compact, 4)
-    newcomer = InProcess(tmp_path / "newcomer", "raft", join=founder.address)
-    progress([founder, newcomer])
-    assert newcomer.node.ledger.base == 4
-    assert newcomer.node.ledger.head_at(5) == founder.node.ledger.head_at(5)
-    assert "the iterations before 4 come as a snapshot" in caplog.text
-    for peer in (newcomer, founder):
-        peer.end(leave=True)

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 from node_lab import AUTHORITY, IDENTITY, InProcess, progress, visit, wait
 
-from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
 from neuro_cli.evolve.network.names import identifier_in, is_name
 
@@ -52,24 +51,6 @@ def test_an_earlier_peer_is_told_what_this_cluster_speaks(two):
     old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
     with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 3', the newcomer 'neuro evolve 1'"):
         asyncio.run(dial(first.address, AUTHORITY.fresh().client, ChannelTraffic(), old, ("cluster",), 10.0))
-
-
-def test_an_earlier_cluster_tells_us():
-    async def ask():
-        async def earlier(reader, writer):
-            await writer.start_tls(AUTHORITY.fresh().server)
-            channel = Channel(reader, writer, ChannelTraffic())
-            found = (await channel.receive())["format"]
-            channel.send({"refused": f"this cluster speaks 'neuro evolve 1', the newcomer {found!r}"})
-            await channel.drain()
-            writer.close()
-
-        async with await asyncio.start_server(earlier, "127.0.0.1", 0) as server:
-            address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            await visit(address, {"for": "fetch"}, ("cluster",))
-
-    with pytest.raises(RefusedError, match=f"speaks 'neuro evolve 1', the newcomer '{FORMAT}'"):
-        asyncio.run(ask())
 
 
 def test_a_listener_that_answers_in_anothers_place_is_refused(two):

@@ -1,4 +1,4 @@
-"""Raft as a node uses it: members that come and go, changes taken back, the place handed over, snapshots fetched first."""
+"""Raft as a node uses it: members that come and go, changes taken back, the place handed over."""
 
 import random
 
@@ -12,10 +12,9 @@ class Host:
     """A peer whose ledger is a list of contents."""
 
     def __init__(self, net: "Net", name: str, ledger: list[bytes]) -> None:
-        self.net, self.name, self.ledger, self.fetches = net, name, ledger, []
+        self.net, self.name, self.ledger = net, name, ledger
         self.election = Raft(0.1, 0.4, 0.8, net.keep)
         self.election.draw = random.Random(name)
-        self.fetching = True
 
     def now(self) -> float:
         return self.net.now
@@ -34,9 +33,7 @@ class Host:
         return len(self.ledger) >= position
 
     def fall_back(self, position, head, source) -> None:
-        self.fetches.append((position, source))
-        if self.fetching:
-            self.ledger[:] = self.net.hosts[source].ledger
+        self.ledger[:] = self.net.hosts[source].ledger
 
     def removed(self, leader) -> None:
         self.removed_by = leader
@@ -109,22 +106,6 @@ def test_newcomers_are_let_in_and_all_have_the_same():
     net.join("e")
     net.work(1)
     assert net.hosts["e"].ledger == net.leader.ledger
-
-
-def test_a_snapshot_is_acknowledged_only_when_its_iterations_are_there():
-    net = Net()
-    net.work(20)  # beyond `keep`: the first entries are dropped
-    host = net.open("b", [], ["a", "b"])
-    host.fetching = False
-    done: list[bool] = []
-    net.leader.election.add("b", done.append)
-    net.run(2.0)
-    assert host.fetches
-    assert not done, "the newcomer's word is needed, and it has not got what it would acknowledge"
-    host.fetching = True
-    net.run(1.0)
-    assert done == [True]
-    assert host.ledger == net.leader.ledger
 
 
 def test_an_addition_that_cannot_be_committed_is_taken_back():

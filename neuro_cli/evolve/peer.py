@@ -7,7 +7,6 @@ from rich.console import Console
 
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
-from neuro_cli.evolve.display import ClusterProgress
 from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
@@ -24,6 +23,7 @@ from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.training.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
+from neuro_cli.run_folder.progress import Progress
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.options import Options
@@ -83,7 +83,7 @@ class Peer:
     def work(self, stop: StopRequest, address: str, secret: str) -> None:
         """Start the further peers, and work until all iterations are committed or a stop is wanted."""
         config = self._config
-        progress = ClusterProgress(config["generations"], console=Console(quiet=True) if self._quiet else None)
+        progress = Progress(config["generations"], console=Console(quiet=True) if self._quiet else None)
         work = SeedPassing(self.parts)
         count = self._cluster.local_peers - 1
         others = LocalPeers(count, self._run, config, address, secret) if count else None

@@ -37,6 +37,7 @@ class Progress:
         """Set up a display; ``plain``: lines only; ``console``: replaces the process's; ``limit``: seconds of the session."""
         self._limit = limit
         self._total, self._start, self._done = total, start, start
+        self._first = True  # a peer of a cluster may begin at any generation
         self._tested = ""
         self._printed = True
         self._line = ""
@@ -87,8 +88,10 @@ class Progress:
             self._print()
 
     def update(self, row: dict[str, Any], tested: str = "") -> None:
-        """Count one more generation with its ``row`` of ``metrics.csv``; ``tested``: its test evaluation in words."""
-        self._done += 1
+        """Show one more generation with its ``row`` of ``metrics.csv``; ``tested``: its test evaluation in words."""
+        self._done = int(row["generation"])
+        if self._first:
+            self._first, self._start = False, self._done - 1
         self._tested = tested or self._tested
         self._line, self._printed = "  ".join(self._parts(row)), False
         now = time.monotonic()
@@ -129,12 +132,11 @@ class Progress:
         else:
             print(text, flush=True)
 
-    def _text(self, row: dict[str, Any]) -> str:
-        return "  ".join(self._parts(row))
-
     def _parts(self, row: dict[str, Any]) -> list[str]:
         """Return all parts of the line: generation, fitness, the last test, candidates per second, time to the end."""
-        parts = [f"generation {self._done}/{self._total}", f"fitness {row['fitness_mean']:.4g}"]
+        peers = row.get("peers")
+        by = "" if peers is None else f" by {peers:.0f} peer{'s' * (peers != 1)}"
+        parts = [f"generation {self._done}/{self._total}{by}", f"fitness {row['fitness_mean']:.4g}"]
         if self._tested:
             parts.append(self._tested)
         parts.append(f"{row['candidates_per_second']:.4g} candidates/s")

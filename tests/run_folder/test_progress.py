@@ -68,6 +68,15 @@ def test_a_time_limit_is_the_latest_end(clock: Clock) -> None:
     assert [line.split()[-1] for line in lines] == ["0:01:30", "0:00:30", "0:00:00"]
 
 
+def test_a_newcomer_to_a_cluster_begins_at_any_iteration_and_its_peers_are_shown(clock: Clock) -> None:
+    file = io.StringIO()
+    with Progress(40, 0, Console(file=file)) as shown:
+        for generation in (19, 20):
+            clock.now += 3.0
+            shown.update({"generation": generation, "fitness_mean": -1.0, "candidates_per_second": 10.0, "peers": 3})
+    assert file.getvalue().splitlines()[1] == "generation 20/40 by 3 peers  fitness -1  10 candidates/s  ETA 0:01:00"
+
+
 def test_nothing_to_do(clock: Clock) -> None:
     assert play(clock, total=5, start=5, seconds=1.0, tested={}, stop=5) == []
 

@@ -17,8 +17,15 @@ from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.state_transfer import shapes_of
-from neuro_cli.evolve.training.base import identity_with_base
-from neuro_cli.evolve.training.model import check_model, first_member, local_iterations, snapshot_of, steps_of, stride
+from neuro_cli.evolve.training.model import (
+    check_model,
+    first_member,
+    identity_with_base,
+    local_iterations,
+    snapshot_of,
+    steps_of,
+    stride,
+)
 from neuro_cli.evolve.training.replay import newest_snapshot, restore_run
 from neuro_cli.evolve.training.worker import PeerWorker, SeedPassing
 from neuro_cli.fabric.base import SingleProcess

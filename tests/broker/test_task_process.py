@@ -14,9 +14,20 @@ from support.worlds import alive, descendants
 from trouble import TROUBLE
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.worker.attempt import ERROR_BYTES, SAME_AGAIN, Attempt, Ending, attempt_of, failed
+from neuro_cli.broker.worker.attempt import (
+    ERROR_BYTES,
+    HEAD_BYTES,
+    LENGTHS,
+    SAME_AGAIN,
+    Attempt,
+    Ending,
+    FrameError,
+    attempt_of,
+    failed,
+    framed,
+    next_frame,
+)
 from neuro_cli.broker.worker.child import run
-from neuro_cli.broker.worker.frames import HEAD_BYTES, LENGTHS, FrameError, framed, next_frame
 from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
 

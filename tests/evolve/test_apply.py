@@ -15,8 +15,7 @@ from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.portable import PortableLedger, read_portable, without_path
 from neuro_cli.evolve.ledger.record import LedgerRecord, encoded
 from neuro_cli.evolve.training.apply import apply_ledger
-from neuro_cli.evolve.training.base import frozen_tensors, identity_with_base
-from neuro_cli.evolve.training.model import apply, snapshot_of, steps_of
+from neuro_cli.evolve.training.model import apply, frozen_tensors, identity_with_base, snapshot_of, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build

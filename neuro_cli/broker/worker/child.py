@@ -4,7 +4,8 @@
         '{"kinds": {"noop": "neuro_cli.broker.worker.kinds:noop"}, "payload_limit": 4000000, "ranks": 1}'
 
 With more ranks a launcher starts it on each of them, and rank 0 reads and writes (``launch.task_world``).
-``process.TaskProcess`` is its owner's side, ``frames`` has the messages between them. It ends with its input, and with its owner.
+``process.TaskProcess`` is its owner's side, ``attempt`` has the messages between them.
+It ends with its input, and with its owner.
 """
 
 import faulthandler
@@ -19,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from neuro_cli.broker.worker.attempt import Attempt, Ending, failed
-from neuro_cli.broker.worker.frames import framed, read_frame
+from neuro_cli.broker.worker.attempt import Attempt, Ending, failed, framed, read_frame
 from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.errors import UserError
 from neuro_cli.factory.own_code import let_import

@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from neuro_cli.broker.proto.broker_pb2 import Task
-from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of, failed
-from neuro_cli.broker.worker.frames import FrameError, framed, next_frame
+from neuro_cli.broker.worker.attempt import Attempt, Ending, FrameError, attempt_of, failed, framed, next_frame
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.broker.worker.tail import Tail
 from neuro_cli.core.machine.process import ended_with_us, exit_text, kill_group, resident_bytes

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neuro_cli.broker.worker.attempt import Attempt, Ending, attempt_of
-from neuro_cli.broker.worker.frames import Frame, framed, read_frame
+from neuro_cli.broker.worker.attempt import Attempt, Ending, Frame, attempt_of, framed, read_frame
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import Meeting, mpi_world

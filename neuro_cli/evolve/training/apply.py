@@ -17,8 +17,7 @@ from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.evolve.identity import BASE, BASE_KEY, INITIAL
 from neuro_cli.evolve.ledger.portable import SUFFIX, PortableLedger, read_portable
 from neuro_cli.evolve.ledger.record import decoded
-from neuro_cli.evolve.training.base import frozen_tensors, tensors_sha256
-from neuro_cli.evolve.training.model import noise_of
+from neuro_cli.evolve.training.model import frozen_tensors, noise_of, tensors_sha256
 from neuro_cli.evolve.training.tuned import check_place, evolved, kind_of, said, write
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.trust import refuse_untrusted

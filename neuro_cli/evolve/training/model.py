@@ -1,16 +1,25 @@
-"""Model of a cluster: applies committed records to it, and restores snapshots."""
+"""Model of a cluster: applies committed records to it, restores snapshots, and says what all peers must share of it.
 
+The base of a model is the tensors that no step moves. Every peer reads them from its disk; none is sent.
+"""
+
+import hashlib
 import logging
+from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import text_address
+from neuro_cli.evolve.identity import cluster_identity
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.selection.base import Selection, Step
@@ -105,3 +114,27 @@ def check_model(parts: Parts, selection: Selection | None = None) -> None:
         raise ConfigError("sampler.antithetic", False, "selection.shaping shapes mirrored pairs: true")
     if parts.device.type != "cpu":
         log.info("on %s last bits may differ from those of other devices: let all peers compute on one kind", parts.device)
+
+
+def frozen_tensors(model: nn.Module, layout: ParameterLayout) -> dict[str, Tensor]:
+    """Return the frozen parameters and the saved buffers of ``model`` by name; empty where all parameters are evolved."""
+    moved, saved = {place.name for place in layout.places}, model.state_dict().keys()
+    frozen = {name: tensor for name, tensor in model.named_parameters() if not tensor.requires_grad and name not in moved}
+    buffers = {name: tensor for name, tensor in model.named_buffers() if name in saved}
+    return {name: tensor.detach() for name, tensor in (frozen | buffers).items()} if frozen else {}
+
+
+def tensors_sha256(tensors: dict[str, Tensor]) -> str:
+    """Return the SHA-256 of names, types, shapes and bytes of ``tensors``, in the order of the names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def identity_with_base(parts: Parts, config: dict[str, Any]) -> dict[str, Any]:
+    """Return the identity of a cluster with the model of ``parts`` at its start; ``config``: of the run."""
+    frozen = frozen_tensors(parts.model, parts.layout)
+    base = tensors_sha256(frozen) if frozen else None
+    return cluster_identity(config, parameters_sha256(steps_of(parts).centre), base)

@@ -16,8 +16,7 @@ from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
 from neuro_cli.evolve.peer_ledger import Snapshot
-from neuro_cli.evolve.training.base import identity_with_base
-from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, restore_snapshot, steps_of
+from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, identity_with_base, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.summary import parameters_sha256

@@ -1,10 +1,9 @@
 """Kinds of ``neuro bench`` for real, on small networks."""
 
-import csv
-
 import pytest
 from support.configs import composed
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of
 from support.worlds import needs_mpi
 
 from neuro_cli.bench.config import BenchConfig
@@ -19,11 +18,6 @@ class Tiny(nn.Sequential):
     def __init__(self):
         super().__init__(nn.AvgPool2d(2), nn.Flatten(), nn.Linear(16, 10))
 """
-
-
-def rows_of(path):
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.slow  # by default over a training, below

@@ -1,6 +1,5 @@
 """``neuro bench layer``: the published layers, what its methods compute, how much they take, what it writes."""
 
-import csv
 from functools import partial
 
 import numpy as np
@@ -8,6 +7,7 @@ import pytest
 import torch
 from support.configs import composed
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of
 from torch import nn
 
 from neuro_cli.bench.config import BenchConfig
@@ -168,11 +168,6 @@ def test_half_precision_is_a_gpu_s():
         precision_of("float16", CPU)
     with pytest.raises(UserError, match=r"^precision=float8: must be one of float32, bfloat16$"):
         precision_of("float8", CPU)
-
-
-def rows_of(path):
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
 
 
 @pytest.mark.slow  # by default two of the layers with four of the samplers, below

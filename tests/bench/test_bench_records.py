@@ -1,12 +1,12 @@
 """Records: the plan of the trials, the table over seeds and its p-values; slow: real trials, stopped and gone on with."""
 
-import csv
 import itertools
 import math
 
 import pytest
 from support.configs import composed
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of as table_rows
 
 from neuro_cli.bench.records import FIELDS, IDENTITY, Records, p_value, plan, table
 from neuro_cli.bench.table import machine
@@ -100,8 +100,7 @@ def test_trials_are_real_runs_and_a_second_command_makes_only_what_is_missing(tm
     for run, seeds in (("first", "[1]"), ("second", "[1,2]")):
         done = neuro_inside(*line, f"records.seeds={seeds}", "records.minutes=10", f"hydra.run.dir={run}", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
-    with (tmp_path / "results.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = table_rows(tmp_path / "results.csv")
     assert [(row["setting"], row["seed"]) for row in rows] == [
         ("weights", "1"), ("activation", "1"), ("weights", "2"), ("activation", "2"),
     ]  # fmt: skip

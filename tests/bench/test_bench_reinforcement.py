@@ -1,6 +1,5 @@
 """The table of minutes to a mean return: its plan, its rows, its continuation; slow: a tiny cell of every column."""
 
-import csv
 import json
 import math
 import re
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from support.configs import composed
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of
 from support.worlds import neuro
 
 from neuro_cli.bench import reinforcement as bench
@@ -147,8 +147,7 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
     bench.bench_reinforcement(config, tmp_path)
     assert [cell.seed for cell in played] == [1, 2, 3]
     assert "3 of 3" in capsys.readouterr().out
-    with (tmp_path / "table_curves.csv").open() as file:
-        curve = [(row["seed"], row["minute"], row["steps"], row["mean_return"]) for row in csv.DictReader(file)]
+    curve = [(row["seed"], row["minute"], row["steps"], row["mean_return"]) for row in rows_of(tmp_path / "table_curves.csv")]
     assert curve == [
         (str(seed), *look) for seed in (1, 2, 3) for look in (("0.500", "100000", "-20.0"), ("1.000", "2000000", "210.0"))
     ]
@@ -211,8 +210,7 @@ def test_a_tiny_cell_of_every_column(tmp_path):
         more = (f"{task}.goal={goal}", f"{task}.minutes={minutes}", short[3] + columns, f"hydra.run.dir={name}")
         done = neuro(*tiny, *more, cwd=tmp_path, timeout=800)
         assert done.returncode == 0, done.stderr
-    with (tmp_path / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "table.csv")
     assert [(row["column"], row["ended"]) for row in rows] == [
         ("evolve", "goal"), ("openai_es", "goal"), ("ddpg", "goal"), ("openai_es", "budget"),
     ]  # fmt: skip

@@ -1,12 +1,12 @@
 """``neuro bench search``: which searches it runs, its rows and its table, with made-up searches; slow: with real ones."""
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of
 
 from neuro_cli.bench import search as bench_of_searches
 from neuro_cli.core.errors import UserError
@@ -36,17 +36,12 @@ def sweeps(monkeypatch) -> list[tuple[str, list[int], list[str]]]:
     return run
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def test_every_search_is_a_row_and_a_gain_is_against_random_search_of_its_seed(sweeps, tmp_path):
     chosen = ("search.only=[digits]", "search.seeds=[1,2,3]", "search.results=kept.csv")
     done = neuro_inside("bench", "search", *chosen, "hydra.run.dir=one", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert sweeps == [(name, [1, 2, 3], ["task=digits"]) for name in ("random", "generational")]
-    found = rows(tmp_path / "kept.csv")
+    found = rows_of(tmp_path / "kept.csv")
     assert [(row["strategy"], row["seed"]) for row in found] == [(name, seed) for name, *_ in sweeps for seed in "123"]
     assert [row["gain"] for row in found[:3]] == [""] * 3
     assert [float(row["gain"]) for row in found[3:]] == pytest.approx([0.01, -0.5, 0.03])
@@ -58,7 +53,7 @@ def test_every_search_is_a_row_and_a_gain_is_against_random_search_of_its_seed(s
     more = ("search.only=[digits]", "search.seeds=[1,2,3,5]", "search.results=kept.csv")
     assert neuro_inside("bench", "search", *more, "hydra.run.dir=three", cwd=tmp_path).returncode == 0
     assert [seeds for _, seeds, _ in sweeps[2:]] == [[5], [5]]
-    assert float(rows(tmp_path / "kept.csv")[-1]["gain"]) == pytest.approx(0.05)
+    assert float(rows_of(tmp_path / "kept.csv")[-1]["gain"]) == pytest.approx(0.05)
 
 
 def test_a_search_that_trained_nothing_is_told(sweeps):
@@ -82,7 +77,7 @@ def test_bad_settings_are_one_line(tmp_path, override, said):
 def test_real_searches(tmp_path):
     done = neuro_inside("bench", "search", "search.only=[digits]", "search.seeds=[1]", TINY, "hydra.run.dir=run", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    found = rows(tmp_path / "run" / "search.csv")
+    found = rows_of(tmp_path / "run" / "search.csv")
     assert [(row["strategy"], row["trainings"]) for row in found] == [("random", "4"), ("generational", "4")]
     folders = [tmp_path / "run" / f"digits_{row['strategy']}" / "0" / "summary.json" for row in found]
     assert [json.loads(path.read_text())["test_accuracy"] for path in folders] == [float(row["test_accuracy"]) for row in found]

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from searches import rows
 from support.forked import Forked
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of
 from support.worlds import clean_environment, descendants
 
 from neuro_cli.broker.local_cluster import Cluster
@@ -41,12 +41,12 @@ def search(run: Path, *overrides: str, **environment: str):
 
 def result(run: Path) -> tuple:
     """What a search found, without clocks and names of workers."""
-    trained = [{**row, "seconds": "", "worker": ""} for row in rows(run)]
+    trained = [{**row, "seconds": "", "worker": ""} for row in rows_of(run / "candidates.csv")]
     summary = json.loads((run / "summary.json").read_bytes())
     found = [summary[name] for name in ("module", "validation_accuracy", "test_accuracy", "generations", "first_generation")]
     best = [path.read_text() for path in sorted((run / "best").iterdir())]
     metrics = [
-        (row["generation"], row["fitness_mean"], row["fitness_best"], row["trainings"]) for row in rows(run, "metrics.csv")
+        (row["generation"], row["fitness_mean"], row["fitness_best"], row["trainings"]) for row in rows_of(run / "metrics.csv")
     ]
     return trained, found, best, metrics
 
@@ -64,7 +64,7 @@ def finished(folder) -> Path:
 
 
 def test_a_finished_search_has_all_that_was_found(finished):
-    trained = rows(finished)
+    trained = rows_of(finished / "candidates.csv")
     assert [int(row["candidate"]) for row in trained] == list(range(1, 8))
     assert len({row["module"] for row in trained}) == 7
     assert not any(row["error"] for row in trained)
@@ -101,7 +101,7 @@ def begun(run: Path, done: int, *overrides: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "neuro_cli", "search", *TINY, *overrides, f"hydra.run.dir={run}"]
     process = Forked(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
     deadline = time.monotonic() + 240
-    while not (run / "candidates.csv").exists() or len(rows(run)) < done:
+    while not (run / "candidates.csv").exists() or len(rows_of(run / "candidates.csv")) < done:
         assert process.poll() in (None, 0)
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -172,7 +172,7 @@ def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how
     assert json.loads((run / "summary.json").read_bytes())["complete"] is False
     done = neuro_inside("resume", str(run), "time_limit=null", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert len(rows(run)) == 7
+    assert len(rows_of(run / "candidates.csv")) == 7
     assert read_job(run, how).state == "finished"
 
 
@@ -191,7 +191,7 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
     space = ("layers=[1x1]", "max_layers=6", "trainings=6", "strategy=random", "strategy.population=2")
     images = ("training.batch_size=512", "model.filters=16", "model.input_shape=[1,64,64]")
     search(run, "pool.workers=1", "pool.memory=3.0", *space, *images)
-    errors = {int(row["layers"]): row["error"] for row in rows(run)}
+    errors = {int(row["layers"]): row["error"] for row in rows_of(run / "candidates.csv")}
     assert sorted(errors) == [1, 2, 3, 4, 5, 6]
     fits = [not errors[layers] for layers in range(1, 7)]
     assert fits == sorted(fits, reverse=True)

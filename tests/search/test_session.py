@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from searches import rows
 from support.inside import Done, neuro_inside, one_line
+from support.tables import rows_of
 
 from neuro_cli.report.run_state import read_job
 from neuro_cli.search.display import SearchDisplay
@@ -26,7 +26,7 @@ def search(folder: Path, run: str, *overrides: str) -> Done:
 def test_candidates_that_fail_are_rows_and_never_parents(tmp_path):
     done = search(tmp_path, "run", "trainings=24", "+pool.fails=[3x3]", "+pool.lost=[1x1]")
     assert done.returncode == 0, done.stderr
-    errors = {row["module"]: row["error"] for row in rows(tmp_path / "run")}
+    errors = {row["module"]: row["error"] for row in rows_of(tmp_path / "run" / "candidates.csv")}
     assert len(errors) == 24
     for module, error in errors.items():
         lost = "its worker process ended with signal SIGKILL" if "1x1" in module.split() else ""
@@ -50,7 +50,7 @@ def test_a_search_whose_candidates_all_fail_ends_with_their_error(tmp_path):
 def test_the_order_of_results_changes_no_file_but_in_clocks(tmp_path):
     for order in (1, 2):
         assert search(tmp_path, f"run-{order}", "trainings=20", f"+pool.order={order}").returncode == 0
-    first, second = (rows(tmp_path / f"run-{order}") for order in (1, 2))
+    first, second = (rows_of(tmp_path / f"run-{order}" / "candidates.csv") for order in (1, 2))
     assert first == second
     best = [{path.name: path.read_text() for path in (tmp_path / f"run-{order}" / "best").iterdir()} for order in (1, 2)]
     assert best[0] == best[1]
@@ -71,18 +71,18 @@ def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
         assert read_job(run, "parts").state == "stopped"
     assert neuro_inside("resume", str(run), "trust=made_pool", "time_limit=null", cwd=tmp_path).returncode == 0
     assert read_job(run, "parts").state == "finished"
-    assert len(rows(run)) == 12
-    generations = [int(row["generation"]) for row in rows(run, "metrics.csv")]
+    assert len(rows_of(run / "candidates.csv")) == 12
+    generations = [int(row["generation"]) for row in rows_of(run / "metrics.csv")]
     assert generations == list(range(1, len(generations) + 1))
     if strategy != "steady_state":
-        assert rows(run) == rows(tmp_path / "whole")
+        assert rows_of(run / "candidates.csv") == rows_of(tmp_path / "whole" / "candidates.csv")
 
 
 def test_every_module_of_a_small_space_is_trained_once_and_the_search_says_so(tmp_path):
     done = search(tmp_path, "run", "layers=[5x5,3x3]", "max_layers=2", "strategy.population=4", "trainings=100")
     assert done.returncode == 0, done.stderr
     assert "the search ends early: every module of up to 2 layers is trained" in done.stderr
-    assert len(rows(tmp_path / "run")) == 6
+    assert len(rows_of(tmp_path / "run" / "candidates.csv")) == 6
     assert read_job(tmp_path / "run", "run").state == "finished"
 
 
@@ -92,7 +92,7 @@ def test_a_saved_search_that_names_foreign_code_needs_trust(tmp_path):
     assert line == "pool._target_=made_pool.MadePool: it runs code of made_pool; pass trust=made_pool if this run folder is yours"
     done = neuro_inside("resume", "run", "trainings=10", "trust=made_pool", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert len(rows(tmp_path / "run")) == 10
+    assert len(rows_of(tmp_path / "run" / "candidates.csv")) == 10
 
 
 def test_the_view_shows_the_population_on_a_terminal_and_lines_elsewhere():

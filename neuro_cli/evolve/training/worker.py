@@ -63,7 +63,6 @@ class PeerWorker:
         self._begun = self._last = time.perf_counter()
         self._scored = (-1, "")  # iteration, and our name when its members were scored
         self._traffic = (0, 0)
-        self._replayed, self._replay_seconds = 0, 0.0
         self._saved = -1
         self._goal, self._reached = Target(parts.config.stop, work.metrics), False
 
@@ -111,25 +110,14 @@ class PeerWorker:
         if isinstance(event, Reset):
             self._reset(event)
             return
-        start = time.perf_counter()
         with self._parts.clock.phase("update"):
             apply(self._parts, event.record, event.head)
         self._at.generation += 1
-        live = self._node.ledger.next <= self._at.generation + 1
-        if live:
-            if self._replayed:
-                self._log_replay()
+        if self._node.ledger.next <= self._at.generation + 1:
             self._row(event)
-        else:
-            self._replayed += 1
-            self._replay_seconds += time.perf_counter() - start
+        else:  # a newcomer's history has no rows
             self._last = time.perf_counter()
         self._network.work_on(self._at.generation)
-
-    def _log_replay(self) -> None:
-        count, seconds = self._replayed, self._replay_seconds
-        log.info("replayed %d iterations in %.2f s (%.0f/s)", count, seconds, count / max(seconds, 1e-9))
-        self._replayed, self._replay_seconds = 0, 0.0
 
     def _reset(self, reset: Reset) -> None:
         """Begin again from a snapshot, or from the initial model."""
@@ -183,8 +171,6 @@ class PeerWorker:
             self._saved = self._at.generation
 
     def _finish(self) -> dict[str, Any]:
-        if self._replayed:
-            self._log_replay()
         if self._at.metrics is None or self._saved != self._at.generation:
             self._at.metrics = self._work.evaluate(self._at.generation)
         self._save()

@@ -6,11 +6,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
-from support.worlds import alive, descendants
+from support.worlds import alive, descendants, needs_mpi, wait_for_end
 from trouble import TROUBLE
 
 from neuro_cli.broker.proto import broker_pb2 as messages
@@ -38,13 +37,18 @@ def given(kind: str, payload: bytes = b"{}") -> messages.Task:
     return messages.Task(kind=kind, payload=payload, timeout_seconds=60.0)
 
 
-def run_all(work: Callable[[TaskProcess], Awaitable[None]], memory: MemoryLimit | None = None) -> None:
+def run_all(
+    work: Callable[[TaskProcess], Awaitable[None]],
+    memory: MemoryLimit | None = None,
+    kinds: Mapping[str, str] = KINDS | TROUBLE,
+    ranks: int = 1,
+) -> None:
     """Run ``work`` with a process of the tests' kinds, which is closed at the end."""
 
     async def whole() -> None:
-        process = TaskProcess(KINDS | TROUBLE, LIMIT, memory)
+        process = TaskProcess(kinds, LIMIT, memory, ranks=ranks)
         try:
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(300):
                 await work(process)
         finally:
             await process.close()
@@ -113,29 +117,29 @@ def test_an_abandoned_task_has_no_attempt_and_leaves_no_process():
     run_all(work)
 
 
-def test_a_process_ends_with_its_killed_owner():
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=[pytest.mark.slow, needs_mpi])])
+def test_all_processes_end_with_their_killed_owner(ranks):
+    owner = subprocess.Popen([sys.executable, "-c", OWNER, str(ranks)], stdout=subprocess.PIPE)
     assert owner.stdout is not None
-    (child,) = descendants(int(owner.stdout.readline()))
+    assert owner.stdout.readline()
+    left = descendants(owner.pid)
+    assert len(left) >= ranks
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    deadline = time.monotonic() + 20
-    while alive(child) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not alive(child)
+    wait_for_end(left)
 
 
 OWNER = """
-import asyncio, os
+import asyncio, sys
 from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.broker.worker.process import TaskProcess
 
 async def work():
-    process = TaskProcess(KINDS, 1000, None)
+    process = TaskProcess(KINDS, 1000, None, ranks=int(sys.argv[1]))
     await process.run(Task(kind="noop", payload=b"{}"))
-    print(os.getpid(), flush=True)
+    print("ready", flush=True)
     await process.run(Task(kind="noop", payload=b'{"seconds": 600}'))
 
 asyncio.run(work())

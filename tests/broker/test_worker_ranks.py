@@ -1,21 +1,19 @@
 """``worker.ranks``: a task as an MPI job, whatever becomes of its ranks. "Individual clusters become the workers"."""
 
 import asyncio
-import subprocess
-import sys
-import time
-from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 from made_tasks import EveryByte, Ranks
-from support.worlds import alive, descendants, needs_mpi
+from support.worlds import descendants, needs_mpi, wait_for_end
+from test_task_process import run_all as run_by_one_process
 
 from neuro_cli.broker.local_cluster import cluster_config
 from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.settings import settings_of
 from neuro_cli.broker.worker.attempt import Attempt, Ending
 from neuro_cli.broker.worker.kinds import place_of
-from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
+from neuro_cli.broker.worker.process import TaskProcess
 from neuro_cli.core.errors import ConfigError
 
 pytestmark = needs_mpi
@@ -25,18 +23,7 @@ def given(payload: bytes, kind: str = "Ranks") -> Task:
     return Task(payload=payload, kind=kind, timeout_seconds=120.0)
 
 
-def run_all(work: Callable[[TaskProcess], Awaitable[None]], memory: MemoryLimit | None = None) -> None:
-    """Run ``work`` with a process of two ranks, which is closed at the end."""
-
-    async def whole() -> None:
-        process = TaskProcess({task.kind: place_of(task) for task in (Ranks, EveryByte)}, 10**6, memory, ranks=2)
-        try:
-            async with asyncio.timeout(300):
-                await work(process)
-        finally:
-            await process.close()
-
-    asyncio.run(whole())
+run_all = partial(run_by_one_process, kinds={task.kind: place_of(task) for task in (Ranks, EveryByte)}, ranks=2)
 
 
 async def attempt(process: TaskProcess, *what: object) -> Attempt:
@@ -46,10 +33,7 @@ async def attempt(process: TaskProcess, *what: object) -> Attempt:
 
 
 async def gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 60
-    while any(map(alive, pids)):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+    await asyncio.to_thread(wait_for_end, pids)
 
 
 def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
@@ -75,8 +59,7 @@ def test_a_task_runs_on_all_ranks_of_one_mpi_job_and_rank_0_answers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize("what", ["fail", "crash"])
+@pytest.mark.parametrize(("rank", "what"), [(0, "crash"), (1, "fail")])
 def test_a_rank_that_is_lost_while_another_waits_for_it_costs_the_task_alone(rank, what):
     async def work(process: TaskProcess) -> None:
         pids = Ranks.result_from_bytes((await attempt(process, "together")).payload)["pids"]
@@ -97,33 +80,6 @@ def test_a_task_that_is_abandoned_leaves_no_rank():
         await gone(pids)
 
     run_all(work)
-
-
-@pytest.mark.slow
-def test_the_ranks_end_with_a_killed_worker():
-    owner = subprocess.Popen([sys.executable, "-c", OWNER, place_of(Ranks)], stdout=subprocess.PIPE)
-    assert owner.stdout is not None
-    pids = [int(pid) for pid in owner.stdout.readline().split()]
-    assert len(pids) == 2
-    owner.kill()
-    owner.wait()
-    owner.stdout.close()
-    asyncio.run(gone(pids))
-
-
-OWNER = """
-import asyncio, json, sys
-from neuro_cli.broker.proto.broker_pb2 import Task
-from neuro_cli.broker.worker.process import TaskProcess
-
-async def work():
-    process = TaskProcess({"Ranks": sys.argv[1]}, 10**6, None, ranks=2)
-    attempt = await process.run(Task(kind="Ranks", payload=b'{"what": "together"}'))
-    print(*json.loads(attempt.payload)["pids"], flush=True)
-    await asyncio.sleep(600)
-
-asyncio.run(work())
-"""
 
 
 def test_a_worker_has_a_rank_at_least():

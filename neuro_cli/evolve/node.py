@@ -19,8 +19,7 @@ from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.members.heartbeat import Heartbeat
-from neuro_cli.evolve.members.membership import Membership
-from neuro_cli.evolve.members.removal import RemovalDetector
+from neuro_cli.evolve.members.membership import Membership, RemovalDetector
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.leader_port import LeaderPort
 from neuro_cli.evolve.network.listener import Listener

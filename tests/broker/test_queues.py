@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import Consumer, key_of, task_key
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import LENT, Key, Store
+from neuro_cli.broker.server.waiting import Consumer, key_of, task_key
 from neuro_cli.broker.settings import BrokerSettings
 
 

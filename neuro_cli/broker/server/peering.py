@@ -15,10 +15,10 @@ import grpc
 
 from neuro_cli.broker.nameserver.client import Registration
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import key_of, task_key
 from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import LENT, Store
+from neuro_cli.broker.server.waiting import key_of, task_key
 from neuro_cli.broker.services import WORK, Stub
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.wire import open_channel, reason

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import Consumer, key_of, task_key
 from neuro_cli.broker.server.store import Key, Outcomes, Owned, Row, Store, is_lent
-from neuro_cli.broker.server.waiting import Waiting
+from neuro_cli.broker.server.waiting import Consumer, Waiting, key_of, task_key
 from neuro_cli.broker.settings import BrokerSettings
 from neuro_cli.broker.tokens import Deliveries
 from neuro_cli.broker.wire import batches

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import grpc
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.server.consumer import Consumer
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import StoreError
+from neuro_cli.broker.server.waiting import Consumer
 
 LONGEST_NAME = 256
 MOST_KINDS = 1000

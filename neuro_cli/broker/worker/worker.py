@@ -14,8 +14,8 @@ import grpc
 from neuro_cli.broker.nameserver.client import RETRY_SECONDS, brokers
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
-from neuro_cli.broker.server.consumer import key_of, task_key
 from neuro_cli.broker.server.store import Key
+from neuro_cli.broker.server.waiting import key_of, task_key
 from neuro_cli.broker.services import NAMESERVER, WORK, Stub
 from neuro_cli.broker.settings import Security, WorkerSettings
 from neuro_cli.broker.wire import batches, open_channel, payload_limit, reason

@@ -8,6 +8,7 @@ from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.correlation import bench_correlation
 from neuro_cli.bench.diversity import bench_diversity
 from neuro_cli.bench.ensemble import bench_bytes, bench_ensemble
+from neuro_cli.bench.growth import bench_growth
 from neuro_cli.bench.layer.measure import bench_layer
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
@@ -28,6 +29,7 @@ KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
     "reinforcement": bench_reinforcement,
     "records": bench_records,
     "search": bench_search,
+    "growth": bench_growth,
 }
 
 

@@ -27,6 +27,7 @@ KINDS = {
     "ensemble_bytes": "bytes that an ensemble's ranks exchange, against data parallelism",
     "reinforcement": "minutes to a mean return by method; hours",
     "records": "seconds to an accuracy, a setting against the one before it; hours",
+    "growth": "seconds and memory of a generation against parameters, population and ranks",
     "search": "best candidates of search strategies against random search",
 }
 

@@ -104,7 +104,7 @@ def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "layr", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
     kinds = "layer, correlation, diversity, rollout, ensemble, ensemble_bytes, reinforcement"
-    assert done.stderr == f"neuro: error: what=layr: must be one of {kinds}, records, search\n"
+    assert done.stderr == f"neuro: error: what=layr: must be one of {kinds}, records, growth, search\n"
 
 
 @pytest.mark.slow  # by default tests/distribution/test_ensemble_methods.py counts what is handed to the fabric

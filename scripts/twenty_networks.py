@@ -1,10 +1,12 @@
 """Accuracy of twenty networks of timm, torchvision and transformers by ``neuro.ForwardGradient`` and by back-propagation.
 
-    python scripts/twenty_networks.py --steps 100 --csv build/twenty_networks.csv     # needs timm, torchvision, transformers
+    python scripts/twenty_networks.py --seconds 60 --csv build/twenty_networks.csv     # needs timm, torchvision, transformers
     python scripts/twenty_networks.py --only timm_convmixer hf_bert --steps 20
 
 The same random initial weights for both ways; digits of scikit-learn, 1,297 for training and 500 for the test. Images are
 resized to 32x32 with three channels; language models read the 64 pixels as tokens. Adam with a rate of 0.003 in both ways.
+A row has a network, its parameters, then accuracy, steps and seconds of back-propagation and of the estimates. Seconds are
+those of the processor, with one thread.
 """
 
 import argparse
@@ -138,8 +140,11 @@ def accuracy(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
     return float((torch.cat(made) == targets).float().mean())
 
 
-def train(name: str, steps: int, batch_size: int, forward: bool) -> tuple[float, float]:
-    """Return accuracy and processor seconds after so many steps, by forward passes or by back-propagation."""
+def train(name: str, steps: int, seconds: float, batch_size: int, forward: bool) -> tuple[float, int, float]:
+    """Return accuracy, steps and seconds of a training by forward passes or by back-propagation.
+
+    It ends after ``steps``, or with the first step that ends after ``seconds``.
+    """
     torch.manual_seed(1)
     model = NETWORKS[name]()
     for part in model.modules():
@@ -148,40 +153,40 @@ def train(name: str, steps: int, batch_size: int, forward: bool) -> tuple[float,
     inputs, targets = data(name)
     order = torch.randperm(len(inputs) - TEST)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
-    start = time.process_time()
+    start, used, done = time.process_time(), 0.0, 0
     estimate = neuro.ForwardGradient(model, threads=1) if forward else None
-    for step in range(steps):
-        rows = order[torch.arange(step * batch_size, (step + 1) * batch_size) % len(order)]
+    while done < steps and used < seconds:
+        rows = order[torch.arange(done * batch_size, (done + 1) * batch_size) % len(order)]
         optimizer.zero_grad()
         if estimate is None:
             losses(model(inputs[rows]), targets[rows]).mean().backward()
         else:
             estimate.backward(losses, inputs[rows], targets[rows])
         optimizer.step()
-    seconds = time.process_time() - start
-    if forward:  # forward passes do not update the statistics of batch norm
-        used = [order[part] for part in torch.arange(len(order)).split(100)]
-        torch.optim.swa_utils.update_bn([inputs[rows] for rows in used], model)
-    return accuracy(model, inputs[-TEST:], targets[-TEST:]), seconds
+        done, used = done + 1, time.process_time() - start
+    # an estimate does not update the statistics of batch norm, and those of back-propagation lag: both ways get exact ones
+    torch.optim.swa_utils.update_bn([inputs[rows] for rows in order.split(100)], model)
+    return accuracy(model, inputs[-TEST:], targets[-TEST:]), done, used
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", choices=NETWORKS, default=list(NETWORKS), help="networks (all)")
-    parser.add_argument("--steps", type=int, default=100, help="steps of each way (100)")
+    parser.add_argument("--steps", type=int, default=10**9, help="steps of each way at most (no bound)")
+    parser.add_argument("--seconds", type=float, default=120, help="processor seconds of each way at most (120)")
     parser.add_argument("--batch-size", type=int, default=32, help="examples in a step (32)")
     parser.add_argument("--csv", type=Path, help="file to which rows are added")
     typed = parser.parse_args()
     torch.set_num_threads(1)
     for name in typed.only:
         size = sum(parameter.numel() for parameter in NETWORKS[name]().parameters())
-        row: list[object] = [name, size, typed.steps]
+        row: list[object] = [name, size]
         for forward in (False, True):
             try:
-                right, seconds = train(name, typed.steps, typed.batch_size, forward)
-                row += [f"{right:.1%}", f"{seconds:.0f}"]
+                right, steps, seconds = train(name, typed.steps, typed.seconds, typed.batch_size, forward)
+                row += [f"{right:.1%}", steps, f"{seconds:.0f}"]
             except neuro.UserError as error:
-                row += [f"refused: {error}", "-"]
+                row += [f"refused: {error}", "-", "-"]
         print(" | ".join(map(str, row)), flush=True)
         if typed.csv is not None:
             typed.csv.parent.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.shared_world import program_in_world
 from support.worlds import program
 
 from neuro_cli.core.errors import UserError
@@ -41,12 +42,19 @@ def test_alone_moves_nothing():
         raise UserError("as it was")
 
 
-@pytest.mark.parametrize(("ranks", "share"), [pytest.param(2, "0", marks=pytest.mark.slow), (3, "1")])
-def test_collectives_of_real_ranks(mpi, ranks, share, tmp_path):
-    path = Path(__file__).parent / "collectives_program.py"
-    done = program(path, cwd=tmp_path, ranks=ranks, mpi=mpi, NEURO_SHARE_CORES=share)
+COLLECTIVES = Path(__file__).parent / "collectives_program.py"
+
+
+@pytest.mark.xdist_group("ranks")
+def test_collectives_of_real_ranks(mpi, tmp_path):
+    program_in_world(COLLECTIVES, cwd=tmp_path, ranks=3, mpi=mpi)
+
+
+@pytest.mark.slow
+def test_collectives_of_ranks_that_do_not_share_cores(mpi, tmp_path):
+    done = program(COLLECTIVES, cwd=tmp_path, ranks=2, mpi=mpi, NEURO_SHARE_CORES="0")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("all well") == ranks
+    assert done.stdout.count("all well") == 2
 
 
 @pytest.mark.parametrize(("counted", "refused"), [(99, True), (100, False)])

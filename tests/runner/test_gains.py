@@ -65,6 +65,7 @@ def test_a_state_resumes_with_the_chosen_values_and_the_same_bits():
 
 
 @needs_mpi
+@pytest.mark.xdist_group("ranks")
 def test_ranks_choose_alike_and_a_resumed_run_has_the_same_bits(tmp_path):
     lines = [("train", *SHORT, *OPEN, "checkpoint.every=1", "checkpoint.keep=9", "hydra.run.dir=three")]
     done = neuro_in_one_world(*lines, ranks=3, cwd=tmp_path)[0]

@@ -31,6 +31,7 @@ def voters(run) -> list:
 
 
 @needs_mpi
+@pytest.mark.xdist_group("ranks")
 def test_a_vote_has_the_same_members_on_any_ranks_and_after_a_resume_and_is_exported(tmp_path):
     done = neuro_inside("train", *SHORT, "hydra.run.dir=one", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

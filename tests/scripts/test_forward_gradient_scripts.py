@@ -43,8 +43,10 @@ def test_both_ways_learn_from_one_split():
     assert [len(part) for part in script["data"]("tiny")] == [1797, 1797]
     assert script["data"]("hf_bert")[0].dtype == torch.int64
     for forward in (False, True):
-        accuracy, _ = script["train"]("tiny", 40, 64, forward)
+        accuracy, steps, _ = script["train"]("tiny", 40, 1e9, 64, forward)
         assert accuracy > 0.6
+        assert steps == 40
+    assert script["train"]("tiny", 40, 0.0001, 64, forward=False)[1] < 40
 
 
 @pytest.mark.slow  # processes for packages of networks, which compile their passes
@@ -54,7 +56,7 @@ def test_the_tables_have_a_row_for_each_network(tmp_path):
     done = script_inside(SCRIPTS / "twenty_networks.py", *words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     with (tmp_path / "twenty.csv").open() as file:
-        ((name, size, steps, *_),) = csv.reader(file)
+        ((name, size, _, steps, *_),) = csv.reader(file)
     assert (name, int(size) > 1000, steps) == ("timm_mixer", True, "2")
     words = ("--only", "char_gpt", "--examples", "2", "--draws", "1", "--steps", "2", "--ways", "plain", "--csv", "layers.csv")
     done = script_inside(SCRIPTS / "gradient_by_layer.py", *words, cwd=tmp_path)

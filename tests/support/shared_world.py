@@ -2,6 +2,7 @@
 
 import atexit
 import json
+import os
 import subprocess
 import time
 from collections.abc import Sequence
@@ -64,6 +65,9 @@ _worlds: dict[str, SharedWorld] = {}
 
 def shared_world(mpi: Mpi, ranks: int) -> SharedWorld:
     """Return this process's world of at least ``ranks``, and of 3 where fewer would do; a smaller one ends first."""
+    # the group of tests that one worker runs: every other worker would start a world of its own, 10 s of a core each
+    if "PYTEST_XDIST_WORKER" in os.environ and "PYTEST_CURRENT_TEST" in os.environ:
+        assert "@ranks " in os.environ["PYTEST_CURRENT_TEST"], 'mark the test with xdist_group("ranks")'
     world = _worlds.get(mpi.name)
     if world is not None and world.alive and world.ranks >= ranks:
         return world

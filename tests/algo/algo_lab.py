@@ -69,19 +69,19 @@ def centres(
 
 
 def evolved(world: World, algo: str, values: dict[str, Any], method: str, resumed: bool = False) -> list[np.ndarray]:
-    """The solution and the centre of a network of two layers after six generations, ``resumed`` from a state in the middle."""
+    """The solution and the centre of a network of two layers after four generations, ``resumed`` from a state in the middle."""
     inputs = torch.linspace(-1, 1, 30).view(10, 3).sin()
 
     def made() -> Evolution:
         module = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
         for place, parameter in enumerate(module.parameters()):
             nn.init._no_grad_fill_(parameter, 0.1 * (place + 1))
-        own = option("algo", algo, PopulationAlgorithm, 6, values)
+        own = option("algo", algo, PopulationAlgorithm, 4, values)
         return Evolution(module, algo=own, distribution=method, population=10, world=world, threads=1)
 
     es = made()
-    for generation in range(6):
-        if resumed and generation == 3:
+    for generation in range(4):
+        if resumed and generation == 2:
             state, es = es.state_dict(), made()
             es.load_state_dict(state)
         es.step(lambda member, x, y: -((member(x) - y) ** 2).sum(1), inputs, inputs[:, :2])

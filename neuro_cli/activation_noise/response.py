@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.grad import conv2d_input
 
-from neuro_cli.activation_noise.patches import patches
 from neuro_cli.core.rows import Geometry
+from neuro_cli.sampler.patches import patches
 
 RATE = 0.8  # share of a fit to the present passes that a model takes over
 RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes

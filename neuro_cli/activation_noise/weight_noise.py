@@ -13,7 +13,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments
 from neuro_cli.activation_noise.calls import LayerStep
-from neuro_cli.activation_noise.patches import patches
+from neuro_cli.sampler.patches import patches
 
 
 def root_mean_square(x: Tensor) -> float:

@@ -115,9 +115,9 @@ class CMAES(FullCovariance):
         }
 
     def state(self) -> State:
-        return State({name: x.clone() for name, x in self._tensors().items()}, {"sigma": self._size, "age": self._age})
+        state = super().state()
+        return State(state.tensors, state.scalars | {"age": self._age})
 
     def restore(self, state: State) -> None:
-        for name, tensor in self._tensors().items():
-            tensor.copy_(state.tensors[name])
-        self._size, self._age = float(state.scalars["sigma"]), int(state.scalars["age"])
+        super().restore(state)
+        self._age = int(state.scalars["age"])

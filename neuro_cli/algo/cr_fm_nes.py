@@ -17,9 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
-from neuro_cli.algo.layers import SIGMA, Layers
-from neuro_cli.core.checks import number
+from neuro_cli.algo.base import Combination, Proposal, State
+from neuro_cli.algo.own_centre import OwnCentre
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import numbers_of
@@ -40,7 +39,7 @@ class Moments:
     square: float
 
 
-class CRFMNES(PopulationAlgorithm):
+class CRFMNES(OwnCentre):
     """Moves the centre by ranks, or by ranks and lengths of noise while its path is long; sigma, D and v follow.
 
     ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. Members are in mirrored pairs, at
@@ -51,9 +50,7 @@ class CRFMNES(PopulationAlgorithm):
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
 
     def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
-        self.non_finite = non_finite_of(non_finite)
-        self.sigma = number("algo.sigma", sigma, above=0.0)
-        self._layers = Layers(layers, (SIGMA,))
+        super().__init__(sigma, non_finite, layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
@@ -61,12 +58,10 @@ class CRFMNES(PopulationAlgorithm):
         if layout.size < 2:
             raise ConfigError("model", f"{layout.size} parameters", "algo=cr_fm_nes has no direction for fewer than 2")
         n = layout.size
-        self._centre, self._size = centre.clone(), self.sigma
+        spread, self._size = self._begin(centre, layout), self.sigma
         first = numbers_of(seed, FIRST_DIRECTION).standard_normal(n) / math.sqrt(n)
         self._v = torch.from_numpy(first).to(centre.device)
         self._along: Tensor | None = None  # unit vector of v, once something asks for it
-        self._layers.start(layout)
-        spread = self._layers.spread(centre.device)
         self._d = torch.ones_like(self._v)
         if spread is not None:  # the determinant is 1, as after every step
             mean = spread.double().log().mean().exp()
@@ -91,13 +86,6 @@ class CRFMNES(PopulationAlgorithm):
         stagnates = math.tanh((0.024 * population + 0.7 * n + 20) / (n + 12))
         converges = 2 * math.tanh((0.025 * population + 0.75 * n + 10) / (n + 4))
         self._size_rates = {"moves": 1.0, "stagnates": stagnates, "converges": converges}
-
-    @property
-    def centre(self) -> Tensor:
-        return self._centre
-
-    def sigma_at(self, generation: int) -> float:
-        return float(self.deviations(generation).mean().float())
 
     def deviations(self, generation: int) -> Tensor:
         return self._size * self._d * (1 + self._v.square()).sqrt()
@@ -175,16 +163,12 @@ class CRFMNES(PopulationAlgorithm):
         logs = self._d.log() if d is self._d else np.log(d)
         d /= math.exp(float(logs.mean()) + math.log1p(_product(v, v)) / (2 * len(u)))
 
-    def state(self) -> State:
-        tensors = {"centre": self._centre, "v": self._v, "d": self._d, "path": self._path, "step_path": self._step_path}
-        return State({name: tensor.clone() for name, tensor in tensors.items()}, {"sigma": self._size})
+    def _tensors(self) -> dict[str, Tensor]:
+        return {"centre": self._centre, "v": self._v, "d": self._d, "path": self._path, "step_path": self._step_path}
 
     def restore(self, state: State) -> None:
-        kept = state.tensors
-        self._centre.copy_(kept["centre"])
-        self._v, self._d, self._along = kept["v"].clone(), kept["d"].clone(), None
-        self._path, self._step_path = kept["path"].clone(), kept["step_path"].clone()
-        self._size = float(state.scalars["sigma"])
+        super().restore(state)
+        self._along = None
 
 
 def _quick(x: Tensor) -> Numbers:

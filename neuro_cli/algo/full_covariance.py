@@ -3,16 +3,12 @@
 Legend: P members, M parameters.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
-from neuro_cli.algo.layers import SIGMA, Layers
-from neuro_cli.core.checks import number
+from neuro_cli.algo.base import Combination, Proposal
+from neuro_cli.algo.own_centre import OwnCentre
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -20,7 +16,7 @@ MOST = 1024  # most parameters: beyond it a decomposition or an exponential of t
 MOST_MEMBERS = 8192  # their weights are a matrix of P x P: 512 MB here, 75 GB for 100,000
 
 
-class FullCovariance(PopulationAlgorithm):
+class FullCovariance(OwnCentre):
     """Base with centre m (M,), step size sigma and form A (M, M) float64; ``tell`` gets the noise z of every member.
 
     ``name``: the option's. ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. For at most
@@ -31,11 +27,6 @@ class FullCovariance(PopulationAlgorithm):
     sums_add_up = False  # the sums are the noise of members, not an estimate
     _form: Tensor
 
-    def __init__(self, sigma: float, non_finite: str, layers: Mapping[str, Any] | None) -> None:
-        self.non_finite = non_finite_of(non_finite)
-        self.sigma = number("algo.sigma", sigma, above=0.0)
-        self._layers = Layers(layers, (SIGMA,))
-
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         size = layout.size
         if size > MOST:
@@ -44,14 +35,8 @@ class FullCovariance(PopulationAlgorithm):
         if population > MOST_MEMBERS:
             allowed = f"algo={self.name} sums the noise of each member: at most {MOST_MEMBERS:,}; sep_cma_es and snes take more"
             raise ConfigError("population", population, allowed)
-        self._centre, self._size = centre.clone(), self.sigma
-        self._layers.start(layout)
-        spread = self._layers.spread(centre.device)
+        spread, self._size = self._begin(centre, layout), self.sigma
         self._form = torch.eye(size, dtype=torch.float64, device=centre.device) if spread is None else spread.double().diag()
-
-    @property
-    def centre(self) -> Tensor:
-        return self._centre
 
     def deviations(self, generation: int) -> Tensor:
         return self._size * self._form.square().sum(1).sqrt()
@@ -59,9 +44,6 @@ class FullCovariance(PopulationAlgorithm):
     def condition(self, generation: int) -> float:
         singular = torch.linalg.svdvals(self._form)
         return float((singular[0] / singular[-1]) ** 2)
-
-    def sigma_at(self, generation: int) -> float:
-        return float(self.deviations(generation).mean().float())
 
     @property
     def needs_parameters(self) -> str | None:

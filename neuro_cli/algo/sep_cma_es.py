@@ -12,16 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.base import Combination, Proposal, State
 from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.algo.layers import SIGMA, Layers
+from neuro_cli.algo.own_centre import OwnCentre
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat
 
 
-class SepCMAES(PopulationAlgorithm):
+class SepCMAES(OwnCentre):
     """Moves the centre to the weighted mean of the better half; a step size and a variance of every parameter follow.
 
     ``sigma`` > 0: initial step size. ``learning_rate`` in (0, 1]: share of the way to that mean. ``covariance_rate``
@@ -39,20 +39,16 @@ class SepCMAES(PopulationAlgorithm):
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
     ) -> None:
-        self.non_finite = non_finite_of(non_finite)
-        self.sigma = number("algo.sigma", sigma, above=0.0)
+        super().__init__(sigma, non_finite, layers)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0, high=1.0)
         self.covariance_rate = number("algo.covariance_rate", covariance_rate, low=0.0)
-        self._layers = Layers(layers, (SIGMA,))
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
             raise ConfigError("population", population, "algo=sep_cma_es takes the mean of the better half: at least 4")
-        self._layers.start(layout)
-        spread = self._layers.spread(centre.device)
-        self._centre, self._variance = centre.clone(), torch.ones_like(centre) if spread is None else spread.square()
+        spread, self._size = self._begin(centre, layout), self.sigma
+        self._variance = torch.ones_like(centre) if spread is None else spread.square()
         self._step_path, self._path = torch.zeros_like(centre), torch.zeros_like(centre)
-        self._size = self.sigma
         self._constants(layout.size, population)
 
     def _constants(self, columns: int, population: int) -> None:
@@ -66,13 +62,6 @@ class SepCMAES(PopulationAlgorithm):
         self._ranked = with_negative(weights, one, many)[::-1]  # worst first
         faster = self.covariance_rate * math.log(2)  # so that a square of 2 doubles a variance, as in a sum
         self._rank_one, self._rank_many, self._length = faster * one, faster * many, expected_length(n)
-
-    @property
-    def centre(self) -> Tensor:
-        return self._centre
-
-    def sigma_at(self, generation: int) -> float:
-        return float((self._size * self._variance.sqrt()).mean(dtype=torch.float64).float())
 
     def rate_at(self, generation: int) -> float:
         return self.learning_rate
@@ -113,13 +102,8 @@ class SepCMAES(PopulationAlgorithm):
     def _tensors(self) -> dict[str, Tensor]:
         return {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "scaled_path": self._path}
 
-    def state(self) -> State:
-        return State({name: tensor.clone() for name, tensor in self._tensors().items()}, {"sigma": self._size})
-
     def restore(self, state: State) -> None:
         """Continue from ``state``. Raises UserError for one of an earlier version, whose path had other units."""
         if "path" in state.tensors:
             raise UserError("algo=sep_cma_es: the state is of an earlier version with another update; start the run again")
-        for name, tensor in self._tensors().items():
-            tensor.copy_(state.tensors[name])
-        self._size = float(state.scalars["sigma"])
+        super().restore(state)

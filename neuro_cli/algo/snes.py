@@ -12,15 +12,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
-from neuro_cli.algo.layers import RATE, Layers
+from neuro_cli.algo.base import Combination, Proposal
+from neuro_cli.algo.layers import RATE, SIGMA
+from neuro_cli.algo.own_centre import OwnCentre
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, shaping_of
 
 
-class SNES(PopulationAlgorithm):
+class SNES(OwnCentre):
     """Steps ``centre += lr * sigma * mean u_i eps_i`` and ``sigma *= exp(lr_sigma / 2 * mean u_i (eps_i**2 - 1))``, means over P.
 
     ``sigma`` > 0: initial step size of every parameter. ``learning_rate`` > 0: lr. ``sigma_learning_rate`` >= 0: lr_sigma, None:
@@ -39,8 +40,7 @@ class SNES(PopulationAlgorithm):
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
     ) -> None:
-        self.non_finite = non_finite_of(non_finite)
-        self.sigma = number("algo.sigma", sigma, above=0.0)
+        super().__init__(sigma, non_finite, layers, (SIGMA, RATE))
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)
         if sigma_learning_rate is not None:
             number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
@@ -48,24 +48,14 @@ class SNES(PopulationAlgorithm):
         self._shape = shaping_of(shaping)
         self.needs_pairs = shaping in PAIR_SHAPINGS
         self._schedule = lr_schedule
-        self._layers = Layers(layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
-        self._centre = centre.clone()
+        spread, self._rates = self._begin(centre, layout), self._layers.spread(centre.device, RATE)
         self._scale = torch.full_like(centre, self.sigma)
-        self._layers.start(layout)
-        spread, self._rates = self._layers.spread(centre.device), self._layers.spread(centre.device, RATE)
         if spread is not None:
             self._scale *= spread
         if self.sigma_learning_rate is None:
             self.sigma_learning_rate = (3 + math.log(layout.size)) / (5 * math.sqrt(layout.size))
-
-    @property
-    def centre(self) -> Tensor:
-        return self._centre
-
-    def sigma_at(self, generation: int) -> float:
-        return float(self._scale.mean(dtype=torch.float64).float())  # rounded: the last bits depend on threads
 
     def rate_at(self, generation: int) -> float:
         return self.learning_rate * self._schedule.factor(generation)
@@ -87,9 +77,8 @@ class SNES(PopulationAlgorithm):
         self._centre.addcmul_(scale, sums[0], value=self.learning_rate * self._schedule.factor(generation))
         self._scale.mul_(torch.exp(0.5 * self.sigma_learning_rate * sums[1]))
 
-    def state(self) -> State:
-        return State({"centre": self._centre.clone(), "sigma": self._scale.clone()})
+    def _tensors(self) -> dict[str, Tensor]:
+        return {"centre": self._centre, "sigma": self._scale}
 
-    def restore(self, state: State) -> None:
-        self._centre.copy_(state.tensors["centre"])
-        self._scale.copy_(state.tensors["sigma"])
+    def _scalars(self) -> dict[str, float]:
+        return {}

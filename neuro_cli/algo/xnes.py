@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, State
+from neuro_cli.algo.base import Combination
 from neuro_cli.algo.full_covariance import FullCovariance
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
@@ -69,10 +69,5 @@ class XNES(FullCovariance):
         self._form = self._form @ torch.linalg.matrix_exp(self._rate / 2 * by_form)
         self._size *= math.exp(self._rate / 2 * by_size)
 
-    def state(self) -> State:
-        return State({"centre": self._centre.clone(), "form": self._form.clone()}, {"sigma": self._size})
-
-    def restore(self, state: State) -> None:
-        self._centre.copy_(state.tensors["centre"])
-        self._form = state.tensors["form"].clone()
-        self._size = float(state.scalars["sigma"])
+    def _tensors(self) -> dict[str, Tensor]:
+        return {"centre": self._centre, "form": self._form}

@@ -1,10 +1,9 @@
 """Policy with a memory: a gated recurrent unit (Cho et al. 2014) and a linear layer on its state."""
 
-import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.checks import integer, number
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.checks import integer
+from neuro_cli.model.mlp_policy import end_size, scale
 
 
 class GRUPolicy(nn.Module):
@@ -16,18 +15,9 @@ class GRUPolicy(nn.Module):
 
     def __init__(self, inputs: int | None, outputs: int | None, hidden: int = 32, last_scale: float = 1.0) -> None:
         super().__init__()
-        for key, value in (("inputs", inputs), ("outputs", outputs)):
-            if value is None:
-                raise ConfigError(f"model.{key}", None, "the task does not set it, so a number is needed")
-            integer(f"model.{key}", value, 1)
-        assert inputs is not None
-        assert outputs is not None
-        self.cell = nn.GRUCell(inputs, integer("model.hidden", hidden, 1))
-        self.last = nn.Linear(hidden, outputs)
-        number("model.last_scale", last_scale, low=0.0)
-        with torch.no_grad():
-            for parameter in self.last.parameters():
-                parameter.mul_(last_scale)
+        self.cell = nn.GRUCell(end_size("inputs", inputs), integer("model.hidden", hidden, 1))
+        self.last = nn.Linear(hidden, end_size("outputs", outputs))
+        scale(self.last, last_scale)
 
     def reset(self, count: int) -> Tensor:
         """Return the states of ``count`` episodes that begin: zeros."""

@@ -9,6 +9,7 @@ from torch import nn
 
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.model.shapes import checked_widths
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}
 
@@ -28,25 +29,27 @@ class MLPPolicy(nn.Sequential):
         activation: str = "tanh",
         last_scale: float = 1.0,
     ) -> None:
-        for key, value in (("inputs", inputs), ("outputs", outputs)):
-            if value is None:
-                raise ConfigError(f"model.{key}", None, "the task does not set it, so a number is needed")
-            integer(f"model.{key}", value, 1)
-        if not isinstance(hidden, list | tuple):
-            raise ConfigError("model.hidden", hidden, "must be a list of widths, for example [64,64]")
-        for width in hidden:
-            integer("model.hidden", width, 1)
+        first, last, hidden = end_size("inputs", inputs), end_size("outputs", outputs), checked_widths(hidden)
         kind = ACTIVATIONS[one_of("model.activation", activation, tuple(ACTIVATIONS))]
-        number("model.last_scale", last_scale, low=0.0)
         layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
-        sizes = list(pairwise([inputs, *hidden, outputs]))
-        for place, (before, after) in enumerate(sizes):
-            assert before is not None
-            assert after is not None
+        for place, (before, after) in enumerate(pairwise([first, *hidden, last])):
             layers[f"layer_{place}"] = nn.Linear(before, after)
             if place < len(hidden):
                 layers[f"activation_{place}"] = kind()
         super().__init__(layers)
-        with torch.no_grad():
-            for parameter in self[-1].parameters():
-                parameter.mul_(last_scale)
+        scale(self[-1], last_scale)
+
+
+def end_size(end: str, size: int | None) -> int:
+    """Return the size of a policy's inputs or outputs. Raises ConfigError where the task gives none."""
+    if size is None:
+        raise ConfigError(f"model.{end}", None, "the task does not set it, so a number is needed")
+    return integer(f"model.{end}", size, 1)
+
+
+def scale(last: nn.Module, factor: float) -> None:
+    """Multiply the last layer's parameters by ``factor`` >= 0. Raises ConfigError."""
+    number("model.last_scale", factor, low=0.0)
+    with torch.no_grad():
+        for parameter in last.parameters():
+            parameter.mul_(factor)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.model.shapes import checked_shape
 
 # kernel (height, width) of each convolution of a layer
 LAYERS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -54,9 +55,7 @@ class ModuleCNN(nn.Module):
         super().__init__()
         boolean("model.batch_norm", batch_norm)
         names = check_layers("model.module", module)
-        if isinstance(input_shape, str) or not isinstance(input_shape, Sequence) or len(input_shape) != 3:
-            raise ConfigError("model.input_shape", input_shape, "must be [channels, height, width]")
-        self.input_shape = tuple(integer("model.input_shape", size, 1) for size in input_shape)
+        self.input_shape = checked_shape(input_shape)
         inner, width = self.input_shape[0], integer("model.filters", filters, 1)
         parts: list[nn.Module] = []
         for repetition in range(integer("model.repeats", repeats, 1)):

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels.compiled import blas_kernels, convolution_kernels
@@ -22,6 +21,7 @@ from neuro_cli.core.rows import COMPILED, Geometry, MemberBatch, out_sizes
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Address, Block, Sides
+from neuro_cli.sampler.patches import patches
 
 FEW_COLUMNS = 64  # inputs x taps of a convolution up to which all members share one loop
 LINES = 2**15  # most input and output values of pixels in one product of a compiled loop that calls a BLAS
@@ -176,8 +176,8 @@ class StructuredPerturbation(Perturbation):
         length = max(1, self.sampler.own_weights.cached // (block.width * out[0, ..., 0].numel()))
         for low in range(0, len(x), length):
             part = slice(low, low + length)
-            patches = _patches(x[part], block.place.shape[2:], out.shape[1:3], geometry)
-            torch.bmm(patches.transpose(1, 2), weights[part], out=out[part].flatten(1, 2))
+            taps = patches(x[part].contiguous(), block.place.shape[2:], geometry).reshape(len(out[part]), weights.shape[1], -1)
+            torch.bmm(taps.transpose(1, 2), weights[part], out=out[part].flatten(1, 2))
         if bias is not None:
             out += self.rows.one_side().repeated(bias.expand(self.rows.directions, -1))[:, None, None]
 
@@ -228,18 +228,3 @@ def own_convolutions(
     lines = max(1, min(out.shape[1], LINES // places))
     weights = weights.contiguous()  # the result of other operations may have another order of memory
     convolution_kernels.own_convolutions(x.numpy(), weights.numpy(), shifts, examples, *options, lines, out.numpy())
-
-
-def _patches(x: Tensor, kernel: Sequence[int], sizes: Sequence[int], geometry: Geometry) -> Tensor:
-    """Return the patches (n, C taps, pixels) of images (n, C, H, W), for outputs of height and width ``sizes``.
-
-    F.unfold gives the same, but copies lines piece by piece: a pass of 3 to 64 channels takes 1.7 times as long with it
-    (neuro bench layer).
-    """
-    (down, right), gaps, steps = geometry.padding, geometry.dilation, geometry.stride
-    padded = F.pad(x.contiguous(), (right, right, down, down))
-    image, channel, line, pixel = padded.stride()
-    taps = padded.as_strided(
-        (*x.shape[:2], *kernel, *sizes), (image, channel, gaps[0] * line, gaps[1] * pixel, steps[0] * line, steps[1] * pixel)
-    )
-    return taps.reshape(len(x), -1, sizes[0] * sizes[1])

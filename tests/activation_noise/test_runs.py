@@ -34,6 +34,7 @@ def test_a_network_of_ones_own_trains_without_another_key_and_resumes_with_the_s
     assert summary["test_accuracy"] > 0.65
     log = (tmp_path / "whole" / "log.txt").read_text()
     assert "scoring: noise on 2 layers, 2 on outputs; 4 draws of 2 groups; each pass begins at its noisy layer" in log
+    assert "scoring: control variates on" in log
     assert "population 1024" in log
     done = neuro_inside("train", *setting, "time_limit=0.01", "hydra.run.dir=half", cwd=tmp_path)
     done = neuro_inside("resume", "half", "trust=net_of_two_layers", "time_limit=null", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""Average of centres (``algo.average``): its recursion in NumPy, what is evaluated and saved, ranks, resume."""
+"""Average of centres (``algo.average``): its recursion in NumPy, what is evaluated and saved."""
 
 import json
 from functools import partial
@@ -8,23 +8,16 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from support.configs import composed
-from support.thread_ranks import on_ranks
 from torch import nn
 
-from neuro_cli import Evolution
-from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.optimized_centre import CentreOptimizer
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.library.named import option
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.loop import train
 from neuro_cli.runner.options import Options
 
-WITH_AVERAGE = ("openai_es", "forward_gradient", "ars", "pgpe")
-SHARE = 0.8
 RUN = ("generations=12", "population=16", "batch_size=32", "threads=1", "evaluate.every=6", "checkpoint.every=6")
 
 
@@ -62,47 +55,6 @@ def test_without_it_nothing_is_kept():
     ours.ascend(0, torch.ones(24))
     assert ours.average is None
     assert "average" not in ours.state().tensors
-
-
-@pytest.mark.parametrize("share", [1.0, -0.1, "half", float("nan")])
-@pytest.mark.parametrize("name", WITH_AVERAGE)
-def test_a_share_out_of_range_is_refused(name, share):
-    with pytest.raises(ConfigError, match=r"algo\.average=.*: must be a number >= 0 and < 1"):
-        evolved(SingleProcess(), name, "local", share)
-
-
-def evolved(world, name: str, method: str, average: float = SHARE, resumed: bool = False) -> list[np.ndarray]:
-    """The module's parameters and the algorithm's own centre after six generations on the sphere."""
-
-    def made() -> Evolution:
-        algo = option("algo", name, PopulationAlgorithm, 6, {"average": average})
-        return Evolution(torch.ones(12), algo=algo, distribution=method, population=12, world=world, threads=1)
-
-    es = made()
-    for generation in range(6):
-        if resumed and generation == 3:
-            state, es = es.state_dict(), made()
-            es.load_state_dict(state)
-        es.step(lambda member: -float((member().double() ** 2).sum()))
-    return [es.centre.numpy(), es._algo.centre.numpy().copy()]
-
-
-@pytest.mark.parametrize("name", WITH_AVERAGE)
-def test_the_module_is_the_average_and_the_centre_goes_its_own_way(name):
-    average, centre = evolved(SingleProcess(), name, "local")
-    plain, same = evolved(SingleProcess(), name, "local", 0.0)
-    np.testing.assert_array_equal(plain, same)
-    np.testing.assert_array_equal(centre, plain)
-    assert not np.array_equal(average, centre)
-
-
-@pytest.mark.parametrize("name", WITH_AVERAGE)
-def test_a_resume_and_any_number_of_ranks_give_the_same_bits(name):
-    whole = evolved(SingleProcess(), name, "local")
-    np.testing.assert_array_equal(evolved(SingleProcess(), name, "local", resumed=True), whole)
-    for method in ("replicated", "chromosome_updates"):
-        for ranks in on_ranks(3, partial(evolved, name=name, method=method)):
-            np.testing.assert_array_equal(ranks, whole)
 
 
 @pytest.mark.parametrize("more", [("algo.average=0.8",), ("algo=sgd", "distribution=local", "algo.average=0.8")])

@@ -1,27 +1,25 @@
-"""CR-FM-NES and xNES against their equations, written a second time, and their authors' package where it is installed."""
+"""CR-FM-NES, xNES, CMA-ES and sep-CMA-ES against their equations, written a second time, and others' packages where installed."""
 
 import math
-from functools import partial
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from support.thread_ranks import on_ranks
+from algo_lab import centres, layout_of, noise_of, started, told
 from torch import nn
 
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm
+from neuro_cli.algo.cma_es import CMAES
 from neuro_cli.algo.cr_fm_nes import CRFMNES, inverse_of_h
+from neuro_cli.algo.sep_cma_es import SepCMAES
 from neuro_cli.algo.xnes import XNES
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.library.named import option
 
-N, POPULATION = 8, 12
-
-
-def layout_of(size: int) -> ParameterLayout:
-    return ParameterLayout(nn.Linear(size, 1, bias=False))
+N, POPULATION, GENERATIONS = 8, 12, 60
+ONES = torch.ones(N)
 
 
 def ellipsoid(points: np.ndarray) -> np.ndarray:
@@ -30,34 +28,9 @@ def ellipsoid(points: np.ndarray) -> np.ndarray:
     return -(1000 ** (np.arange(N) / (N - 1)) * (points @ turn) ** 2).sum(axis=1)
 
 
-def noise_of(generations: int, mirrored: bool) -> np.ndarray:
-    """(G, P, N) float32; in pairs (2j, 2j + 1) where they are mirrored."""
-    drawn = np.random.default_rng(7).standard_normal((generations, POPULATION, N)).astype(np.float32)
-    if mirrored:
-        drawn[:, 1::2] = -drawn[:, 0::2]
-    return drawn
-
-
-def trained(algo: PopulationAlgorithm, noise: np.ndarray, state_at: int | None = None) -> np.ndarray:
-    """Centres (G, N); ``state_at``: the generation in which a new algorithm goes on from the state."""
-    made, kept = algo, []
-    made.start(torch.ones(N), layout_of(N), POPULATION, 3)
-    for generation, drawn in enumerate(noise):
-        if generation == state_at:
-            state = made.state()
-            made = type(algo)(0.5)
-            made.start(torch.zeros(N), layout_of(N), POPULATION, 3)
-            made.restore(state)
-        proposal, rows = made.ask(generation), torch.from_numpy(drawn)
-        points = torch.stack([proposal.bases[0] + proposal.scale * row for row in proposal.transform(rows)])
-        if made.probe is not None:
-            made.probed(np.linalg.norm(drawn, axis=1), drawn.astype(np.float64) @ made.probe.numpy())
-        wanted = made.combination(generation, ellipsoid(points.double().numpy()))
-        moments = {1: drawn.astype(np.float64), 2: drawn.astype(np.float64) ** 2 - 1}
-        sums = np.stack([w @ moments[moment] for w, moment in zip(wanted.weights, wanted.moments, strict=True)])
-        made.tell(generation, torch.from_numpy(sums).float())
-        kept.append(made.centre.double().numpy().copy())
-    return np.array(kept)
+def noise(mirrored: bool = True) -> np.ndarray:
+    """(G, P, N) that :func:`centres` gives members."""
+    return np.stack([noise_of(generation, POPULATION, N, mirrored) for generation in range(GENERATIONS)])
 
 
 def cr_fm_nes(v: np.ndarray, noise: np.ndarray, sigma: float) -> np.ndarray:
@@ -145,35 +118,6 @@ def _damping(v: np.ndarray) -> float:
     return min(1.0, math.sqrt(square**2 + (2 * gamma - math.sqrt(gamma)) / (u**2).max()) / (2 + square))
 
 
-def test_cr_fm_nes_is_the_paper_with_a_solved_fisher_matrix():
-    noise, algo = noise_of(60, mirrored=True), CRFMNES(0.5)
-    found = trained(algo, noise)
-    algo.start(torch.ones(N), layout_of(N), POPULATION, 3)
-    expected = cr_fm_nes(algo.state().tensors["v"].numpy(), noise, 0.5)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-4)
-    assert ellipsoid(found[-1:])[0] > 0.05 * ellipsoid(np.ones((1, N)))[0]
-
-
-@pytest.mark.parametrize("n", [5, 600, 1000, 11_274, 3_000_000])
-def test_the_solved_constant_of_cr_fm_nes_fits_networks_of_any_size(n):
-    a = inverse_of_h(n)
-    assert (1 + a * a) * math.exp(a * a / 2) / 0.24 - 10 == pytest.approx(n, rel=1e-12)
-
-
-def test_cr_fm_nes_is_its_authors_package(monkeypatch):
-    package = pytest.importorskip("crfmnes.alg", reason="pip install crfmnes")
-    noise, algo = noise_of(60, mirrored=True), CRFMNES(0.5)
-    found = trained(algo, noise)
-    algo.start(torch.ones(N), layout_of(N), POPULATION, 3)
-    theirs = package.CRFMNES(
-        N, lambda x: -float(ellipsoid(x.T)[0]), np.ones((N, 1)), 0.5, POPULATION, v=algo.state().tensors["v"].numpy()[:, None]
-    )
-    for drawn, centre in zip(noise, found, strict=True):
-        monkeypatch.setattr(np.random, "randn", lambda *_, drawn=drawn: drawn[0::2].T.astype(np.float64))
-        theirs.one_iteration()
-        np.testing.assert_allclose(centre, theirs.m[:, 0], rtol=0, atol=2e-4)
-
-
 def xnes(noise: np.ndarray, sigma: float) -> np.ndarray:
     """Centres by algorithm 5 of Wierstra et al. 2014, with the exponential of a symmetric matrix by its eigenvalues."""
     n, size = N, POPULATION
@@ -194,42 +138,137 @@ def xnes(noise: np.ndarray, sigma: float) -> np.ndarray:
     return np.array(found)
 
 
-@pytest.mark.parametrize("parameters", [5, 2_019, 2_020, 10**6])
-def test_cr_fm_nes_has_its_constant_for_any_number_of_parameters(parameters):
-    a = inverse_of_h(parameters)
-    assert (1 + a * a) * math.exp(a * a / 2) / 0.24 - 10 == pytest.approx(parameters, rel=1e-9)
+def cma_es(noise: np.ndarray, sigma: float) -> list[np.ndarray]:
+    """Centres of every generation by arXiv:1604.00772, figure 6, with pycma's constants; a decomposition in every generation."""
+    n, size = N, len(noise[0])
+    w = math.log((size + 1) / 2) - np.log(np.arange(1, size + 1))
+    mu_eff = w[w > 0].sum() ** 2 / (w[w > 0] ** 2).sum()
+    mu_minus = w[w < 0].sum() ** 2 / (w[w < 0] ** 2).sum()
+    c_1 = min(1, size / 6) * 2 / ((n + 1.3) ** 2 + mu_eff)
+    c_mu = min(1 - c_1, 2 * (0.25 + mu_eff - 2 + 1 / mu_eff) / ((n + 2) ** 2 + mu_eff))
+    alpha = min(1 + c_1 / c_mu, 1 + 2 * mu_minus / (mu_eff + 2), (1 - c_1 - c_mu) / (n * c_mu))
+    w = np.where(w > 0, w / w[w > 0].sum(), alpha * w / -w[w < 0].sum())
+    c_s, c_c = (mu_eff + 2) / (n + mu_eff + 3), (4 + mu_eff / n) / (n + 4 + 2 * mu_eff / n)
+    d_s = 1 + 2 * max(0, max(1, 3 * (1 - 0.5 ** (n / 9))) * math.sqrt((mu_eff - 1) / (n + 1)) - 1) + c_s
+    chi = math.sqrt(2) * math.gamma((n + 1) / 2) / math.gamma(n / 2)
+    mean, c, p_s, p_c, found = np.ones(n), np.eye(n), np.zeros(n), np.zeros(n), []
+    for generation, z in enumerate(noise):
+        values, b = np.linalg.eigh(c)
+        root = b @ np.diag(np.sqrt(values)) @ b.T
+        y = z @ root.T
+        order = np.argsort(-ellipsoid(mean + sigma * y))
+        y, z = y[order], z[order]
+        y_w = w[w > 0] @ y[w > 0]
+        mean = mean + sigma * y_w
+        p_s = (1 - c_s) * p_s + math.sqrt(c_s * (2 - c_s) * mu_eff) * (w[w > 0] @ z[w > 0])
+        h = p_s @ p_s / (1 - (1 - c_s) ** (2 * (generation + 1))) / n < 2 + 4 / (n + 1)
+        p_c = (1 - c_c) * p_c + h * math.sqrt(c_c * (2 - c_c) * mu_eff) * y_w
+        scaled = np.where(w < 0, w * n / (z**2).sum(axis=1), w)
+        c = (1 - c_1 * (1 - (1 - h) * c_c * (2 - c_c)) - c_mu * w.sum()) * c
+        c = c + c_1 * np.outer(p_c, p_c) + c_mu * sum(s * np.outer(v, v) for s, v in zip(scaled, y, strict=True))
+        sigma *= math.exp(min(1, c_s / d_s * (np.linalg.norm(p_s) / chi - 1)))
+        found.append(mean)
+    return found
 
 
-@pytest.mark.parametrize("mirrored", [False, True])
-def test_xnes_is_the_published_algorithm(mirrored):
-    noise = noise_of(60, mirrored)
-    found = trained(XNES(0.5), noise)
-    np.testing.assert_allclose(found, xnes(noise, 0.5), rtol=0, atol=2e-4)
+def sep_cma_es(noise: np.ndarray, sigma: float) -> list[np.ndarray]:
+    """Centres after every generation by the equations of pycma's diagonal, written a second time."""
+    n, size = N, len(noise[0])
+    w = np.array([np.log((size + 1) / 2) - np.log(i + 1) for i in range(size)])
+    mu_eff, mu_minus = (x.sum() ** 2 / (x**2).sum() for x in (w[w > 0], w[w < 0]))
+    c_1 = 1 / (n + 2 * math.sqrt(n) + mu_eff / n)
+    c_mu = (0.25 + mu_eff + 1 / mu_eff - 2) / (n + 4 * math.sqrt(n) + mu_eff / 2)
+    alpha = min(1 + c_1 / c_mu, 1 + 2 * mu_minus / (mu_eff + 2))
+    w = np.where(w > 0, w / w[w > 0].sum(), alpha * w / -w[w < 0].sum())
+    c_c = (1 + 1 / n + mu_eff / n) / (math.sqrt(n) + 1 / n + 2 * mu_eff / n)
+    c_sigma = (mu_eff + 2) / (n + mu_eff + 3)
+    d_sigma = 1 + 2 * max(0, 3 * (1 - 0.5 ** (n / 9)) * math.sqrt((mu_eff - 1) / (n + 1)) - 1) + c_sigma
+    chi = math.sqrt(2) * math.gamma((n + 1) / 2) / math.gamma(n / 2)
+    mean, scale, p_sigma, p_c, found = np.ones(n), np.ones(n), np.zeros(n), np.zeros(n), []
+    for generation, z in enumerate(noise):
+        z = z[np.argsort(-ellipsoid(mean + sigma * scale * z))]
+        z_w = w[w > 0] @ z[w > 0]
+        mean = mean + sigma * scale * z_w
+        p_sigma = (1 - c_sigma) * p_sigma + math.sqrt(c_sigma * (2 - c_sigma) * mu_eff) * z_w
+        h = p_sigma @ p_sigma / (1 - (1 - c_sigma) ** (2 * (generation + 1))) / n < 2 + 4 / (n + 1)
+        p_c = (1 - c_c) * p_c + h * math.sqrt(c_c * (2 - c_c) * mu_eff) * z_w
+        one = c_1 * (1 - (1 - h) * c_c * (2 - c_c))
+        scale = scale * 2 ** ((one * (p_c**2 - 1) + c_mu * (w @ (z**2 - 1))) / 2)
+        sigma *= math.exp(c_sigma / d_sigma * (np.linalg.norm(p_sigma) / chi - 1))
+        found.append(mean)
+    return found
+
+
+def direction() -> np.ndarray:
+    """The v that CR-FM-NES starts with."""
+    return started(CRFMNES(0.5), ONES, POPULATION).state().tensors["v"].numpy()
+
+
+@pytest.mark.parametrize(
+    ("kind", "equations", "mirrored"),
+    [
+        (CRFMNES, lambda noise, sigma: cr_fm_nes(direction(), noise, sigma), True),
+        *((XNES, xnes, mirrored) for mirrored in (False, True)),
+        (CMAES, cma_es, False),
+        (SepCMAES, sep_cma_es, False),
+    ],
+)
+def test_an_algorithm_is_the_published_one(kind: type, equations: Callable, mirrored: bool):
+    found = centres(kind(0.5), ellipsoid, GENERATIONS, POPULATION, ONES.double(), mirrored)
+    np.testing.assert_allclose(found, equations(noise(mirrored), 0.5), rtol=0, atol=1e-6)
     assert ellipsoid(found[-1:])[0] > 0.05 * ellipsoid(np.ones((1, N)))[0]
 
 
-@pytest.mark.parametrize("kind", [CRFMNES, XNES])
-def test_a_state_goes_on_to_the_same_bits(kind):
-    noise = noise_of(12, mirrored=True)
-    assert np.array_equal(trained(kind(0.5), noise), trained(kind(0.5), noise, state_at=5))
+@pytest.mark.parametrize("n", [5, 600, 1000, 11_274, 3_000_000])
+def test_the_solved_constant_of_cr_fm_nes_fits_networks_of_any_size(n):
+    a = inverse_of_h(n)
+    assert (1 + a * a) * math.exp(a * a / 2) / 0.24 - 10 == pytest.approx(n, rel=1e-12)
 
 
-def centre_of(world, algo: str, method: str) -> np.ndarray:
-    made = option("algo", algo, PopulationAlgorithm, 6, {"sigma": 0.5})
-    with Evolution(torch.ones(N), algo=made, distribution=method, population=POPULATION, world=world, threads=1) as es:
-        for _ in range(6):
-            es.tell(ellipsoid(es.ask().vectors.double().numpy()))
-        return es.centre.numpy()
+def test_cr_fm_nes_is_its_authors_package(monkeypatch):
+    package = pytest.importorskip("crfmnes.alg", reason="pip install crfmnes")
+    found = centres(CRFMNES(0.5), ellipsoid, GENERATIONS, POPULATION, ONES.double())
+    theirs = package.CRFMNES(N, lambda x: -float(ellipsoid(x.T)[0]), np.ones((N, 1)), 0.5, POPULATION, v=direction()[:, None])
+    for drawn, centre in zip(noise(), found, strict=True):
+        monkeypatch.setattr(np.random, "randn", lambda *_, drawn=drawn: drawn[0::2].T)
+        theirs.one_iteration()
+        np.testing.assert_allclose(centre, theirs.m[:, 0], rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("algo", ["cr_fm_nes", "xnes", "cma_es"])
-def test_any_number_of_ranks_gives_the_same_bits(algo):
-    [whole] = on_ranks(1, partial(centre_of, algo=algo, method="replicated"))
-    assert ellipsoid(whole[None].astype(np.float64))[0] > ellipsoid(np.ones((1, N)))[0]
-    for method in ("replicated", "chromosome_updates"):
-        assert all(np.array_equal(centre, whole) for centre in on_ranks(3, partial(centre_of, algo=algo, method=method)))
-    for centre in on_ranks(3, partial(centre_of, algo=algo, method="semi_updates")):
-        np.testing.assert_allclose(centre, whole, rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("kind", [CMAES, SepCMAES])
+def test_every_generation_is_pycmas(kind):
+    cma = pytest.importorskip("cma")
+    diagonal = kind is SepCMAES
+    es = cma.CMAEvolutionStrategy(np.ones(N), 0.5, {"popsize": POPULATION, "verbose": -9, "seed": 3, "CMA_diagonal": diagonal})
+    if not diagonal:
+        es.sm.C, es.sm.D, es.sm.B = np.eye(N), np.ones(N), np.eye(N)  # which it begins with, but for 0.0001 against equal values
+    algo = started(kind(0.5), ONES.double(), POPULATION, mirrored=False)
+    for generation in range(GENERATIONS):
+        points = np.array(es.ask())
+        steps = points - algo.centre.numpy()
+        scaled = steps / algo.ask(generation).scale.numpy()
+        told(algo, generation, scaled if diagonal else np.linalg.solve(algo._form.numpy(), scaled.T).T, ellipsoid(points))
+        es.tell(list(points), -ellipsoid(points))
+        assert algo._size == pytest.approx(es.sigma, rel=1e-7)
+        np.testing.assert_allclose(algo.centre.numpy(), es.mean, rtol=1e-6, atol=1e-9)
+        if diagonal:
+            np.testing.assert_allclose(algo.ask(generation).scale.numpy(), es.sigma * es.sigma_vec.scaling, rtol=1e-6)
+        else:
+            np.testing.assert_allclose(algo._covariance.numpy(), es.sm.C, rtol=1e-6, atol=1e-7)
+    assert algo.condition(GENERATIONS) > 4, "it has learnt"
+
+
+def test_the_state_of_cma_es_is_exact_between_decompositions():
+    algo, again = (started(CMAES(0.5), ONES, POPULATION) for _ in range(2))
+    algo._gap = again._gap = 4.0
+    for generation, drawn in enumerate(noise()[:9]):
+        told(algo, generation, drawn, ellipsoid)
+        if generation == 5:  # between two
+            again.restore(algo.state())
+        elif generation > 5:
+            told(again, generation, drawn, ellipsoid)
+    assert torch.equal(again.centre, algo.centre)
+    assert torch.equal(again._covariance, algo._covariance)
 
 
 def test_members_are_scored_where_they_are_said_to_be():
@@ -255,6 +294,8 @@ def test_members_are_scored_where_they_are_said_to_be():
         (XNES, 1025, 8, r"algo=xnes: its matrix serves at most 1,024 parameters, not 1,025; cr_fm_nes, sep_cma_es and snes"),
         (CRFMNES, 8, 2, r"population=2: algo=cr_fm_nes compares members of two pairs: at least 4"),
         (CRFMNES, 1, 8, r"model=1 parameters: algo=cr_fm_nes has no direction for fewer than 2"),
+        (CMAES, 8, 3, "population=3: algo=cma_es takes the mean of the better half: at least 4"),
+        (SepCMAES, 8, 3, "population=3: algo=sep_cma_es takes the mean of the better half: at least 4"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(kind, size, population, message):

@@ -1,24 +1,21 @@
-"""Step sizes and learning rates of single parameters (``algo.layers``): definitions, many members in one pass, ranks, resume."""
+"""Step sizes and learning rates of single parameters (``algo.layers``): definitions, and many members in one pass."""
 
 from functools import partial
-from threading import Lock
 
 import numpy as np
 import pytest
 import torch
+from algo_lab import noise_of, told
 from support.configs import SAMPLERS, composed, reuses_noise, sampler_of
-from support.thread_ranks import on_ranks
 from torch import nn
 
-from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.layers import RATE, Layers
 from neuro_cli.algo.openai_es import OpenAIES
-from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.schedule import CONSTANT
+from neuro_cli.core.seeds import seeded
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.library.named import option
 from neuro_cli.runner.build import Parts, build
@@ -28,15 +25,10 @@ from neuro_cli.scoring.members import MemberScorer
 
 FACTORS = {"*.weight": {"sigma": 2.0, "lr": 0.5}, "2.*": {"lr": 3.0}, "0.bias": {"sigma": 0.25}}
 SIGMAS = {"*.weight": {"sigma": 2.0}, "0.bias": {"sigma": 0.25}}
-WITH_RATES = ("openai_es", "snes", "pgpe", "ars")
-
-
-ONE_AT_A_TIME = Lock()  # ranks are threads here, and torch has one stream of random numbers for all of them
 
 
 def network() -> nn.Sequential:
-    with ONE_AT_A_TIME:
-        torch.manual_seed(1)
+    with seeded(1):
         return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
 
 
@@ -103,27 +95,6 @@ def test_a_step_is_the_published_one_with_factors():
     np.testing.assert_allclose(algo.centre.numpy(), expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.SGD, torch.optim.RMSprop])
-def test_rates_are_groups_of_the_optimizer_also_after_a_restore(kind):
-    module = network()
-    layout, factors = ParameterLayout(module), started(FACTORS).rates
-    options = {"momentum": 0.9} if kind is torch.optim.SGD else {}
-    theirs = kind([{"params": [p], "lr": 0.1 * f} for p, f in zip(module.parameters(), factors, strict=True)], lr=0.1, **options)
-    ours = CentreOptimizer(partial(kind, lr=0.1, **options), CONSTANT, layout.flatten(module), layout, factors)
-    for generation in range(6):
-        gradient = torch.sin(torch.arange(layout.size) * (generation + 1.0))
-        for parameter, view in zip(module.parameters(), layout.views(-gradient), strict=True):
-            parameter.grad = view.clone()
-        theirs.step()
-        if generation == 3:
-            state = ours.state()
-            ours = CentreOptimizer(partial(kind, lr=0.1, **options), CONSTANT, torch.zeros(layout.size), layout, factors)
-            ours.restore(state)
-        ours.ascend(generation, gradient.clone())
-    torch.testing.assert_close(ours.centre, layout.flatten(module), rtol=1e-5, atol=1e-6)
-    assert ours.rate_at(0) == 0.1
-
-
 def test_clipup_takes_all_groups_for_one_step():
     first, second, still = (nn.Parameter(torch.zeros(2)) for _ in range(3))
     optimizer = ClipUp([{"params": [first]}, {"params": [second], "lr": 0.5}, {"params": [still], "lr": 0.0}], lr=1.0)
@@ -184,26 +155,11 @@ STEP_SIZES = ("genetic", "snes", "sep_cma_es", "cr_fm_nes", "xnes", "cma_es")
 
 def moved(algo: PopulationAlgorithm, unit: torch.Tensor) -> np.ndarray:
     """Centre after four generations, in parameters x = ``unit`` * y of an algorithm that moves y, of ``f(x)``."""
-    layout, population = ParameterLayout(network()), 16
-    algo.start(layout.flatten(network()) / unit, layout, population, 3)
-    goal = torch.linspace(-1, 1, layout.size)
-    numbers = np.random.default_rng(0)
+    layout, scale = ParameterLayout(network()), unit.numpy()
+    goal = np.linspace(-1, 1, layout.size)
+    algo.start(layout.flatten(network()) / unit, layout, 16, 3)
     for generation in range(4):
-        half = torch.from_numpy(numbers.standard_normal((population // 2, layout.size))).float()
-        noise = torch.cat([half, -half], 1).view(population, layout.size)  # mirrored pairs
-        proposal = algo.ask(generation)
-        if (probe := getattr(algo, "probe", None)) is not None:
-            algo.probed(noise.double().norm(dim=1).numpy(), (noise.double() @ probe).numpy())
-        change = proposal.transform or (lambda one: one)
-        members = [
-            proposal.bases[proposal.parent_of(i)] + (proposal.scale * change(noise)[i] if i not in proposal.frozen else 0.0)
-            for i in range(population)
-        ]
-        fitness = np.array([-float(((unit * member - goal) ** 2).double().sum()) for member in members])
-        wanted = algo.combination(generation, fitness)
-        moments = {1: noise.double(), 2: noise.double().square() - 1}
-        sums = [torch.from_numpy(row) @ moments[kind] for row, kind in zip(wanted.weights, wanted.moments, strict=True)]
-        algo.tell(generation, torch.stack(sums).float())
+        told(algo, generation, noise_of(generation, 16, layout.size), lambda y: -((scale * y - goal) ** 2).sum(1))
     return (unit * algo.centre).numpy()
 
 
@@ -222,25 +178,3 @@ def test_a_factor_on_sigma_is_another_unit_of_the_parameter(name):
 def test_who_has_no_rate_of_parameters_refuses_one(name):
     with pytest.raises(ConfigError, match=r"algo\.layers\.\*\.lr=2: must be sigma, a factor"):
         option("algo", name, PopulationAlgorithm, 3, {"layers": {"*": {"lr": 2}}})
-
-
-def centre_of(world, algo: str, method: str) -> np.ndarray:
-    more = {"parents": 3} if algo == "genetic" else {}
-    made = option("algo", algo, PopulationAlgorithm, 3, more | {"layers": FACTORS if algo in WITH_RATES else SIGMAS})
-    inputs = torch.randn(10, 3, generator=torch.Generator().manual_seed(1))
-    with Evolution(network(), algo=made, distribution=method, population=10, world=world, threads=1) as es:
-        for _ in range(3):
-            es.step(lambda member, x, y: -((member(x) - y) ** 2).sum(1), inputs, inputs[:, :2])
-        return es.centre.numpy()
-
-
-@pytest.mark.parametrize("algo", [*WITH_RATES, "genetic", "sep_cma_es"])
-def test_any_number_of_ranks_gives_the_same_bits(algo):
-    [whole] = on_ranks(1, partial(centre_of, algo=algo, method="replicated"))
-    start = ParameterLayout(network()).flatten(network()).numpy()
-    assert np.isfinite(whole).all()
-    assert not np.array_equal(whole, start)
-    for method in ("replicated", "chromosome_updates"):
-        assert all(np.array_equal(centre, whole) for centre in on_ranks(3, partial(centre_of, algo=algo, method=method)))
-    for centre in on_ranks(3, partial(centre_of, algo=algo, method="semi_updates")):
-        np.testing.assert_allclose(centre, whole, rtol=1e-5, atol=1e-6)

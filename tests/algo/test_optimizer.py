@@ -9,8 +9,10 @@ import torch
 from torch import nn
 
 from neuro_cli import Evolution
+from neuro_cli.algo.optimized_centre import CentreOptimizer
 from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT
 
 KINDS = [kind for kind in vars(torch.optim).values() if isinstance(kind, type) and issubclass(kind, torch.optim.Optimizer)]
@@ -29,6 +31,33 @@ def test_every_optimizer_of_torch_steps_or_is_refused_at_the_start(kind):
         es.ask()
         es.tell([1.0, 2.0, 3.0, 4.0])
         assert not torch.equal(es.centre, before)
+
+
+@pytest.mark.parametrize("factors", [None, [0.5, 1.0, 3.0, 3.0]])
+@pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adagrad])
+def test_steps_are_torchs_with_a_rate_of_each_parameter_and_after_a_restore(kind, factors):
+    """Channels-last views, fused steps and restored state against a plain optimizer on contiguous tensors."""
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.Linear(5, 2))
+    layout, more = ParameterLayout(module), {"momentum": 0.9} if kind is torch.optim.SGD else {}
+    rates = zip(module.parameters(), factors or [1.0] * 4, strict=True)
+    theirs = kind([{"params": [parameter], "lr": 0.1 * factor} for parameter, factor in rates], lr=0.1, **more)
+
+    def made(start: torch.Tensor) -> CentreOptimizer:
+        return CentreOptimizer(partial(kind, lr=0.1, **more), CONSTANT, start, layout, factors)
+
+    ours = made(layout.flatten(module))
+    for generation in range(6):
+        gradient = torch.sin(torch.arange(layout.size) * (generation + 1.0))
+        for parameter, view in zip(module.parameters(), layout.views(-gradient), strict=True):
+            parameter.grad = view.clone()
+        theirs.step()
+        if generation == 3:
+            state, ours = ours.state(), made(torch.zeros(layout.size))
+            state.tensors = {name: tensor.contiguous() for name, tensor in state.tensors.items()}
+            ours.restore(state)
+        ours.ascend(generation, gradient.clone())
+    torch.testing.assert_close(ours.centre, layout.flatten(module), rtol=1e-5, atol=1e-6)
+    assert ours.rate_at(0) == 0.1
 
 
 def test_what_was_tried_leaves_no_trace():

@@ -6,12 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from algo_lab import layout_of, noise_of, started, told
 from support.configs import ALGOS
-from torch import nn
 
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.genetic import Genetic
-from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import PAIR_SHAPINGS, SHAPINGS, by_rank
 from neuro_cli.library.named import option
 from neuro_cli.selection.base import Scores
@@ -26,43 +25,25 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def started(algo: str, values: dict[str, Any]) -> PopulationAlgorithm:
-    made: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, 9, values)
-    made.mirrored = True
-    made.start(torch.linspace(-1, 1, N), ParameterLayout(nn.Linear(N, 1, bias=False)), POPULATION, 3)
-    return made
-
-
-def noise_of(generation: int, mirrored: bool = True) -> np.ndarray:
-    """(P, N); in pairs (2j, 2j + 1) where they are mirrored."""
-    drawn = np.random.default_rng(generation).standard_normal((POPULATION, N))
-    if mirrored:
-        drawn[1::2] = -drawn[0::2]
-    return drawn
-
-
-def step(algo: PopulationAlgorithm, generation: int, fitness: np.ndarray, noise: np.ndarray) -> None:
-    algo.ask(generation)
-    if algo.probe is not None:
-        algo.probed(np.linalg.norm(noise, axis=1), noise @ algo.probe.numpy())
-    wanted = algo.combination(generation, fitness)
-    moments = {1: noise, 2: noise**2 - 1}
-    sums = np.stack([w @ moments[moment] for w, moment in zip(wanted.weights, wanted.moments, strict=True)])
-    algo.tell(generation, torch.from_numpy(sums).float())
+def made(algo: str, values: dict[str, Any]) -> PopulationAlgorithm:
+    return started(option("algo", algo, PopulationAlgorithm, 9, values), torch.linspace(-1, 1, N), POPULATION)
 
 
 @pytest.mark.parametrize(("algo", "values"), CASES)
 def test_the_order_of_members_does_not_matter(algo, values):
     """Directions in another order, and the sides of half of them exchanged; of twelve fitnesses two or three differ."""
     generator = np.random.default_rng(5)
-    first, second = started(algo, values), started(algo, values)
+    first, second = made(algo, values), made(algo, values)
     for generation in range(6):
-        noise, fitness = noise_of(generation), generator.integers(0, 2 + generation % 2, POPULATION).astype(np.float64)
+        noise, fitness = (
+            noise_of(generation, POPULATION, N),
+            generator.integers(0, 2 + generation % 2, POPULATION).astype(np.float64),
+        )
         places = generator.permutation(POPULATION // 2)[:, None] * 2 + np.array([0, 1])
         places[::2] = places[::2, ::-1]
         order = places.ravel()
-        step(first, generation, fitness, noise)
-        step(second, generation, fitness[order], noise[order])
+        told(first, generation, noise, fitness)
+        told(second, generation, noise[order], fitness[order])
     torch.testing.assert_close(second.centre, first.centre, rtol=1e-4, atol=1e-5)
     assert torch.equal(first.centre, torch.linspace(-1, 1, N)) == first.votes
     assert second.sigma_at(6) == pytest.approx(first.sigma_at(6), rel=1e-5)
@@ -75,12 +56,12 @@ BY_PAIRS = ("ars", "cr_fm_nes", "pgpe", "forward_gradient")  # or by value: one 
     ("algo", "mirrored"), [(name, True) for name in ALGOS] + [(n, False) for n in ALGOS if n not in BY_PAIRS]
 )
 def test_a_generation_of_equals_moves_nothing(algo, mirrored):
-    made = started(algo, {})
-    before = made.sigma_at(0)
+    still = made(algo, {})
+    before = still.sigma_at(0)
     for generation in range(4):
-        step(made, generation, np.full(POPULATION, 7.25), noise_of(generation, mirrored))
-    torch.testing.assert_close(made.centre, torch.linspace(-1, 1, N), rtol=0, atol=1e-6)
-    assert made.sigma_at(0) == pytest.approx(before, rel=1e-6)
+        told(still, generation, noise_of(generation, POPULATION, N, mirrored), np.full(POPULATION, 7.25))
+    torch.testing.assert_close(still.centre, torch.linspace(-1, 1, N), rtol=0, atol=1e-6)
+    assert still.sigma_at(0) == pytest.approx(before, rel=1e-6)
 
 
 def test_utilities_of_ranks_are_shared():
@@ -90,7 +71,7 @@ def test_utilities_of_ranks_are_shared():
 
 def test_lots_decide_among_equal_parents_and_the_best_one_stays():
     algo, taken = Genetic(parents=4), Counter[int]()
-    algo.start(torch.zeros(N), ParameterLayout(nn.Linear(N, 1, bias=False)), POPULATION, 3)
+    algo.start(torch.zeros(N), layout_of(N), POPULATION, 3)
     for generation in range(2000):
         rows = algo.combination(generation, np.full(POPULATION, 1.0)).weights
         assert not rows[0].any()  # of member 0, which is the best parent unchanged

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from draws import normal, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -12,15 +13,6 @@ from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.rows import MemberBatch, random_orders, random_signs
 
 SCALES = (0.5, -0.25)
-
-
-def normal(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def words(directions: int, count: int, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 2**32, (directions, count), generator=generator).to(torch.uint32)
 
 
 class Case:

@@ -17,9 +17,9 @@ import test_winograd
 import torch
 import torch.nn.functional as F
 from checked_loops import watching
+from draws import close, normal, words
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from torch import Tensor
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
@@ -45,14 +45,6 @@ def loops(request):
     few = {"NEAR": 64, "FAR": 128, "PLACES": 4} if request.param == "python" else {}
     with watching(request.param, **few) as names:
         yield names
-
-
-def normal(*shape: int, seed: int = 1) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def close(made: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(made.double(), wanted.double(), rtol=1e-4, atol=1e-4)
 
 
 @given(sizes=st.tuples(SIZES, SIZES), shape=st.tuples(FEW, FEW), sides=FEW, shared=st.booleans(), biases=st.sampled_from("nvb"))
@@ -97,8 +89,8 @@ def test_rows_of_images(loops, name, channels, size, directions, examples, sides
         test_rows.image(members.count, width, *size, dtype=dtype, seed=seed) for width in (channels, channels, 2 * groups)
     )
     bits, order = (
-        test_rows.words(directions, -(-channels // 32), seed),
-        random_orders(test_rows.words(directions, channels, seed), -(-channels // 2)),
+        words(directions, -(-channels // 32), seed),
+        random_orders(words(directions, channels, seed), -(-channels // 2)),
     )
     vectors, factors = normal(directions, channels).to(dtype), normal(directions, 2, channels).to(dtype)
     calls = {
@@ -169,7 +161,7 @@ def test_linear_layers(loops, shape, rank, sides, share):
 def test_sums_over_directions(loops, directions, inputs, outputs, rank, low):
     test_sums.test_sums_of_outer_products_and_vectors.hypothesis.inner_test(directions, inputs, outputs, rank, low)
     index, weights, into = (
-        random_orders(test_rows.words(directions, outputs), -(-outputs // 2)),
+        random_orders(words(directions, outputs), -(-outputs // 2)),
         normal(directions),
         normal(-(-outputs // 2), outputs),
     )

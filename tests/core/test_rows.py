@@ -2,16 +2,12 @@
 
 import pytest
 import torch
+from draws import words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from neuro_cli.core.rows import SHORT_ORDER, MemberBatch, placed_values, random_orders, random_signs, weighted_signs
-
-
-def words(directions: int, count: int, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 2**32, (directions, count), generator=generator).to(torch.uint32)
 
 
 @given(size=st.integers(1, 3000), kept=st.integers(1, 3000), seed=st.integers(0, 1000))

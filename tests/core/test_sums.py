@@ -2,6 +2,7 @@
 
 import numpy as np
 import torch
+from draws import normal, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -10,15 +11,6 @@ from neuro_cli.core.kernels.compiled import sum_kernels
 from neuro_cli.core.kernels.products import GROUP
 from neuro_cli.core.rows import random_signs
 from neuro_cli.core.sums import Vectors, add_outer_sum, add_sign_sum, add_weighted, add_weighted_signs
-
-
-def normal(*shape: int, seed: int) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
-def words(directions: int, count: int, seed: int = 1) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randint(0, 2**32, (directions, count), generator=generator).to(torch.uint32)
 
 
 def summed(begun: Tensor, a: Tensor, b: Tensor) -> np.ndarray:

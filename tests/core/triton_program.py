@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 import torch
 import torch.nn.functional as F
+from draws import close
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
@@ -221,10 +222,6 @@ def watch() -> None:
 
     interpreter.GridExecutor._init_args_hst = taken
     builder.create_masked_load, builder.create_masked_store = loaded, stored
-
-
-def close(made: Tensor, wanted: Tensor) -> None:
-    torch.testing.assert_close(made.double(), wanted.double(), rtol=1e-4, atol=1e-4)
 
 
 FEW = st.integers(1, 3)

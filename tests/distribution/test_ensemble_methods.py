@@ -2,6 +2,7 @@
 
 import copy
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.configs import composed
+from support.pairwise import each_pair
 from support.thread_ranks import on_ranks
 
 from neuro_cli.algo.ensemble import joint_outcome
@@ -21,13 +23,8 @@ from neuro_cli.runner.ensemble.training import build_ensemble
 from neuro_cli.runner.options import Options
 
 SETTING = (
-    "algo=ensemble",
-    "algo.size=4",
-    "batch_size=24",
-    "threads=1",
-    "algo.dtype=float64",
-    "model._target_=support.tiny_heads.Tiny",
-)
+    "algo=ensemble", "algo.size=4", "batch_size=24", "threads=1", "algo.dtype=float64", "model._target_=support.tiny_heads.Tiny",
+)  # fmt: skip
 ITERATIONS = 6
 BROKEN = "algo.members=[{model:{_target_:support.tiny_heads.Broken}}]"
 EQUAL = ("logits_allreduce", "logits_tree", "logits_microbatches", "single_graph", "batch_parallel")
@@ -83,9 +80,7 @@ def test_one_process_gives_the_losses_of_a_plain_loop(distribution):
     assert losses(1, f"distribution={distribution}") == pytest.approx(reference(), abs=1e-10)
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3, pytest.param(4, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("distribution", ["logits_allreduce", "logits_tree", "logits_microbatches"])
+@each_pair(distribution=["logits_allreduce", "logits_tree", "logits_microbatches"], encoding=list(ENCODINGS), ranks=[2, 3, 4])
 def test_ranks_give_the_losses_of_a_plain_loop(distribution, encoding, ranks):
     found = losses(ranks, f"distribution={distribution}", f"distribution.encoding={encoding}")
     assert found == pytest.approx(reference(), abs=1e-5 if encoding == "float32" else 1e-10)
@@ -200,17 +195,13 @@ def test_encodings_give_the_mean(encoding, members, size, seed):
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -2 * LARGEST])
-@pytest.mark.parametrize("broken", [1, 2, 3])
-def test_one_bad_logit_spoils_the_sum(encoding, bad, broken):
-    wire = wire_of(encoding, 3)
-    total = np.zeros(4, wire.encode([torch.zeros(2, 2)]).dtype)
-    for member in range(3):
-        logits = torch.full((2, 2), LARGEST)
-        if member < broken:
-            logits[1, 0] = bad
-        total = total + wire.encode([logits])
-    assert wire.decode(total, (2, 2), torch.float32) is None
+def test_one_bad_logit_spoils_the_sum(encoding):
+    wire, right = wire_of(encoding, 3), torch.full((2, 2), LARGEST)
+    for bad, broken in product((float("nan"), float("inf"), -2 * LARGEST), (1, 2, 3)):
+        wrong = right.clone()
+        wrong[1, 0] = bad
+        total = sum(wire.encode([wrong if member < broken else right]) for member in range(3))
+        assert wire.decode(total, (2, 2), torch.float32) is None, (bad, broken)
 
 
 def test_the_gradient_is_that_of_autograd():

@@ -1,11 +1,9 @@
 """The network that repeats a module: its size by a formula, its shapes, and what it refuses."""
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.module_cnn import LAYERS, ModuleCNN
 
 MODULES = st.lists(st.sampled_from(sorted(LAYERS)), min_size=1, max_size=4)
@@ -36,22 +34,3 @@ def test_the_size_follows_a_formula_and_sides_are_halved_between_repetitions(
     assert model(images).shape == (2, outputs)
     sides = {1: (9, 6), 2: (5, 3), 3: (3, 2)}[repeats]
     assert model.features(images).shape == (2, filters * 2 ** (repeats - 1), *sides)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "line"),
-    [
-        ({"module": ["3x3", "7x7"]}, r"model.module=\[3x3,7x7\]: 7x7 is no layer; must be a list of 1x1, 3x3, .*"),
-        ({"module": []}, r"model.module=\[\]: must be a list of 1x1"),
-        ({"module": "3x3"}, r"model.module=3x3: must be a list of 1x1"),
-        ({"input_shape": [8, 8]}, r"model.input_shape=\[8, 8\]: must be \[channels, height, width\]"),
-        ({"filters": 0}, r"model.filters=0: must be an integer >= 1"),
-        ({"repeats": 0}, r"model.repeats=0: must be an integer >= 1"),
-        ({"batch_norm": 1}, r"model.batch_norm=1: must be true or false"),
-        ({"outputs": 0}, r"model.outputs=0: must be an integer >= 1"),
-    ],
-)
-def test_what_it_refuses(wrong, line):
-    right = {"module": ["1x1"], "input_shape": [1, 8, 8], "outputs": 10, "filters": 4, "repeats": 2, "batch_norm": False}
-    with pytest.raises(ConfigError, match=f"^{line}"):
-        ModuleCNN(**{**right, **wrong})

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.model import int8_mlp
 from neuro_cli.model.int8_mlp import Int8MLP, integer_product
 from neuro_cli.model.spiking import SpikingMLP, rate_coded
@@ -192,24 +191,3 @@ def test_nothing_before_the_last_layer_has_a_gradient(module, with_gradient):
     made.square().sum().backward()
     moved = {name for name, parameter in module.named_parameters() if parameter.grad is not None and parameter.grad.any()}
     assert moved == with_gradient
-
-
-@pytest.mark.parametrize(
-    ("make", "line"),
-    [
-        (lambda: Int8MLP([28, 28], [5]), "model.input_shape=[28, 28]: must be [channels, height, width]"),
-        (lambda: Int8MLP([1, 28, 28], [5], 3), "model.pool=3: must divide both sides of the images, 28x28"),
-        (lambda: Int8MLP([1, 28, 28], 5), "model.hidden=5: must be a list of widths, for example [64,64]"),
-        (lambda: Int8MLP([1, 512, 512], [5]), "model.hidden=[5]: a layer of integers has at most 1024 inputs, not 262144"),
-        (lambda: TernaryCNN([1, 28, 28], []), "model.channels=[]: must be a list of numbers of channels, for example [16,32]"),
-        (lambda: TernaryCNN([1, 8, 8], [2, 2]), "model.channels=[2, 2]: the images are too small for 2 convolutions"),
-        (lambda: SpikingMLP([1, 8, 8], [], 4, 0.9, 1.0), "model.hidden=[]: at least one layer of neurons is needed"),
-        (lambda: SpikingMLP([1, 8, 8], [4], 0, 0.9, 1.0), "model.steps=0: must be an integer >= 1"),
-        (lambda: SpikingMLP([1, 8, 8], [4], 4, 1.5, 1.0), "model.decay=1.5: must be a number >= 0 and <= 1"),
-        (lambda: SpikingMLP([1, 8, 8], [4], 4, 0.9, 0.0), "model.threshold=0.0: must be a number > 0"),
-    ],
-)
-def test_what_they_refuse(make, line):
-    with pytest.raises(ConfigError) as error:
-        make()
-    assert str(error.value) == line

@@ -1,5 +1,7 @@
 """Trials of networks with many frozen parameters: without a copy of them in another type, and yet strict."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from support.configs import composed
@@ -59,19 +61,24 @@ def test_the_whole_in_its_precision_and_in_a_half_one_first_layers_in_float32(se
     assert made._length * 2 * 2 == 8  # two threads share the members' few rows
 
 
-@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_one_norm_without_its_noise_is_seen(settings, tried, precision, monkeypatch):
+def lacks_noise(monkeypatch, lacks: Callable[[str, torch.Tensor], bool]) -> None:
+    """Let passes leave out the noise of norms that ``lacks`` chooses by name and input."""
     real = perturbed.PerturbedForward.product
 
     def lacking(self, one, other):
         place = self._place(one)
-        if place is not None and place.name == "pretrained.model.layers.1.input_layernorm.weight":
+        if place is not None and lacks(place.name, other):
             return one.to(other.dtype) * self._both_sides(other)
         return real(self, one, other)
 
     for function in perturbed.PRODUCTS:
         monkeypatch.setitem(perturbed.HANDLERS, function, lacking)
     monkeypatch.setattr(trial, "WAYS", trial.WAYS[:2])
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_one_norm_without_its_noise_is_seen(settings, tried, precision, monkeypatch):
+    lacks_noise(monkeypatch, lambda name, _: name == "pretrained.model.layers.1.input_layernorm.weight")
     assert isinstance(scorer(settings, precision), MemberScorer)
 
 
@@ -104,17 +111,7 @@ def test_rewards_that_rounding_flips_part_no_passes(rewarded, tried, monkeypatch
 
 
 def test_a_pass_that_lacks_half_of_the_noise_in_a_half_type_is_seen(rewarded, tried, monkeypatch):
-    real = perturbed.PerturbedForward.product
-
-    def lacking(self, one, other):
-        place = self._place(one)
-        if place is not None and other.dtype == torch.bfloat16 and "input_layernorm" in place.name:
-            return one.to(other.dtype) * self._both_sides(other)
-        return real(self, one, other)
-
-    for function in perturbed.PRODUCTS:
-        monkeypatch.setitem(perturbed.HANDLERS, function, lacking)
-    monkeypatch.setattr(trial, "WAYS", trial.WAYS[:2])
+    lacks_noise(monkeypatch, lambda name, other: other.dtype == torch.bfloat16 and "input_layernorm" in name)
     assert isinstance(scorer(rewarded, "bfloat16"), MemberScorer)
 
 

@@ -5,6 +5,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,6 +159,12 @@ def step(es: neuro.Evolution, form: str) -> tuple[float, float]:
     return report.fitness_mean, report.fitness_best
 
 
+def train(module: nn.Module, **options: Any) -> nn.Module:
+    """The module after a run of the command line's kind."""
+    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
+    return neuro.train(model=module, task=neuro.task.Dataset(train=data, test=data), batch_size=6, **options).module
+
+
 FORMS = ("batch", "closure")
 
 
@@ -261,10 +268,8 @@ def test_what_cannot_be_kept_from_members_is_said_of_a_function_and_refused_of_a
         step(evolution(Global), "closure")
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line.startswith("fitness: the same member scored twice has ")
-    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
-    task = neuro.task.Dataset(train=data, test=data)
     with pytest.raises(UserError, match=r"^model=Global: the same member scored twice has .* outside of the module"):
-        neuro.train(model=Global(), task=task, population=4, batch_size=6, generations=1, threads=1)
+        train(Global(), population=4, generations=1, threads=1)
 
 
 def test_the_trial_leaves_the_inputs_of_a_script_as_they_are():
@@ -290,9 +295,7 @@ def norms() -> nn.Module:
 
 def test_frozen_norms_and_norms_in_evaluation_mode_keep_their_statistics(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
-    task = neuro.task.Dataset(train=data, test=data)
-    trained = neuro.train(model=norms(), task=task, population=4, batch_size=6, generations=2, threads=1).module
+    trained = train(norms(), population=4, generations=2, threads=1)
     assert [bool((norm.running_mean == 0.25).all()) for norm in trained[:3]] == [True, True, False]
     es = neuro.Evolution(norms(), population=2, threads=1)
     es.module.eval()  # a script that evaluates the module first
@@ -385,10 +388,8 @@ def test_drawing_is_addressed_and_leaves_no_trace():
 )
 def test_noise_on_activations_needs_passes_that_are_alike(kind, reason, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    data = [(x, int(y)) for x, y in zip(INPUTS, TARGETS, strict=True)]
-    options = {"task": neuro.task.Dataset(train=data, test=data), "sampler": "activation", "batch_size": 6, "generations": 1}
     with pytest.raises(UserError, match=f"^sampler=activation: all passes of a generation must be alike, and one of .* {reason}"):
-        neuro.train(model=kind(), **options)
+        train(kind(), sampler="activation", generations=1)
 
 
 class Counting(Net):
@@ -431,29 +432,21 @@ class KeptDeeply(Net):
 @pytest.mark.parametrize("kind", [InPlace, Membrane, CachedWeight, KeptDeeply, Dropout])
 def test_members_of_one_pass_are_kept_apart(kind):
     """With a sampler that scores many members in one pass, where the module allows it."""
-    options = {"sampler": "low_rank", "layout": "per_example"}
     inputs, targets = INPUTS.repeat(2, 1), TARGETS.repeat(2)
-    means = []
+    candidates, own = evolution(kind, sampler="low_rank").ask(), []
+    for i in range(POPULATION):
+        part = slice(i // 2 * 2, i // 2 * 2 + 2)
+        own.append(float(losses(candidates[i](inputs[part].clone()), targets[part]).double().mean()))
+    seen = []
     for threads in (1, 3):
         given = inputs.clone()
-        es = evolution(kind, threads, **options)
-        for _ in range(2):
-            report = es.step(lambda member, x, y: losses(member(x), y), given, targets)
-            means.append(report.fitness_mean)
+        es = evolution(kind, threads, sampler="low_rank", layout="per_example")
+        reports = [es.step(lambda member, x, y: losses(member(x), y), given, targets) for _ in range(2)]
         assert torch.equal(given, inputs)
-    assert means[:2] == means[2:]
-
-
-@pytest.mark.parametrize("kind", [InPlace, Membrane, CachedWeight, KeptDeeply])
-def test_a_member_of_one_pass_has_the_score_of_a_module_of_its_own(kind):
-    options = {"sampler": "low_rank", "layout": "per_example"}
-    inputs, targets = INPUTS.repeat(2, 1), TARGETS.repeat(2)
-    candidates = evolution(kind, sampler="low_rank").ask()
-    own = [losses(candidates[i](inputs[i // 2 * 2 : i // 2 * 2 + 2].clone()), targets[i // 2 * 2 : i // 2 * 2 + 2])
-           for i in range(POPULATION)]  # fmt: skip
-    wanted = torch.stack(own).double().mean(1)
-    report = evolution(kind, 2, **options).step(lambda member, x, y: losses(member(x), y), inputs.clone(), targets)
-    assert (report.fitness_mean, report.fitness_best) == pytest.approx((float(wanted.mean()), float(wanted.max())), rel=1e-5)
+        if kind is not Dropout:
+            assert (reports[0].fitness_mean, reports[0].fitness_best) == pytest.approx((np.mean(own), max(own)), rel=1e-5)
+        seen.append([report.fitness_mean for report in reports])
+    assert seen[0] == seen[1]
 
 
 class CachedInEvaluation(Net):

@@ -46,6 +46,17 @@ def scorers(es: neuro.Evolution) -> tuple[BatchedScorer, MemberScorer]:
     return scorer, MemberScorer(scorer.settings, es._population.algo.centre)
 
 
+def share_passes(es: neuro.Evolution, proposal: Proposal | None = None) -> None:
+    """Members in passes have the scores of single ones."""
+    many, single = scorers(es)
+    assert type(many) is BatchedScorer
+    proposal = proposal or es._algo.ask(1)
+    assert many.refuses(proposal) is None
+    with torch.no_grad():
+        found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+
+
 @pytest.fixture(params=[2**20, 0], ids=["two products", "own weights"])
 def examples(request, monkeypatch) -> int:
     monkeypatch.setattr(dense, "ENOUGH", request.param)
@@ -54,24 +65,14 @@ def examples(request, monkeypatch) -> int:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_members_that_share_a_pass_have_the_scores_of_single_ones(sampler, examples):
-    es = evolution(policy(), examples, sampler=sampler)
-    many, single = scorers(es)
-    assert type(many) is BatchedScorer
-    proposal = es._algo.ask(1)
-    with torch.no_grad():
-        found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
-    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    share_passes(evolution(policy(), examples, sampler=sampler))
 
 
 @pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
 def test_dense_noise_takes_a_step_size_for_each_parameter(sampler, examples):
     es = evolution(policy(), examples, sampler=sampler)
-    many, single = scorers(es)
     scale = torch.rand(es.centre.numel(), generator=torch.Generator().manual_seed(2)) * 0.2 + 0.01
-    proposal = Proposal.around(es.centre, scale)
-    assert many.refuses(proposal) is None
-    found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
-    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    share_passes(es, Proposal.around(es.centre, scale))
 
 
 def test_a_transformer_shares_passes_with_dense_noise(examples):
@@ -83,11 +84,7 @@ def test_a_transformer_shares_passes_with_dense_noise(examples):
 
     es = neuro.Evolution(model, population=16, sigma=0.1, threads=1)
     es.step(fitness, tokens, tokens.roll(-1, 1))
-    many, single = scorers(es)
-    assert type(many) is BatchedScorer
-    proposal = es._algo.ask(1)
-    found, wanted = (scorer.scores(proposal, 1, range(16)) for scorer in (many, single))
-    np.testing.assert_allclose(found, wanted, rtol=2e-5)
+    share_passes(es)
 
 
 @pytest.mark.parametrize("algo", ["openai_es", "snes", "pgpe"])

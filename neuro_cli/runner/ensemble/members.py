@@ -67,18 +67,9 @@ def _entry(key: str, entry: Any, optimizer: dict[str, Any]) -> Kind:
     return Kind(key, model, chosen, integer(f"{key}.count", entry.get("count", 1), 1))
 
 
-def total(kinds: Iterable[Kind]) -> int:
-    """Return the number of members of all kinds."""
-    return sum(kind.count for kind in kinds)
-
-
-def kind_of(kinds: Iterable[Kind], number: int) -> Kind:
-    """Return the kind of member ``number``."""
-    for kind in kinds:
-        if number < kind.count:
-            return kind
-        number -= kind.count
-    raise IndexError(number)
+def members_of(kinds: Iterable[Kind]) -> list[Kind]:
+    """Return the kind of each member, in order."""
+    return [kind for kind in kinds for _ in range(kind.count)]
 
 
 def make_module(kind: Kind, seed: int, number: int) -> nn.Module:
@@ -101,10 +92,8 @@ class JointPrediction(nn.Module):
 
 def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.Module]:
     """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
-    kinds, dtype = kinds_of(config), DTYPES[config["algo"]["dtype"]]
-    modules = []
-    for number in range(total(kinds)):
-        kind = kind_of(kinds, number)
+    dtype, modules = DTYPES[config["algo"]["dtype"]], []
+    for number, kind in enumerate(members_of(kinds_of(config))):
         module = make_module(kind, config["seed"], number).to(dtype)
         saved = checkpoint.shard(f"member-{number}").part("model")
         refuse_other_shapes(kind, module, saved)

@@ -7,7 +7,7 @@ from neuro_cli.run_folder.checkpoint import CheckpointStore, write_shard
 from neuro_cli.run_folder.last_step import content_of, in_common, left_behind, remove
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.metrics import read_metrics
-from neuro_cli.runner.ensemble.members import kinds_of, total
+from neuro_cli.runner.ensemble.members import kinds_of, members_of
 from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ def recover(run: Path, options: Options) -> int | None:
         return None
     store = CheckpointStore(run, options.config.checkpoint.keep)
     written = store.generations()
-    members = total(kinds_of(options.plain))
+    members = len(members_of(kinds_of(options.plain)))
     recorded = read_metrics(run / "metrics.csv").last  # an iteration without a row in metrics.csv would leave a gap there
     intact = {number: seconds for number, seconds in in_common(run, members).items() if number <= recorded}
     generation = max(intact, default=0)

@@ -33,13 +33,12 @@ from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.device import take_device
 from neuro_cli.runner.ensemble.members import (
     JointPrediction,
-    kind_of,
     kinds_of,
     load_members,
     load_task_of,
     make_member,
+    members_of,
     refuse_other_shapes,
-    total,
 )
 from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
 from neuro_cli.runner.options import Options
@@ -126,10 +125,10 @@ class EnsembleTraining(Trainable):
             raise RuntimeError(f"the members of the ranks differ at generation {generation}: are their processors unlike?")
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        kinds = kinds_of(self.config.plain)
+        kinds = members_of(kinds_of(self.config.plain))
         for number, member in self._job.members.items():
             state = checkpoint.shard(f"member-{number}")
-            refuse_other_shapes(kind_of(kinds, number), member.module, state.part("model"))
+            refuse_other_shapes(kinds[number], member.module, state.part("model"))
             member.restore(state)
 
     def parameters_sha256(self) -> str:
@@ -178,13 +177,13 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     algo: Ensemble = options.algo_of(Ensemble)
     method = options.method_of(EnsembleMethod)  # type: ignore[type-abstract]
     kinds = kinds_of(options.plain)
-    size = total(kinds)
+    kind_of = members_of(kinds)
+    size = len(kind_of)
     numbers = method.held(size, world)
     task, parameters = load_task_of(kinds, options, device, world)
     threads, clock = Threads(threads_of(config.threads, world, device)), Clock()
     members = {
-        number: make_member(kind_of(kinds, number), algo, task, config.seed, number, device, method.staleness)
-        for number in numbers
+        number: make_member(kind_of[number], algo, task, config.seed, number, device, method.staleness) for number in numbers
     }
     job = EnsembleContext(
         world=world,

@@ -11,7 +11,8 @@ from neuro_cli.core.rows import Geometry
 def patches(images: Tensor, kernel: Sequence[int], form: Geometry) -> Tensor:
     """Return the patches (B, channels, kernel height, kernel width, rows, columns) of ``images`` (B, channels, ..).
 
-    ``F.unfold`` has the same numbers, and takes several times as long on a CPU.
+    ``F.unfold`` has the same numbers, but copies lines piece by piece: a pass of 3 to 64 channels takes 1.7 times as long with it
+    (neuro bench layer).
     """
     padding, dilation, stride = (tuple(pair) for pair in (form.padding, form.dilation, form.stride))
     padded = F.pad(images, (padding[1], padding[1], padding[0], padding[0])) if any(padding) else images

@@ -1,4 +1,4 @@
-"""Layers of sign flips with the members' own weights, and of rows that repeat: chosen by shapes, with the numbers of the definition."""
+"""Layers of sign flips with the members' own weights, and of rows that repeat: chosen by shapes, the numbers of plain ones."""
 
 import pytest
 import torch
@@ -8,6 +8,7 @@ from torch import nn
 import neuro_cli as neuro
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.rows import MemberBatch, repeated
+from neuro_cli.sampler import sign_flip
 
 
 def parameters(examples: int, threads: int) -> torch.Tensor:
@@ -29,6 +30,8 @@ def test_members_of_many_rows_have_their_own_weights(monkeypatch, examples, own)
     # the first layer's input is that of all members: one product with the noise serves both sides there
     assert bool(calls) == own
     assert torch.equal(made, parameters(examples, threads=2))
+    monkeypatch.setattr(sign_flip, "OWN_ROWS", 1000)
+    torch.testing.assert_close(made, parameters(examples, threads=1), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("sides", [1, 2])

@@ -3,8 +3,8 @@
 Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are contiguous and
 float32, or x, ``out`` and the weights bfloat16 as words of 16 bits; only outcomes are rounded. x (n, I), ``out`` (n, O),
 weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows may lie apart; what a layer lacks has
-no columns. ``base`` (m, O): the centre's product of the first m rows of x where later ones repeat them, without rows where they do
-not. ``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
+no columns. ``base`` (m, O): the centre's product of the first m rows of x where all others repeat them, else without rows.
+``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
 loop begins with, and how far it goes, is asserted by the layer that calls it.
 """
 
@@ -282,8 +282,9 @@ def add_low_rank_half(centre, x, factors, vectors, read, written, rank, share, s
     centre (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
     as in :func:`low_rank_layer`.
     """
-    directions, width, none = nb.uint32(factors.shape[0]), out.shape[1], np.empty(0, np.float32)
-    _fit(x, np.empty((width, x.shape[1]), np.uint16), np.empty((0, width), np.float32), none, factors.shape[0], scales, examples, 1, out)
+    directions, width = nb.uint32(factors.shape[0]), out.shape[1]
+    none = np.empty((0, width), np.float32)
+    _fit(x, np.empty((width, x.shape[1]), np.uint16), none, none[:, 0], factors.shape[0], scales, examples, 1, out)
     _fit_vectors(vectors, factors.shape[0], out)
     assert centre.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * width

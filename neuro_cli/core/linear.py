@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels, own_layer_kernels
-from neuro_cli.core.rows import MemberBatch, by_rows
+from neuro_cli.core.rows import MemberBatch, by_rows, once
 
 ROWS = 512  # rows of a block: with fewer, products are slower; more do not fit in the nearest caches
 # a layer of few outputs takes as long as reading its inputs does: most values of inputs, their copy and outcomes, and least rows
@@ -110,8 +110,10 @@ class LinearLayer:
         outputs, inputs = weight.shape
         out = x.new_empty(rows.count, *x.shape[1:-1], outputs)
         read, result = x.numel() // inputs, out.numel() // outputs
+        first = once(x)  # the centre's product of rows that repeat is that of the first ones
+        base = F.linear(first, weight).view(-1, outputs) if len(first) < len(x) else x.new_empty(0, outputs)
         loops(
-            x.numpy().reshape(read, inputs), weight.numpy(), noise.numpy(), _array(self.bias), *given,
+            x.numpy().reshape(read, inputs), weight.numpy(), base.numpy(), noise.numpy(), _array(self.bias), *given,
             np.array(rows.scales, np.float32), result // (len(rows.scales) * rows.directions),
             _block(inputs, outputs), out.numpy().reshape(result, outputs),
         )  # fmt: skip

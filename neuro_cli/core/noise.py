@@ -5,6 +5,7 @@ same bits. Nothing here holds more than the tile that is asked for.
 """
 
 import logging
+import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -40,6 +41,7 @@ class Tier:
     """
 
     CALL = 8_192  # numbers in the time that the definition takes for a call, however few it makes
+    LOADED = 16  # times less for these loops alone, once layers or updates have loaded numba
 
     def __init__(self, few: int = 4_000_000, large: int = 2**18) -> None:
         self.few, self.large = few, large  # numbers that the definition makes in all, and in one call
@@ -48,7 +50,7 @@ class Tier:
         """Return whether the compiled loops are to make the next ``calls`` times ``count`` numbers, and from then on."""
         if count > self.large:
             self.few = 0
-        self.few -= calls * max(count, self.CALL)
+        self.few -= calls * max(count, self.CALL) * (self.LOADED if "numba" in sys.modules else 1)
         return self.few < 0
 
 

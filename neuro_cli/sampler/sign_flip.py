@@ -19,7 +19,7 @@ from neuro_cli.core.kernels.compiled import block_kernels, convolution_kernels
 from neuro_cli.core.layout import LARGE, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
+from neuro_cli.core.rows import COMPILED, MemberBatch, once, random_signs, weighted_signs
 from neuro_cli.core.sums import add_sign_sum, add_weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
@@ -226,6 +226,10 @@ class FlippedPerturbation(StructuredPerturbation):
         return result
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        rows = layer.rows
+        mine = layer.x.numel() // block.width // (len(rows.scales) * rows.directions)  # rows of a member
+        if len(once(layer.x)) == rows.count and mine >= OWN_ROWS and layer.x.dtype == torch.float32:
+            return self._by_own_weights(block, shift, layer)
         if self.sampler.in_parts:
             return self._linear_in_parts(block, shift, layer)
         (written, read), shifted, noise = self.sampler.columns_of(block), -1, None
@@ -233,28 +237,33 @@ class FlippedPerturbation(StructuredPerturbation):
             shifted, noise = self.sampler.columns_of(self.block(shift))[0], self._matrix(shift, torch.float32)
         return layer.flipped(self._matrix(block.place, self.dtype), noise, self.factors, (read, written, shifted))
 
+    def _by_own_weights(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
+        """Return the outputs of :meth:`linear` with the members' weights, tile by tile, ROWS of E in memory at a time."""
+        sampler, rows = self.sampler, layer.rows
+        result = layer.x.new_empty(rows.count, *layer.x.shape[1:-1], block.rows)
+        outputs, inputs = (torch.from_numpy(part) for part in sampler.signs_of(block, self.factors))
+        for low in range(0, block.rows, ROWS):
+            high = min(low + ROWS, block.rows)
+            noise = sampler.rows(block, self.address, low, high).view(high - low, -1)
+            replace(layer, weight=layer.weight[low:high]).add_own(noise, outputs[:, low:high], inputs, low, result)
+        if layer.bias is not None:
+            result += layer.bias
+        return result if shift is None else rows.add_vectors(result, self.vectors(shift), -1)
+
     def _linear_in_parts(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         """Return the outputs of :meth:`linear`, ROWS of them after others, so that E's rows are drawn near their use."""
         sampler, address, (written, read) = self.sampler, self.address, self.sampler.columns_of(block)
         bias = None if shift is None else self.block(shift)
-        result, rows = layer.x.new_empty(layer.rows.count, *layer.x.shape[1:-1], block.rows), layer.rows
-        mine = layer.x.numel() // block.width // (len(rows.scales) * rows.directions)  # rows of a member
-        own = len(layer.x) == rows.count and mine >= OWN_ROWS and layer.x.dtype == torch.float32
-        signs = [torch.from_numpy(part) for part in sampler.signs_of(block, self.factors)] if own else []
+        result = layer.x.new_empty(layer.rows.count, *layer.x.shape[1:-1], block.rows)
         for low in range(0, block.rows, ROWS):
             high, word = min(low + ROWS, block.rows), low // 32
             noise = sampler.rows(block, address, low, high).view(high - low, -1)
-            if own:
-                replace(layer, weight=layer.weight[low:high]).add_own(noise, signs[0][:, low:high], signs[1], low, result)
-                continue
             shifted = -1 if bias is None else sampler.columns_of(bias)[0] + word
             moved = None if bias is None else sampler.rows(bias, address, low, high)
             part = replace(layer, weight=layer.weight[low:high], bias=None if layer.bias is None else layer.bias[low:high])
             columns = read, written if written < 0 else written + word, shifted
             result[..., low:high] = part.flipped(noise.to(self.dtype), moved, self.factors, columns)
-        if own and layer.bias is not None:
-            result += layer.bias
-        return rows.add_vectors(result, self.vectors(shift), -1) if own and shift is not None else result
+        return result
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)

@@ -1,5 +1,7 @@
 """The addressed noise: its law, its addresses, and one definition for every way of making it."""
 
+import sys
+
 import numba
 import numpy as np
 import pytest
@@ -31,11 +33,15 @@ def tier(request):
 once = pytest.mark.parametrize("tier", ["compiled"], indirect=True, scope="module")
 
 
-def test_few_numbers_load_no_compiled_loops_and_many_do():
+def test_few_numbers_load_no_compiled_loops_and_many_do_with_fewer_where_numba_is_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "numba", raising=False)
     tier = Tier(few=100_000, large=50_000)
     assert [tier.compiled(count) for count in (40_000, 50_000, 40_000, 1)] == [False, False, True, True]
     assert [Tier(few=10**6, large=50).compiled(count) for count in (50, 51)] == [False, True]
     assert [Tier(few=10 * Tier.CALL).compiled(3, calls) for calls in (10, 11)] == [False, True]  # small ones cost as much
+    monkeypatch.setitem(sys.modules, "numba", None)
+    tier = Tier(few=4 * Tier.LOADED * Tier.CALL)
+    assert [tier.compiled(3, calls) for calls in (4, 1)] == [False, True]
 
 
 def noise(seed: int = 1, size: int = SIZE, threads: int = 1) -> Noise:

@@ -3,7 +3,8 @@
 Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_cli.core.kernels.rows`. Arrays are contiguous and
 float32, or x, ``out`` and the weights bfloat16 as words of 16 bits; only outcomes are rounded. x (n, I), ``out`` (n, O),
 weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows may lie apart; what a layer lacks has
-no columns. ``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
+no columns. ``base`` (m, O): the centre's product of the first m rows of x where all others repeat them, else without rows.
+``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
 loop begins with, and how far it goes, is asserted by the layer that calls it.
 """
 
@@ -42,7 +43,7 @@ def add_row(source, size, scale, target):
 
 
 @_compiled
-def _fit(x, weight, bias, directions, scales, examples, block, out):
+def _fit(x, weight, base, bias, directions, scales, examples, block, out):
     """Assert that a layer's rows are those of its sides: place // D of a row is below the scales from its side on."""
     sides = out.shape[0] // x.shape[0] if x.shape[0] else 0
     # places of rows have 32 bits, whose divisions take fewer cycles than those of 64
@@ -50,6 +51,7 @@ def _fit(x, weight, bias, directions, scales, examples, block, out):
     assert x.shape[0] <= (scales.size - sides + 1) * directions * examples
     assert weight.shape == (out.shape[1], x.shape[1]) and x.itemsize == weight.itemsize == out.itemsize
     assert x.flags.c_contiguous and out.flags.c_contiguous
+    assert base.shape[0] == 0 or (base.shape[1] == out.shape[1] and base.itemsize == 4)
     assert bias.size == 0 or (bias.size == out.shape[1] and bias.itemsize == 4 and bias.flags.c_contiguous)
 
 
@@ -165,13 +167,23 @@ def _add_bias(bias, out):
 
 
 @_compiled
-def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, examples, block, out):
+def _centre(source, weight, base, first, out):
+    """Set ``out`` (b, O) to the centre's product of ``source`` (b, I), the rows of x from ``first`` on."""
+    if base.shape[0]:
+        for row in range(out.shape[0]):
+            out[row] = base[(first + row) % base.shape[0]]
+    else:
+        product(source, weight, out)
+
+
+@_compiled
+def flipped_layer(x, weight, base, noise, bias, shift, words, columns, scales, examples, block, out):
     """Set ``out`` = x weight^T + scale * ((x B) noise^T) A + bias + scale * C shift; ``shift`` (O,), the bias' noise.
 
     ``columns`` (3,) of ``words`` (D, W): where the signs B, A and C of a direction begin, -1: there are none. x has the rows of
     ``out``, or those of one side for all of them.
     """
-    _fit(x, weight, bias, words.shape[0], scales, examples, block, out)
+    _fit(x, weight, base, bias, words.shape[0], scales, examples, block, out)
     # one block of scratch for all blocks, and for the sides of each
     near, result = np.empty((block, x.shape[1]), x.dtype), np.empty((block, out.shape[1]), np.float32)
     centre, (inputs, outputs, shifts) = np.empty_like(result), columns
@@ -191,13 +203,13 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
         product(read, noise, result[:count])
         # the centre's product is computed once and copied, where several sides share their rows
         if sides > 1:
-            product(source, weight, centre[:count])
+            _centre(source, weight, base, first, centre[:count])
         for side in range(sides):
             target, own = out[side * x.shape[0] + first :][:count], scales[side:]
             if sides > 1:
                 target[:] = centre[:count]
             else:
-                product(source, weight, target)
+                _centre(source, weight, base, first, target)
             # signs of the outputs are applied after the product, once a row: the noise matrix itself is shared by all directions
             if outputs >= 0:
                 _add_flipped(result, result.shape[1], first, words, outputs, examples, own, target)
@@ -210,14 +222,14 @@ def flipped_layer(x, weight, noise, bias, shift, words, columns, scales, example
 
 
 @_compiled
-def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
+def placed_layer(x, weight, base, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
     """Set ``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
 
     Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are. x has
     the rows of ``out``, or those of one side for all of them.
     """
     directions = inputs.shape[0]
-    _fit(x, weight, bias, directions, scales, examples, block, out)
+    _fit(x, weight, base, bias, directions, scales, examples, block, out)
     _fit_vectors(vectors, directions, out)
     # an array without columns stands for all inputs or all outputs in their order
     assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
@@ -237,13 +249,13 @@ def placed_layer(x, weight, noise, bias, vectors, inputs, outputs, factor, scale
                     near[row, m] = source[row, nb.uint32(inputs[direction, m])]
         product(read, noise, result[:count])
         if sides > 1:
-            product(source, weight, centre[:count])
+            _centre(source, weight, base, first, centre[:count])
         for side in range(sides):
             target, own = out[side * x.shape[0] + first :][:count], scales[side:]
             if sides > 1:
                 target[:] = centre[:count]
             else:
-                product(source, weight, target)
+                _centre(source, weight, base, first, target)
             if outputs.shape[1]:
                 _add_placed(result[:count], first, outputs, examples, own, factor, target)
             else:
@@ -270,8 +282,9 @@ def add_low_rank_half(centre, x, factors, vectors, read, written, rank, share, s
     centre (m, O), x (m, I) and ``out`` words of bfloat16; m = n, or the rows of one side for all of them. ``factors`` and vectors
     as in :func:`low_rank_layer`.
     """
-    directions, width, none = nb.uint32(factors.shape[0]), out.shape[1], np.empty(0, np.float32)
-    _fit(x, np.empty((width, x.shape[1]), np.uint16), none, factors.shape[0], scales, examples, 1, out)
+    directions, width = nb.uint32(factors.shape[0]), out.shape[1]
+    none = np.empty((0, width), np.float32)
+    _fit(x, np.empty((width, x.shape[1]), np.uint16), none, none[:, 0], factors.shape[0], scales, examples, 1, out)
     _fit_vectors(vectors, factors.shape[0], out)
     assert centre.shape == (x.shape[0], width) and factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * width
@@ -301,13 +314,13 @@ def add_low_rank_half(centre, x, factors, vectors, read, written, rank, share, s
 
 
 @_compiled
-def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
+def low_rank_layer(x, weight, base, factors, bias, vectors, read, written, rank, share, scales, examples, block, out):
     """Set ``out`` = x weight^T + scale * share * sum over q of (x b_q) a_q + bias + scale * vectors.
 
     ``factors`` (D, W): b of all ranks from column ``read`` on, a of all ranks from column ``written`` on. x has the rows of
     ``out``, or those of one side for all of them.
     """
-    _fit(x, weight, bias, factors.shape[0], scales, examples, block, out)
+    _fit(x, weight, base, bias, factors.shape[0], scales, examples, block, out)
     _fit_vectors(vectors, factors.shape[0], out)
     assert factors.flags.c_contiguous and factors.itemsize == 4
     assert 0 <= read <= factors.shape[1] - rank * x.shape[1] and 0 <= written <= factors.shape[1] - rank * out.shape[1]
@@ -318,13 +331,13 @@ def low_rank_layer(x, weight, factors, bias, vectors, read, written, rank, share
         source = x[first : first + block]
         count = source.shape[0]
         if sides > 1:
-            product(source, weight, centre[:count])
+            _centre(source, weight, base, first, centre[:count])
         for side in range(sides):
             target, own = out[side * x.shape[0] + first :][:count], scales[side:]
             if sides > 1:
                 target[:] = centre[:count]
             else:
-                product(source, weight, target)
+                _centre(source, weight, base, first, target)
             # the block's outputs are still in the cache when the ranks are added
             line = nb.uintp(target.ctypes.data)
             for row in range(count):

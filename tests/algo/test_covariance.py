@@ -2,6 +2,7 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -192,6 +193,30 @@ def xnes(noise: np.ndarray, sigma: float) -> np.ndarray:
         b = b @ vectors @ np.diag(np.exp(values)) @ vectors.T
         found.append(m)
     return np.array(found)
+
+
+def test_every_generation_of_xnes_is_that_of_the_package_cmaes():
+    package = pytest.importorskip("cmaes")
+    noise = noise_of(60, mirrored=False)
+    found, theirs = trained(XNES(0.5), noise), package.XNES(np.ones(N), 0.5, population_size=POPULATION)
+    for drawn, centre in zip(noise, found, strict=True):
+        rows = iter(drawn.astype(np.float64))
+        theirs._rng = SimpleNamespace(randn=lambda _, rows=rows: next(rows))
+        points = [theirs.ask() for _ in range(POPULATION)]
+        theirs.tell(list(zip(points, -ellipsoid(np.array(points)), strict=True)))
+        np.testing.assert_allclose(centre, theirs._mean, rtol=0, atol=2e-4)
+
+
+def test_namesakes_move_on_equal_fitnesses():
+    """The table of docs/explanation/algorithms.md; tests/algo/test_ties.py shows that ours stay."""
+    pycma, package = pytest.importorskip("cma"), pytest.importorskip("cmaes")
+    full = pycma.CMAEvolutionStrategy(np.zeros(10), 1.0, {"verbose": -9, "seed": 3})
+    full.tell(full.ask(), [7.0] * full.popsize)
+    assert np.linalg.norm(full.mean) > 1
+    for kind in (package.CMA, package.SepCMA, package.XNES):
+        one = kind(np.zeros(10), 1.0, seed=3)
+        one.tell([(one.ask(), 7.0) for _ in range(one.population_size)])
+        assert np.linalg.norm(one._mean) > 0.5
 
 
 @pytest.mark.parametrize("parameters", [5, 2_019, 2_020, 10**6])

@@ -224,7 +224,7 @@ MAKERS = [
 
 @pytest.mark.parametrize("make", MAKERS, ids=["int8", "ternary", "spiking"])
 def test_a_number_that_is_not_finite_is_seen_in_the_logits(make):
-    """Rounding, signs and thresholds turn NaN into ordinary numbers: sign and int8 of NaN are 0, a comparison with it is false."""
+    """Signs, int8 and thresholds make ordinary numbers of NaN: the first two are 0, and a comparison with it is false."""
     torch.manual_seed(3)
     images, names = torch.rand(3, *make().input_shape), [name for name, _ in make().named_parameters()]
     for name in names:

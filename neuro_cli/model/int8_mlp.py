@@ -105,7 +105,8 @@ def integer_product(x: Tensor, weight: Tensor) -> Tensor:
     """
     if not has_int8_products() or _is_watched(x, weight) or x.device.type != "cpu":
         return F.linear(x, weight)
-    return torch._int_mm(x.to(torch.int8), weight.to(torch.int8).t()).to(x.dtype)
+    sums = torch._int_mm(x.to(torch.int8), weight.to(torch.int8).t()).to(x.dtype)
+    return sums + 0 * (x.sum(1, keepdim=True) + weight.sum(1))  # int8 has no NaN, so a network that diverged would look fine
 
 
 def _is_watched(x: Tensor, weight: Tensor) -> bool:

@@ -61,12 +61,16 @@ class SpikingMLP(nn.Module):
         return logits
 
     def _fired(self, currents: Tensor) -> Tensor:
-        """Return the spikes (B, T, n) of neurons that begin at rest, from their ``currents`` (B, T, n)."""
+        """Return the spikes (B, T, n) of neurons that begin at rest, from their ``currents`` (B, T, n).
+
+        The last spike is NaN where a current was not finite: such a neuron would be silent, and hide that the network diverged.
+        """
         potential, fired = torch.zeros_like(currents[:, 0]), []
         for current in currents.unbind(1):
             potential = potential * self.decay + current
             fired.append(torch.heaviside(potential.detach() - self.threshold, potential.new_ones(())))
             potential = potential - self.threshold * fired[-1]
+        fired[-1] = fired[-1] + 0 * potential.detach()
         return torch.stack(fired, 1)
 
 

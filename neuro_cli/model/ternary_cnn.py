@@ -21,10 +21,11 @@ IMAGE_BITS = 5  # pixels are taken as multiples of 2**-5, so that the sums of th
 
 
 def three_levels(x: Tensor, threshold: float) -> Tensor:
-    """Return -1, 0 or 1 in the type of ``x``: its sign, or 0 within ``threshold`` of 0."""
+    """Return -1, 0 or 1 in the type of ``x``: its sign, or 0 within ``threshold`` of 0; NaN where it is not finite."""
     # rounds a half to the even number, 0. No clamp: noise on activations takes the derivative of each of these two steps as 1,
     # and a clamp's derivative of 0 would leave a weight far from 0 where it is
-    return (x / (2 * threshold)).round().sign()
+    levels = (x / (2 * threshold)).round()
+    return levels.sign() + 0 * levels.detach()  # torch's sign of NaN is 0, which would hide a network that diverged
 
 
 class TernaryConv2d(nn.Conv2d):

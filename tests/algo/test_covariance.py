@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -256,6 +257,30 @@ def test_every_generation_is_pycmas(kind):
         else:
             np.testing.assert_allclose(algo._covariance.numpy(), es.sm.C, rtol=1e-6, atol=1e-7)
     assert algo.condition(GENERATIONS) > 4, "it has learnt"
+
+
+def test_every_generation_of_xnes_is_that_of_the_package_cmaes():
+    package = pytest.importorskip("cmaes")
+    found = centres(XNES(0.5), ellipsoid, GENERATIONS, POPULATION, ONES.double(), mirrored=False)
+    theirs = package.XNES(np.ones(N), 0.5, population_size=POPULATION)
+    for drawn, centre in zip(noise(mirrored=False), found, strict=True):
+        rows = iter(drawn)
+        theirs._rng = SimpleNamespace(randn=lambda _, rows=rows: next(rows))
+        points = [theirs.ask() for _ in range(POPULATION)]
+        theirs.tell(list(zip(points, -ellipsoid(np.array(points)), strict=True)))
+        np.testing.assert_allclose(centre, theirs._mean, rtol=0, atol=1e-6)
+
+
+def test_namesakes_move_on_equal_fitnesses():
+    """The table of docs/explanation/algorithms.md; tests/algo/test_ties.py shows that ours stay."""
+    pycma, package = pytest.importorskip("cma"), pytest.importorskip("cmaes")
+    full = pycma.CMAEvolutionStrategy(np.zeros(10), 1.0, {"verbose": -9, "seed": 3})
+    full.tell(full.ask(), [7.0] * full.popsize)
+    assert np.linalg.norm(full.mean) > 1
+    for kind in (package.CMA, package.SepCMA, package.XNES):
+        one = kind(np.zeros(10), 1.0, seed=3)
+        one.tell([(one.ask(), 7.0) for _ in range(one.population_size)])
+        assert np.linalg.norm(one._mean) > 0.5
 
 
 def test_the_state_of_cma_es_is_exact_between_decompositions():

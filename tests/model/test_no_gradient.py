@@ -191,3 +191,26 @@ def test_nothing_before_the_last_layer_has_a_gradient(module, with_gradient):
     made.square().sum().backward()
     moved = {name for name, parameter in module.named_parameters() if parameter.grad is not None and parameter.grad.any()}
     assert moved == with_gradient
+
+
+MAKERS = [
+    lambda: Int8MLP([1, 8, 8], [12, 9], 1, outputs=4),
+    lambda: TernaryCNN([1, 16, 16], [3, 4], outputs=4),
+    lambda: SpikingMLP([1, 8, 8], [12, 9], 8, 0.5, 1.0, outputs=4),
+]
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=["int8", "ternary", "spiking"])
+def test_a_number_that_is_not_finite_is_seen_in_the_logits(make):
+    """Signs, int8 and thresholds make ordinary numbers of NaN: the first two are 0, and a comparison with it is false."""
+    torch.manual_seed(3)
+    images, names = torch.rand(3, *make().input_shape), [name for name, _ in make().named_parameters()]
+    for name in names:
+        module = make()
+        module.get_parameter(name).data.view(-1)[0] = math.nan
+        with torch.no_grad():
+            assert not module(images).isfinite().all(), name
+    bad = images.clone()
+    bad[1, 0, 3, 3] = math.nan
+    with torch.no_grad():
+        assert make()(bad).isfinite().all(1).tolist() == [True, False, True]

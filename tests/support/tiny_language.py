@@ -14,18 +14,19 @@ SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "nu
 
 
 def tiny_config(kind: str, **more: Any) -> Any:
-    """Config of llama | qwen2 | bert, which ``more`` changes."""
+    """Config of llama | qwen2 | gpt2 | bert, which ``more`` changes."""
     few = (
         {} if kind == "bert" else {"num_key_value_heads": 2, "tie_word_embeddings": True, "eos_token_id": 1, "bos_token_id": None}
     )
-    name = {"llama": "LlamaConfig", "qwen2": "Qwen2Config", "bert": "BertConfig"}[kind]
+    name = {"llama": "LlamaConfig", "qwen2": "Qwen2Config", "gpt2": "GPT2Config", "bert": "BertConfig"}[kind]
     sizes = {**SIZES, "max_position_embeddings": 128, "pad_token_id": 0, **few, **more}
     return getattr(transformers, name)(**sizes)
 
 
 def tiny_model(folder: Path, kind: str = "llama", **more: Any) -> Path:
     """Write a random network and its tokenizer to ``folder``, and return that; bert has a classifier's head."""
-    head = {"bert": "BertForSequenceClassification", "llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}[kind]
+    heads = {"bert": "BertForSequenceClassification", "llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM"}
+    head = {**heads, "gpt2": "GPT2LMHeadModel"}[kind]
     with torch.random.fork_rng():
         torch.manual_seed(3)
         model = getattr(transformers, head)(tiny_config(kind, **more))

@@ -130,7 +130,7 @@ def test_an_address_where_nobody_listens_is_one_line(prefix):
 def test_a_search_on_a_ray_that_runs_already(tmp_path):
     """By its port, with a token. ``ray stop`` would end others' Rays too."""
     port = free_port()
-    variables = {"HOME": str(tmp_path), "RAY_TMPDIR": str(tmp_path), "RAY_AUTH_MODE": "token", ONE_MACHINE: "0"}
+    variables = {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", ONE_MACHINE: "0"}
     environment = clean_environment() | variables | {"RAY_USAGE_STATS_ENABLED": "0"}
     place = ["--head", "--num-cpus=2", "--include-dashboard=false", f"--node-ip-address={LOOPBACK}", f"--port={port}", "--block"]
     program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())"]

@@ -85,7 +85,7 @@ class TorchWorld(World):
                     f"the ranks at MASTER_ADDR={place.address} cannot connect: {str(error).splitlines()[0]}"
                 ) from error
         self._find_neighbours()
-        atexit.register(self._leave)  # torch 2.14 may end a rank by SIGABRT whose groups are still there
+        atexit.register(self._leave)  # else torch 2.14 may end a rank by SIGABRT after its last line
 
     def _leave(self) -> None:
         """Leave the groups of this world, and no group of the script."""

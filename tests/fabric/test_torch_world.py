@@ -145,14 +145,18 @@ def test_a_script_around_evolution_has_the_bits_of_one_process(own_group, tmp_pa
     assert done.returncode == 0, done.stderr
     assert one.stdout.split()[0] == "1"
     assert done.stdout.split() == ["2", one.stdout.split()[1]] * 2
+    assert done.stderr.count(f"groups at the end: {own_group}") == 2  # torch may end a rank by SIGABRT for one of ours
 
 
 SCRIPT = """
+import atexit
 import hashlib
 import sys
 import torch
 import torch.distributed
 import neuro_cli as neuro
+
+atexit.register(lambda: sys.stderr.write(f"groups at the end: {torch.distributed.is_initialized()}\\n"))
 
 if sys.argv[1]:
     torch.distributed.init_process_group("gloo")

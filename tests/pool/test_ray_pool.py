@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -135,10 +134,13 @@ def test_a_search_on_a_ray_that_runs_already(tmp_path):
     place = ["--head", "--num-cpus=2", "--include-dashboard=false", f"--node-ip-address={LOOPBACK}", f"--port={port}", "--block"]
     program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())"]
     subprocess.run([*program, "get-auth-token", "--generate"], env=environment, check=True, capture_output=True, timeout=240)
-    head = subprocess.Popen([*program, "start", *place], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    with (tmp_path / "head.txt").open("w") as output:
+        head = subprocess.Popen([*program, "start", *place], env=environment, stdout=output, stderr=output)
     try:
-        deadline = time.monotonic() + 240
-        while socket.socket().connect_ex((LOOPBACK, port)) and time.monotonic() < deadline:
+        deadline = time.monotonic() + 240  # the port is open before the machine has joined
+        while "runtime started" not in (said := (tmp_path / "head.txt").read_text()):
+            assert head.poll() is None, said
+            assert time.monotonic() < deadline, said
             time.sleep(0.2)
         words = [sys.executable, "-m", "neuro_cli", "search", *TINY, "pool=ray", f"pool.address={LOOPBACK}:{port}"]
         done = subprocess.run(

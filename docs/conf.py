@@ -38,7 +38,8 @@ NAVIGATION = {
     "How-to": [
         "docs/how_to/installation", "docs/how_to/library", "docs/how_to/forward_gradient", "docs/how_to/own_data",
         "docs/how_to/extending", "docs/how_to/clusters",
-        "docs/how_to/torchrun", "docs/how_to/kubernetes", "docs/how_to/sweeps", "docs/how_to/trackers", "docs/how_to/exports",
+        "docs/how_to/torchrun", "docs/how_to/slurm", "docs/how_to/kubernetes", "docs/how_to/ray",
+        "docs/how_to/sweeps", "docs/how_to/trackers", "docs/how_to/exports",
         "docs/how_to/reinforcement_learning", "docs/how_to/text", "docs/how_to/language_models",
         "docs/how_to/no_gradient", "docs/how_to/architecture_search",
         "docs/how_to/cluster_tasks", "docs/how_to/coming_from", "docs/how_to/reproduce",

@@ -26,7 +26,7 @@ from neuro_cli.launch.launcher import Launcher, launcher, launcher_at
 from neuro_cli.launch.openmpi import ROOT_FIX, refuses_root
 
 PYTHONS = ((3, 11), (3, 13))
-TIMEOUT = 60
+TIMEOUT = 180  # seconds, for a machine with much else to do
 # packages that tasks of reinforcement learning need in addition to gymnasium
 ENVIRONMENTS = {
     "gymnasium": "lunar_lander and others",

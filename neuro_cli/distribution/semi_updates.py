@@ -25,7 +25,7 @@ from neuro_cli.distribution.codec import codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.distribution.finite import candidate_error, first_bad, ranked_last
 from neuro_cli.fabric.base import shares
-from neuro_cli.fabric.messages import begin_gather, summed
+from neuro_cli.fabric.messages import begin_gather, exchanged, summed
 
 log = logging.getLogger(__name__)
 
@@ -75,10 +75,10 @@ class SemiUpdates(Distribution):
         """Reduce the sums (K, M) of all ranks; ``own`` (K, M) is overwritten."""
         world, codec, width = self.job.world, self._codec, self._stop - self._start
         # first step: each rank gets everyone's rounded sums of its own slice, and adds them up in float32
-        received = world.all_to_all([self._own.encode(own[:, low:high], low).cpu().numpy() for low, high in self._slices])
+        received = exchanged(world, [self._own.encode(own[:, low:high], low) for low, high in self._slices])
         total = torch.zeros(len(own), width, device=own.device, dtype=torch.float32)
         for part in received:
-            total += codec.decode(torch.from_numpy(part).to(own.device), len(own), width)
+            total += codec.decode(part, len(own), width)
         # second step: the slices' totals are rounded again, with another error feedback, and gathered
         message = self._total.encode(total, 0)
         counts = [codec.size(len(own), high - low) for low, high in self._slices]

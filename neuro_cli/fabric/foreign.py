@@ -4,6 +4,7 @@ import os
 from dataclasses import dataclass
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.fabric.shell import in_shell
 from neuro_cli.fabric.start import launched
 
 
@@ -28,20 +29,9 @@ def foreign_start() -> ForeignStart | None:
 
     A command in the shell of ``srun --pty bash`` runs alone, whatever tasks the step has.
     """
-    if not launched() and not _in_shell() and "SLURM_PROCID" in os.environ and (ranks := _number("SLURM_STEP_NUM_TASKS")) > 1:
+    if not launched() and not in_shell() and "SLURM_PROCID" in os.environ and (ranks := _number("SLURM_STEP_NUM_TASKS")) > 1:
         return ForeignStart(_number("SLURM_PROCID"), ranks)
     return None
-
-
-def _in_shell() -> bool:
-    """Return whether the process has the terminal of ``srun --pty``, which tasks of a step inside that shell lack."""
-    if "SLURM_PTY_PORT" not in os.environ:
-        return False
-    try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
-    except OSError:
-        return False
-    return True
 
 
 def _number(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Gathers and sums of tensors over ranks: on their device where the world can, else by way of the host."""
+"""Gathers, exchanges and sums of tensors over ranks: on their device where the world can, else by way of the host."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -52,3 +52,12 @@ def summed(world: World, values: Tensor) -> Tensor:
     block = values.contiguous().cpu().numpy()
     world.all_reduce(block)
     return torch.from_numpy(block).to(values.device)
+
+
+def exchanged(world: World, parts: list[Tensor]) -> list[Tensor]:
+    """Return part ``rank`` (uint8) of every rank's ``parts``, in rank order, on their device."""
+    ranks = world.on_device(parts[0].device)
+    if ranks is not None:
+        return ranks.exchanged(parts)
+    blocks = world.all_to_all([part.cpu().numpy() for part in parts])
+    return [torch.from_numpy(block).to(parts[0].device) for block in blocks]

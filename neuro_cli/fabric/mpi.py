@@ -18,6 +18,7 @@ from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import core_limit
 from neuro_cli.fabric.asleep import wait_asleep
 from neuro_cli.fabric.base import Arrived, Exchange, World
+from neuro_cli.fabric.shell import forget_step
 
 FIX = f"{install('mpi')} brings MPICH"
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
@@ -34,6 +35,7 @@ RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "MPI_LOCALRAN
 
 def launched() -> bool:
     """Return whether an MPI launcher started this process, by its environment."""
+    forget_step()
     return any(name in os.environ for name in (*_SIZE_VARIABLES, *RANK_VARIABLES))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -47,6 +48,7 @@ class DeviceRanks:
 
     def __init__(self, group: Any, size: int, count: Callable[[int, int], None]) -> None:
         self._group, self._size, self._count = group, size, count
+        self._rank = dist.get_rank(group)
 
     def begin_gather(self, message: Tensor, counts: list[int]) -> Messages:
         """Begin to gather ``message`` (uint8) of ``counts[j]`` bytes on rank j."""
@@ -56,6 +58,15 @@ class DeviceRanks:
         received = torch.empty(self._size, most, dtype=torch.uint8, device=message.device)
         work = _gather(received.view(-1), sent, group=self._group, async_op=True)
         return DeviceMessages(work, sent, received, counts)
+
+    def exchanged(self, parts: list[Tensor]) -> list[Tensor]:
+        """Return part ``rank`` (uint8) of every rank's ``parts``, in rank order; part j has one length on all ranks."""
+        lengths = [len(part) for part in parts]
+        own = lengths[self._rank]
+        self._count(sum(lengths) - own, (self._size - 1) * own)
+        received = torch.empty(self._size * own, dtype=torch.uint8, device=parts[0].device)
+        dist.all_to_all_single(received, torch.cat(parts), [own] * self._size, lengths, group=self._group)
+        return list(received.view(self._size, own))
 
     def summed(self, values: Tensor) -> Tensor:
         """Return the sum of ``values`` in rank order: each rank adds a share up, then all gather the shares."""
@@ -110,13 +121,15 @@ def _trial(world: World, ranks: DeviceRanks, device: torch.device) -> str:
     """Return why ``ranks`` cannot be used; empty where its messages and sums are those of the host."""
     counts = [PROBE + rank for rank in range(world.size)]
     own = torch.arange(counts[world.rank], device=device).mul_(7 + world.rank).to(torch.uint8)
+    parts = [own[:length] for length in range(PROBE - world.size, PROBE)]
     values = torch.rand(PROBE, generator=torch.Generator().manual_seed(world.rank))
     try:
-        gathered = torch.cat(list(ranks.begin_gather(own, counts).wait())).cpu()
+        gathered = torch.cat([*ranks.begin_gather(own, counts).wait(), *ranks.exchanged(parts)]).cpu()
         total = ranks.summed(values.to(device)).cpu()
     except RuntimeError as error:
         return str(error).splitlines()[0]
-    wanted = torch.from_numpy(world.all_gather(own.cpu().numpy(), counts))
+    blocks = world.all_to_all([part.cpu().numpy() for part in parts])
+    wanted = torch.from_numpy(np.concatenate([world.all_gather(own.cpu().numpy(), counts), *blocks]))
     rows = torch.from_numpy(world.all_gather(values.numpy(), [PROBE] * world.size)).view(world.size, -1)
     first, *others = rows
     for row in others:

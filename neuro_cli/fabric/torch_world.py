@@ -4,6 +4,7 @@ Gloo moves buffers of the host between pairs of ranks. Sums are formed in rank o
 algorithms nor on its version. Nothing is pickled.
 """
 
+import atexit
 import hashlib
 import os
 import socket
@@ -84,6 +85,12 @@ class TorchWorld(World):
                     f"the ranks at MASTER_ADDR={place.address} cannot connect: {str(error).splitlines()[0]}"
                 ) from error
         self._find_neighbours()
+        atexit.register(self._leave)  # else torch 2.14 may end a rank by SIGABRT after its last line
+
+    def _leave(self) -> None:
+        """Leave the groups of this world, and no group of the script."""
+        if self._store is not None and self._dist.is_initialized():
+            self._dist.destroy_process_group()
 
     def _find_neighbours(self) -> None:
         """Set this rank's place among those of its machine."""

@@ -98,7 +98,8 @@ class Start:
         second SIGTERM or SIGINT is forwarded unchanged.
         """
         # a kill of this process asks the world to stop: no ranks continue for a command that is gone
-        process = start(self.command, self.launcher.passed_on(signal.SIGTERM), env=self.environment)
+        # launchers read their input for rank 0, which wants none: it may be the list of a shell's loop
+        process = start(self.command, self.launcher.passed_on(signal.SIGTERM), env=self.environment, stdin=subprocess.DEVNULL)
 
         def forward(number: int, frame: FrameType | None) -> None:
             again = heard() and number != signal.SIGUSR2

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,7 @@ from typing import Any
 
 from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.checks import integer, number
-from neuro_cli.core.errors import UserError, one_line
+from neuro_cli.core.errors import ConfigError, UserError, one_line
 from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
@@ -24,6 +25,8 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 ONE_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0: no other machine joins, on any system; read at Ray's import
+TOKEN = "RAY_AUTH_MODE"
+REACH = 10.0  # seconds
 
 
 class RayPool(Pool):
@@ -95,11 +98,27 @@ class RayPool(Pool):
         payload, wrong = payload_of(answer["result"].encode()) if not answer["error"] else ({}, answer["error"])
         return WorkResult(name, payload, wrong, answer["worker"], answer["seconds"])
 
+    def _reach(self) -> None:
+        """Raise UserError where nobody listens at HOST:PORT: Ray tries for minutes."""
+        host, _, port = (self._address or "").removeprefix("ray://").rpartition(":")
+        if not port.isdigit():
+            return
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=REACH).close()
+        except (OSError, OverflowError) as error:
+            raise ConfigError("pool.address", self._address, f"must be the address of a running Ray ({error})") from error
+
+    def _refusal(self, error: Exception) -> str:
+        text = f"pool.address={self._address}: {type(error).__name__}: {one_line(str(error))[:300]}"
+        # `ray start` asks for a token where the user has one; a client by HOST:PORT sends none by itself (Ray 2.60)
+        return text if self.own_workers or TOKEN in os.environ else f"{text}; if `ray start` named a token: export {TOKEN}=token"
+
     def _connect(self) -> None:
         if self._closed:
             raise UserError("this pool was closed")
         if self._ray is not None:
             return
+        self._reach()
         # read at Ray's import: it reports its use to its makers otherwise
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
@@ -114,7 +133,7 @@ class RayPool(Pool):
             try:
                 ray.init(address=self._address or "local", log_to_driver=False, logging_level="ERROR", **own)
             except Exception as error:  # no Ray at the address, or none can be started here
-                raise UserError(f"pool.address={self._address}: {type(error).__name__}: {one_line(str(error))[:300]}") from error
+                raise UserError(self._refusal(error)) from error
         if self.own_workers and ray.util.get_node_ip_address() != LOOPBACK:
             log.warning("Ray was imported before this pool: its processes listen on all interfaces of this machine")
         self._ray = ray

@@ -118,7 +118,8 @@ def show(study: Study, measurements: Measurements, rows: Sequence[ScalingRow], r
         if cells:
             print_table(title, columns, cells)
             text += [f"{title}.", "", markdown(columns, cells), ""]
-    notes = [*cost_lines(study, measurements), error_line(rows), machine(study.threads), f"MPI: {measurements.library}"]
+    libraries = [f"ranks of {name}: {library}" for name, library in measurements.libraries.items()]
+    notes = [*cost_lines(study, measurements), error_line(rows), machine(study.threads), *libraries]
     for note in filter(None, notes):
         wide_console().print(note, highlight=False)
     text += [f"- {note}" for note in (*filter(None, notes), *collective_lines(study, measurements))]

@@ -19,13 +19,13 @@ class Measurements:
     """Results of every round by network and point. ``collectives``: by network, of every world with more than one rank.
 
     ``pretended``: by point, the seconds of one of its ranks outside of collectives, and the collectives; of every round
-    where the point is measured too.
+    where the point is measured too. ``libraries``: by network, what moves the messages of its ranks.
     """
 
     points: dict[tuple[str, Point], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     collectives: dict[str, list[Timed]] = field(default_factory=lambda: defaultdict(list))
     pretended: dict[Point, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
-    library: str = ""
+    libraries: dict[str, str] = field(default_factory=dict)
 
 
 def measure(study: Study, folder: Path) -> Measurements:
@@ -62,7 +62,8 @@ def _measure_world(study: Study, measurements: Measurements, name: str, network:
     for point, result in zip(points, results["points"], strict=True):
         measurements.points[name, point].append(result)
     measurements.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
-    measurements.library = results["library"]
+    if ranks > 1:
+        measurements.libraries[name] = results["library"]
 
 
 def _pretend(study: Study, measurements: Measurements, worlds: set[int], folder: Path) -> None:

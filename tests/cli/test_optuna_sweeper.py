@@ -129,7 +129,8 @@ def test_an_interrupted_sweep_draws_what_an_undisturbed_one_draws(storage: str, 
         (tmp_path / name).mkdir()
         for count in counts:
             more = (*arguments, f"hydra.sweeper.n_trials={count}", "algo.sigma=interval(0.01,0.1)", "seed=choice(1,2)")
-            (tmp_path / name / "sweep" / "sweep.json").unlink(missing_ok=True)
+            for record in ("sweep.json", "multirun.yaml"):  # else the folder is that of another command
+                (tmp_path / name / "sweep" / record).unlink(missing_ok=True)
             done = neuro_inside("train", "-m", *SMALL, *more, cwd=tmp_path / name)
             assert done.returncode == 0, done.stderr
         tables.append(yaml.safe_load((tmp_path / name / "sweep" / "optimization_results.yaml").read_text()))

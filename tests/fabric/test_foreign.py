@@ -6,6 +6,7 @@ import pytest
 from support.inside import neuro_inside, one_line
 
 from neuro_cli.fabric.foreign import foreign_start
+from neuro_cli.fabric.start import launched
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "4"}
 
@@ -46,3 +47,17 @@ def test_a_shell_of_srun_pty_is_alone_and_a_step_inside_it_is_not(monkeypatch):
     monkeypatch.setattr(os, "open", lambda path, *rest: usual(terminals.pop(0) if path == "/dev/tty" else path, *rest))
     assert foreign_start() is None
     assert foreign_start() is not None
+
+
+@pytest.mark.parametrize(("variables", "ranks"), [({}, False), ({"MPI_LOCALNRANKS": "4"}, True), ({"SLURM_PTY_PORT": ""}, True)])
+def test_a_shell_of_srun_pty_with_mpi_is_no_rank(variables, ranks, monkeypatch):
+    """Unless mpiexec started the process in it, or srun a step without a terminal."""
+    for name, value in {"SLURM_PTY_PORT": "40000", "PMI_RANK": "0", "PMI_SIZE": "4", "PMI_FD": "5", **SRUN, **variables}.items():
+        monkeypatch.setenv(name, value)
+    if not os.environ["SLURM_PTY_PORT"]:
+        monkeypatch.delenv("SLURM_PTY_PORT")
+    usual = os.open
+    monkeypatch.setattr(os, "open", lambda path, *rest: usual("/dev/null" if path == "/dev/tty" else path, *rest))
+    assert launched() == ranks
+    assert ("PMI_FD" in os.environ) == ranks
+    assert foreign_start() is None

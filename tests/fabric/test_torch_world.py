@@ -85,6 +85,7 @@ def test_every_method_has_the_bits_of_mpi(method, tmp_path):
     [
         *("distribution=chromosome_updates", "distribution=semi_updates"),
         "distribution=chromosome_updates distribution.wire=bfloat16 distribution.overlap=true",
+        *(f"distribution={name} distribution.wire=int8 model=MNIST_30K" for name in ("chromosome_updates", "semi_updates")),
     ],
 )
 def test_sums_that_stay_on_their_device_have_the_bits_of_the_host(method, tmp_path):
@@ -144,14 +145,18 @@ def test_a_script_around_evolution_has_the_bits_of_one_process(own_group, tmp_pa
     assert done.returncode == 0, done.stderr
     assert one.stdout.split()[0] == "1"
     assert done.stdout.split() == ["2", one.stdout.split()[1]] * 2
+    assert done.stderr.count(f"groups at the end: {own_group}") == 2  # torch may end a rank by SIGABRT for one of ours
 
 
 SCRIPT = """
+import atexit
 import hashlib
 import sys
 import torch
 import torch.distributed
 import neuro_cli as neuro
+
+atexit.register(lambda: sys.stderr.write(f"groups at the end: {torch.distributed.is_initialized()}\\n"))
 
 if sys.argv[1]:
     torch.distributed.init_process_group("gloo")
@@ -163,4 +168,59 @@ for _ in range(3):
     evolution.step(lambda member: -float(member(inputs).square().mean()))
 digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in module.parameters())).hexdigest()
 sys.stdout.write(f"{evolution.world.size} {digest}\\n")
+"""
+
+
+@pytest.mark.slow
+def test_scripts_that_save_their_states_resume_when_torchrun_starts_them_again(tmp_path):
+    """A rank kills itself at the fifth step of its first start."""
+    (tmp_path / "script.py").write_text(RESTARTED)
+    one = _run([sys.executable, "script.py", "alone"], tmp_path, 240, {})
+    done = _run(torchrun(2, "script.py", "ranks", options=("--max-restarts=1",)), tmp_path, 300, {})
+    assert done.returncode == 0, done.stderr
+    assert one.stdout.split()[:2] == ["0", "0"]
+    assert done.stdout.split() == ["1", "4", one.stdout.split()[2]]
+
+
+RESTARTED = """
+import hashlib
+import os
+import signal
+import sys
+import torch
+import torch.nn.functional as F
+from torch import nn
+import neuro_cli as neuro
+
+path = sys.argv[1] + ".pt"
+starts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+torch.manual_seed(3)
+inputs, targets = torch.randn(20, 8), torch.randint(3, (20,))
+model = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 3))
+estimate = neuro.ForwardGradient(model, correction="always", threads=1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+other = nn.Linear(8, 3)
+evolution = neuro.Evolution(other, population=8, threads=1)
+parts = {"model": model, "estimate": estimate, "optimizer": optimizer, "evolution": evolution}
+first = 0
+if os.path.exists(path):
+    states = torch.load(path, weights_only=True)
+    first = states.pop("step")
+    for name, state in states.items():
+        parts[name].load_state_dict(state)
+for step in range(first, 8):
+    if step == 4 and estimate.rank == 1 and starts == "0":
+        os.kill(os.getpid(), signal.SIGKILL)
+    optimizer.zero_grad()
+    estimate.backward(lambda out, classes: F.cross_entropy(out, classes, reduction="none"), inputs, targets)
+    optimizer.step()
+    evolution.step(lambda member: -F.cross_entropy(member(inputs), targets))
+    if estimate.rank == 0:
+        states = {name: part.state_dict() for name, part in parts.items()}
+        torch.save({"step": step + 1, **states}, path + ".new")
+        os.replace(path + ".new", path)
+if estimate.rank == 0:
+    numbers = [*model.parameters(), *other.parameters()]
+    digest = hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in numbers)).hexdigest()
+    sys.stdout.write(f"{starts} {first} {digest}\\n")
 """

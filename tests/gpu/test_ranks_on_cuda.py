@@ -21,8 +21,9 @@ def test_nccl_with_one_rank_brings_messages_and_sums():
         (gathered,) = ranks.begin_gather(message, [1001]).wait()
         assert gathered.is_cuda
         assert torch.equal(gathered, message)
+        assert torch.equal(ranks.exchanged([message])[0], message)
         assert torch.equal(ranks.summed(values), values)
-        assert moved == [(1001, 0), (values.nbytes, values.nbytes)]
+        assert moved == [(1001, 0), (0, 0), (values.nbytes, values.nbytes)]
     finally:
         dist.destroy_process_group()
 

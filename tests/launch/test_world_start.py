@@ -1,5 +1,6 @@
 """How worlds are started, and that none outlives the process that waits for it."""
 
+import subprocess
 import sys
 import tempfile
 
@@ -16,6 +17,18 @@ def test_open_mpi_may_share_cores_and_mpich_needs_no_word():
     assert words[0] == "mpiexec"
     assert words[-3:] == ["-n", "3", "x"]
     assert "--oversubscribe" in words
+
+
+READS = """
+import os, subprocess, sys
+from neuro_cli.launch.launcher import Launcher, Start
+words = [sys.executable, "-c", "import sys; sys.exit(len(sys.stdin.read()))"]
+sys.exit(Start(Launcher("mpiexec", "mpich"), words, os.environ).run())
+"""
+
+
+def test_a_world_leaves_the_input_to_the_loop_of_a_shell():
+    assert subprocess.run([sys.executable, "-c", READS], input="7 lines", text=True, timeout=240).returncode == 0
 
 
 @pytest.mark.parametrize("kind", ["mpich", "openmpi"])

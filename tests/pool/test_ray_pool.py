@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -10,10 +12,11 @@ from pathlib import Path
 import pytest
 from support.inside import neuro_inside, one_line
 from support.pools import collected, task
-from support.worlds import descendants
+from support.torch_ranks import free_port
+from support.worlds import clean_environment, descendants
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.pool.ray import RayPool, attempt
+from neuro_cli.pool.ray import LOOPBACK, ONE_MACHINE, RayPool, attempt
 
 needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no ray: pip install '.[ray]'")  # it reads settings at its import
 TINY = ("trainings=7", "max_layers=2", "strategy.population=3", "training.epochs=1", "training.batch_size=256", "model.filters=2")
@@ -112,6 +115,42 @@ def test_an_attempt_answers_in_bytes_whatever_happens():
 def test_bad_settings_are_one_line(arguments, line):
     with pytest.raises(ConfigError, match=f"^{line}$"):
         RayPool(**arguments)
+
+
+@pytest.mark.parametrize("prefix", ["", "ray://"])
+def test_an_address_where_nobody_listens_is_one_line(prefix):
+    address = f"{prefix}127.0.0.1:{free_port()}"
+    with pytest.raises(ConfigError, match=rf"^pool.address={address}: must be the address of a running Ray \(.*refused\)$"):
+        RayPool(address=address).submit([])
+
+
+@needs_ray
+@pytest.mark.slow
+def test_a_search_on_a_ray_that_runs_already(tmp_path):
+    """By its port, with a token. ``ray stop`` would end others' Rays too."""
+    port = free_port()
+    variables = {"HOME": str(tmp_path), "RAY_AUTH_MODE": "token", ONE_MACHINE: "0"}
+    environment = clean_environment() | variables | {"RAY_USAGE_STATS_ENABLED": "0"}
+    place = ["--head", "--num-cpus=2", "--include-dashboard=false", f"--node-ip-address={LOOPBACK}", f"--port={port}", "--block"]
+    program = [sys.executable, "-c", "import sys; from ray.scripts.scripts import main; sys.exit(main())"]
+    subprocess.run([*program, "get-auth-token", "--generate"], env=environment, check=True, capture_output=True, timeout=240)
+    with (tmp_path / "head.txt").open("w") as output:
+        head = subprocess.Popen([*program, "start", *place], env=environment, stdout=output, stderr=output)
+    try:
+        deadline = time.monotonic() + 240  # the port is open before the machine has joined
+        while "runtime started" not in (said := (tmp_path / "head.txt").read_text()):
+            assert head.poll() is None, said
+            assert time.monotonic() < deadline, said
+            time.sleep(0.2)
+        words = [sys.executable, "-m", "neuro_cli", "search", *TINY, "pool=ray", f"pool.address={LOOPBACK}:{port}"]
+        done = subprocess.run(
+            [*words, "hydra.run.dir=ray"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
+        )
+        assert done.returncode == 0, done.stderr
+    finally:
+        head.terminate()
+        head.communicate(timeout=240)
+    assert len((tmp_path / "ray" / "candidates.csv").read_text().splitlines()) == 8
 
 
 def test_without_ray_one_line_names_the_package(tmp_path, monkeypatch):

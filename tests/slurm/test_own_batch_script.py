@@ -1,4 +1,4 @@
-"""The batch script of the page about clusters on a real SLURM: announced, it stops with a checkpoint; queued again, it resumes"""
+"""The batch script of the page about SLURM on a real SLURM: announced, it stops with a checkpoint; queued again, it resumes"""
 
 import csv
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "clusters.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "slurm.md"
 SMALL = "population=8 batch_size=16 threads=1 generations=400 evaluate.every=400 checkpoint.every=400"
 
 

@@ -380,15 +380,15 @@ net = {"_target_": "torch.nn.Linear", "in_features": 5, "out_features": 1}
 x = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
 with neuro.Evolution(net, population=16, minimise=True, folder="outputs/loop", threads=1) as loop:
     while loop.generation < 10:
-        loop.step(lambda member: (member(x) - x.sum(1, keepdim=True)).square().mean())
-    print(loop.best.fitness)
+        report = loop.step(lambda member: (member(x) - x.sum(1, keepdim=True)).square().mean())
+    print(report.fitness_mean)
 PROGRAM
   step python search.py
   step neuro export outputs/loop file=loop.safetensors
   step neuro train -m "${small[@]}" generations=10 algo.sigma=0.02,0.1 seed=1,2 hydra.sweep.dir=outputs/figure
   step neuro report outputs/figure x=algo.sigma
   test -s outputs/figure/sigma.svg
-  wrong "did you mean cma_es?" neuro train algo=cma_e
+  wrong "did you mean cma_es" neuro train algo=cma_e
   step neuro train "${few[@]}" algo._target_=neuro_cli.algo.snes.SNES algo.learning_rate=0.1 hydra.run.dir=outputs/cem
 }
 
@@ -397,7 +397,7 @@ cluster() {
   step mpiexec -n 2 neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/world
   step torchrun --nproc-per-node=2 -m neuro_cli train "${small[@]}" generations=6 hydra.run.dir=outputs/torch
   python bits.py outputs/world outputs/torch
-  say neuro train -m hydra/launcher=slurm hydra.launcher.additional_parameters.nodes=2 --cfg hydra
+  say neuro train hydra/launcher=slurm +hydra.launcher.additional_parameters.nodes=2 ranks=2 --cfg hydra
   neuro train hydra/launcher=slurm +hydra.launcher.additional_parameters.nodes=2 ranks=2 --cfg hydra | tee slurm.yaml | grep -A 30 'launcher:'
   grep -q "nodes: 2" slurm.yaml && grep -q "ntasks: 2" slurm.yaml
   if ! sinfo > sinfo.txt 2>&1; then wrong "hydra/launcher=slurm" neuro train -m hydra/launcher=slurm seed=1,2; fi

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-WIDTH = 160  # characters of a line that no terminal shows
+WIDTH = 1000  # characters of a line that no terminal shows: a row stays a line
 NARROW, FEW = 80, 3  # a terminal with shorter lines shows more than so many columns as blocks
 
 
@@ -33,7 +33,10 @@ def print_table(
     if console.width >= NARROW or len(columns) <= FEW:
         table = _table(header=True)
         for name in columns:
-            table.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
+            if name in numbers:
+                table.add_column(name, justify="right")
+            else:
+                table.add_column(name, overflow="fold")
         for row in rows:
             table.add_row(*row)
         console.print(table)

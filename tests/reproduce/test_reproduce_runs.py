@@ -86,7 +86,7 @@ def test_every_row_has_its_verdict_and_a_failed_run_stops_no_other(finished):
     assert rows["generations"]["command"] == "neuro train population=4 batch_size=8 evaluate.every=1000 generations=2"
     assert rows["of its checkpoint"]["command"].startswith("neuro evaluate one output=")
     assert rows["of a run that failed"]["reason"] == "wrong did not finish"
-    for word in ("torch 2", "cores"):
+    for word in ("torch 2", "cores", ", load "):
         assert word in rows["generations"]["machine"]
 
 

@@ -125,7 +125,12 @@ def test_a_folder_of_other_commands_is_refused_before_anything_runs(finished):
 def test_the_list_names_every_entry(tmp_path):
     done = neuro_inside("reproduce", cwd=tmp_path, COLUMNS="200")
     assert done.returncode == 0
-    for word in ("nes_table_1", "search_figure", "Malik, Petrica, Kapre, Blott", "quick, minutes"):
+    for word in (
+        "nes_table_1",
+        "search_figure",
+        "Forward pass, convolutions, a perturbation for every example",
+        "quick, minutes",
+    ):
         assert word in done.stdout
     assert "usage: neuro reproduce" in neuro_inside("reproduce", "--help", cwd=tmp_path).stdout
     assert not (tmp_path / "outputs").exists()

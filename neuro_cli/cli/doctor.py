@@ -220,7 +220,8 @@ def cluster() -> Iterator[Finding]:
         return
     state, problem = _ask(["sinfo", "--noheader", "--format=%P %a"], keep=("SLURM_CONF",))
     if problem:
-        yield Finding("slurm", False, f"sinfo: {problem}", needed=False)
+        reason = problem.rpartition(": ")[2]  # SLURM's words without the names of its functions
+        yield Finding("slurm", False, f"sinfo reaches no cluster from here ({reason}): no hydra/launcher=slurm", needed=False)
         return
     if importlib.util.find_spec("submitit") is None:
         yield Finding("slurm", False, "submitit is not installed", install("slurm"), needed=False)

@@ -8,6 +8,7 @@ from neuro_cli.cli.arguments import json_file, names, run_arguments
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import no_exit, printable
 from neuro_cli.core.files import write_atomically
+from neuro_cli.core.tables import print_table
 
 if TYPE_CHECKING:
     from neuro_cli.runner.evaluate import Evaluation
@@ -49,14 +50,7 @@ def evaluate_arguments(values: dict[str, Any]) -> tuple[int | str | None, list[s
 
 def _show(run: Path, result: "Evaluation") -> None:
     """Print an evaluation as a table."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("metric", "value")
     texts = {metric.name: metric.text(result.values[metric.name]) for metric in result.metrics}
-    for name, value in result.values.items():
-        table.add_row(name, texts.get(name, f"{value:.4f}"))
-    console = Console()
-    # not the table's title, which would be broken at its width; a folder's brackets are no markup
-    console.print(printable(f"{run}, generation {result.generation}"), markup=False, highlight=False, soft_wrap=True)
-    console.print(table)
+    print(printable(f"{run}, generation {result.generation}"))
+    rows = [(name, texts.get(name, f"{value:.4f}")) for name, value in result.values.items()]
+    print_table(("metric", "value"), rows, numbers=("value",))

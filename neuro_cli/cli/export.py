@@ -46,7 +46,7 @@ def predict_verb(arguments: list[str]) -> int:
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument(
-        "images", nargs="+", metavar="IMAGE", help="files of images of any size; .npy and .csv with an input a row"
+        "images", nargs="+", metavar="IMAGE", help="files of images of any size; .npy, .csv and .parquet with an input a row"
     )
     options = parser.parse_args(arguments)
     run = folder_of(options.run)

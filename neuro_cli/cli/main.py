@@ -8,8 +8,10 @@ Under an MPI launcher rank 0 runs this; the other ranks wait for its jobs.
 import logging
 import os
 import select
+import shutil
 import signal
 import sys
+import textwrap
 
 from neuro_cli.cli import interrupts
 from neuro_cli.cli.registry import MODULES, listed, verb
@@ -29,8 +31,8 @@ WORLD_VERBS = ("train", "resume", "scale", "bench")  # verbs whose processes, st
 def help_text() -> str:
     from neuro_cli.cli.options.groups import groups
 
-    verbs = "\n".join(f"  {name:10s} {text}" for name, text in listed().items())
-    options = "\n".join(f"  {name:14s} {', '.join(values)}" for name, values in groups().items() if values)
+    verbs = "\n".join(_entry(f"  {name:10s} ", text) for name, text in listed().items())
+    options = "\n".join(_entry(f"  {name:14s} ", ", ".join(values)) for name, values in groups().items() if values)
     return f"""neuro {__version__}: distributed neuroevolution, configured with Hydra
 
 usage: neuro VERB [group=option ...] [key=value ...]
@@ -52,6 +54,13 @@ examples
 -q prints warnings and errors only, -v also log lines. `neuro completion bash` (zsh, fish) prints a script for your shell.
 An error is one line that says what to change. NEURO_DEBUG=1 adds the traceback.
 Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
+
+
+def _entry(name: str, text: str) -> str:
+    """Return a line of a list, on a terminal broken between words."""
+    width = shutil.get_terminal_size((sys.maxsize, 0)).columns
+    later = " " * min(len(name), width // 4)
+    return textwrap.fill(text, width, initial_indent=name, subsequent_indent=later, break_on_hyphens=False)
 
 
 def dispatch(arguments: list[str]) -> int:

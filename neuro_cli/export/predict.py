@@ -1,4 +1,4 @@
-"""Predictions of a trained network for files: images, and rows of .npy and .csv."""
+"""Predictions of a trained network for files: images, and rows of .npy, .csv and .parquet."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,13 @@ from torch import Tensor
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.export.network import Network
+from neuro_cli.task.adapters import Table
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import TYPES
 
 BATCH = 64  # inputs of a pass
-ROWS = (".npy", ".csv")
+TABLES = (".csv", ".parquet")
+ROWS = (".npy", *TABLES)
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Prediction:
 
 
 def predict(network: Network, images: Sequence[Path], top: int) -> list[Prediction]:
-    """Return the ``top`` most probable classes of each image, and of each row of .npy and .csv files, in order.
+    """Return the ``top`` most probable classes of each image, and of each row of other files, in order.
 
     Raises UserError for a file of another kind.
     """
@@ -63,7 +65,10 @@ def _batches(network: Network, files: Sequence[Path]) -> Iterator[tuple[list[str
 
 
 def _rows(network: Network, path: Path) -> Tensor:
-    """Return the inputs (N, ..) of a file; a .csv has an input a line, perhaps below a line of names. Raises UserError."""
+    """Return the inputs (N, ..) of a file; a .csv has an input a line, perhaps below a line of names.
+
+    Raises UserError.
+    """
     shape, wanted = network.inputs.shape, TYPES[network.inputs.dtype]
     try:
         values = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _numbers(path)
@@ -72,7 +77,7 @@ def _rows(network: Network, path: Path) -> Tensor:
         raise UserError(f"{path}: cannot be read as numbers: {' '.join(str(error).split())[:150]}") from error
     if rows.shape == shape:
         rows = rows[None]
-    if path.suffix == ".csv" and rows.ndim == 2 and rows[0].numel() == math.prod(shape):
+    if path.suffix in TABLES and rows.ndim == 2 and rows[0].numel() == math.prod(shape):
         rows = rows.reshape(-1, *shape)
     if rows.shape[1:] != shape or not len(rows):
         raise UserError(f"{path}: its numbers are {shape_text(tuple(rows.shape))}: the network takes rows of {shape_text(shape)}")
@@ -82,6 +87,8 @@ def _rows(network: Network, path: Path) -> Tensor:
 
 
 def _numbers(path: Path) -> np.ndarray:
+    if path.suffix == ".parquet":
+        return np.array(Table(str(path)).frame, np.float64)
     with path.open() as file:
         first = file.readline()
     try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, write_atomically
 from neuro_cli.core.metric import Metric
+from neuro_cli.core.tables import print_table
 from neuro_cli.launch.slurm_sweep import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
 from neuro_cli.run_folder.config import is_run
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 CSV = "sweep.csv"
 CANCELLED = ("CANCELLED", "PREEMPTED", "REQUEUED", "PENDING")  # SLURM's words for jobs that did not fail
-WIDTH = 160  # columns of a table that no terminal shows
 WORKS = ("RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED")  # SLURM's words for jobs that have not ended
 COLOURS = {"finished": "green", "running": "cyan", "waiting": "blue", "stopped": "yellow", "failed": "red", "damaged": "magenta"}
 
@@ -73,34 +73,22 @@ def _job_or_damaged(run: Path, name: str) -> RunState:
 
 def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
     """Print the table."""
-    from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
     keys, metrics = differing(jobs), headlines(jobs)
     names = short_names(keys)
-    for name in ("run", "state"):
-        table.add_column(name, overflow="fold")
-    for metric in metrics:
-        table.add_column(escape(metric.label), justify="right")
-    for key in keys:
-        table.add_column(escape(names[key]), overflow="fold")
-    for name in ("generations", "wall seconds", "candidates per second", "ranks"):
-        table.add_column(name, justify="right")
+    costs = ("generations", "wall seconds", "candidates per second", "ranks")
+    measured = [escape(metric.label) for metric in metrics]
     reasons = any(job.reason for job in jobs)
-    if reasons:
-        table.add_column("reason", overflow="fold")
+    columns = ("run", "state", *measured, *(escape(names[key]) for key in keys), *costs, *["reason"] * reasons)
+    rows = []
     for job in jobs:
         state = f"[{COLOURS[job.state]}]{job.state}[/]"
         values = [escape(job.overrides.get(key, "")) for key in keys]
         tested = [metric.text(job.values[metric.name]) if metric.name in job.values else "-" for metric in metrics]
         cost = map(_rounded, (job.generations, job.wall_seconds, job.candidates_per_second, job.ranks))
-        table.add_row(escape(job.name), state, *tested, *values, *cost, *([escape(job.reason)] if reasons else []))
-    console = console or Console()
-    if not console.is_terminal:
-        console.width = max(console.width, WIDTH)
-    console.print(table)
+        rows.append((escape(job.name), state, *tested, *values, *cost, *([escape(job.reason)] if reasons else [])))
+    print_table(columns, rows, numbers=(*measured, *costs), console=console)
 
 
 def write(path: Path, jobs: Sequence[RunState]) -> None:

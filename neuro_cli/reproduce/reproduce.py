@@ -9,11 +9,9 @@ The same command on the same folder continues, and finished runs do not run agai
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
-from neuro_cli.bench.table import wide_console
+from neuro_cli.core.tables import print_table
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.outputs import keep_pictures
@@ -72,12 +70,11 @@ def _played(cell: EntryRun) -> RunOutcome:
 
 
 def _show(entry: Entry, results: Sequence[RowResult]) -> None:
-    table = Table("row", "published", "measured", RATIO, "expected", "verdict", title=f"{entry.name}: {escape(entry.title)}")
+    rows = []
     for result in results:
         verdict = f"[{STYLES.get(result.verdict, 'default')}]{escape(verdict_words(result))}[/]"
-        table.add_row(
-            escape(result.row), shown(result.published), spread(result), ratio(result), escape(result.expected), verdict
-        )
-    console: Console = wide_console()
-    console.print(table)
+        cells = (escape(result.row), shown(result.published), spread(result), ratio(result), escape(result.expected), verdict)
+        rows.append(cells)
+    print(f"{entry.name}: {entry.title}")
+    console = print_table(("row", "published", "measured", RATIO, "expected", "verdict"), rows)
     console.print(f"{entry.name}: {counts(results)}", highlight=False)

@@ -7,6 +7,7 @@ An interrupted training or search is resumed; other commands begin again, in the
 """
 
 import json
+import os
 import re
 import shlex
 import time
@@ -137,13 +138,13 @@ class EntryRun:
 
 
 def machine_words(gpu: bool) -> str:
-    """Describe the machine and the libraries; threads and ranks are in the command."""
+    """Describe the machine, the libraries and the load of the last minute; threads and ranks are in the command."""
     from neuro_cli.core.kernels.gpu import card
     from neuro_cli.core.machine.processor import cores, processor
 
     accelerator = card() if gpu else "no GPU"
     computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
-    return f"{processor()}, {cores()}, {accelerator}, {computed}"
+    return f"{processor()}, {cores()}, {accelerator}, {computed}, load {os.getloadavg()[0]:.1f}"
 
 
 def _placed(override: str, places: Mapping[str, str], as_typed: bool) -> str:

@@ -40,7 +40,7 @@ class Expectation:
     def __str__(self) -> str:
         of = f"{self.of:g}" if isinstance(self.of, float) else "published" if self.of == PUBLISHED else f"“{self.of}”"
         target = of if self.times == 1.0 else f"{self.times:g} x {of}"
-        allowed = f" ± {self.within:.0%}" if self.kind == "near" else ""
+        allowed = f" ± {100 * self.within:g}%" if self.kind == "near" else ""
         return f"{KINDS[self.kind]} {target}{allowed}"
 
 

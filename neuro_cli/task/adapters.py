@@ -107,9 +107,9 @@ def _of_frames(frames: list[Any], fields: tuple[str, str] | None) -> tuple[Named
     if not pandas.api.types.is_numeric_dtype(labels.dtype) or pandas.api.types.is_bool_dtype(labels.dtype):
         category = labels.astype("category")
         labels, names = category.cat.codes, [str(name) for name in category.cat.categories]
-    inputs = pandas.get_dummies(both.drop(columns=[target])).to_numpy(np.float32)
+    inputs = pandas.get_dummies(both.drop(columns=[target])).to_numpy(np.float32, copy=True)
     whole = pandas.api.types.is_integer_dtype(labels.dtype)
-    targets = labels.to_numpy(np.int64 if whole else np.float32)
+    targets = labels.to_numpy(np.int64 if whole else np.float32, copy=True)  # torch wants memory that may be written
     cut = len(frames[0])
     parts = [TensorDataset(torch.from_numpy(inputs[s]), torch.from_numpy(targets[s])) for s in (slice(cut), slice(cut, None))]
     return Named(parts[0], names), Named(parts[1], names)

@@ -70,7 +70,8 @@ class Inputs:
         Raises UserError for anything else, and for networks that take no images.
         """
         if not self.images or self.shape[0] not in CHANNELS:
-            raise UserError(f"the network takes no images: its inputs are {shape_text(self.shape)} of {self.dtype}")
+            form = f"{shape_text(self.shape)} of {self.dtype}"
+            raise UserError(f"the network takes no images: its inputs are {form}, in a .npy, .csv or .parquet")
         return self.normalised(torch.stack([self._pixels(image) for image in images]))
 
     def _pixels(self, image: "Image.Image | np.ndarray | Tensor | str | Path") -> Tensor:

@@ -68,7 +68,8 @@ class LossParts:
         losses = self._each(output, targets)
         if not isinstance(losses, Tensor) or not losses.ndim or len(losses) != len(targets):
             shape = shape_text(tuple(losses.shape)) if isinstance(losses, Tensor) else type(losses).__name__
-            text = f"gives {shape or 'one number'} for {len(targets)} examples; a number for each is needed (reduction=none)"
+            text = f"gives {shape or 'one number'} for {len(targets)} examples; a number for each is needed (reduction=none), "
+            text += "or as a metric of a whole batch: task.metrics=package.function task.fitness=function"
             raise ConfigError("task.loss", _name(self.given), text)
         losses = losses if losses.dtype == torch.float64 else losses.float()
         if losses.ndim == 1:
@@ -123,4 +124,5 @@ def _taken_apart(loss: Any) -> tuple[Callable[..., Any] | None, Callable[..., An
 
 
 def _name(loss: Any) -> str:
-    return type(loss).__name__
+    loss = getattr(loss, "func", loss)
+    return loss.__name__ if inspect.isfunction(loss) else type(loss).__name__

@@ -29,9 +29,9 @@ class OwnLoss(BatchJudged):
     ``train``, ``test``: map-style datasets of pairs (input, target), or pairs of tensors. ``loss``: a class of torch.nn with a
     ``reduction``, or a function of (output, targets), both (B, ...), that gives a number for each example; other dimensions are
     averaged. Fitness, ``test_loss`` and gradient follow the loss's own value for a batch or the test set, with class weights and
-    ignored targets. Inputs are integers (tokens), floating numbers, or images; targets are integers or floating numbers of any
-    shape. ``fields``: names of input and target where examples are dicts. ``most``: examples that are read of an iterable.
-    Raises ConfigError.
+    ignored targets. A loss of classes has an accuracy too: torch's own, or a function where K classes meet outputs (B, K). Inputs
+    are integers (tokens), floating numbers, or images; targets are integers or floating numbers of any shape. ``fields``: names
+    of input and target where examples are dicts. ``most``: examples that are read of an iterable. Raises ConfigError.
     """
 
     name = "dataset"
@@ -53,7 +53,7 @@ class OwnLoss(BatchJudged):
         self._sources = sources_of(train, test, self._fields, most)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self._loss, self._weighted, self._compared = LossParts(loss), False, False
-        self._accuracy = self._loss.by_class  # accuracy too, if the loss compares classes and a target is one number
+        self._accuracy = False
         self._data: list[tuple[Tensor, Tensor]] | None = None
 
     @property
@@ -95,10 +95,16 @@ class OwnLoss(BatchJudged):
         self._stream = ExampleStream(seed, size, device)
         self._train, self._test = ((channels_last(inputs).to(device), targets.to(device)) for inputs, targets in parts)
         self.count_chunks(len(self._test[1]))
-        self._accuracy = self._loss.by_class and self._test[1].dim() == 1 and not self._test[1].is_floating_point()
-        self.metrics = (TEST_LOSS, *[ACCURACY] * self._accuracy, *self._together.declared)
+        targets = torch.cat([part[1] for part in parts]) if self._test[1].dim() == 1 else parts[1][1]
+        classes = targets.dim() == 1 and not targets.is_floating_point() and len(targets) > 0
+        self._classes = int(targets.max()) + 1 if classes else 0  # 0: a target is no number of a class
+        self._measure(classes and self._loss.by_class)
         self._loss.to(device)
         self._weighted = any(self._loss.weighs(targets) for _, targets in parts)
+
+    def _measure(self, accuracy: bool) -> None:
+        self._accuracy = accuracy
+        self.metrics = (TEST_LOSS, *[ACCURACY] * accuracy, *self._together.declared)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         first = generation * self.batch_size
@@ -115,6 +121,9 @@ class OwnLoss(BatchJudged):
         if not self._compared:
             for _, targets in (self._train, self._test):
                 self._loss.compare(output, targets)
+            scores = isinstance(output, Tensor) and output.is_floating_point() and output.dim() == 2
+            if scores and 1 < self._classes == output.shape[1]:  # as many outputs as classes, whatever the loss
+                self._measure(True)
             self._compared = True
         return losses, self._loss.weights(batch.targets) if self._weighted else None
 

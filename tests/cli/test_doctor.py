@@ -169,3 +169,12 @@ def test_data_sets(tmp_path: Path) -> None:
     assert not any(finding.needed for name, finding in found.items() if name != "digits")
     (raw / IDX_FILES[0]).unlink()
     assert not named(module.data_sets())["mnist"].good
+
+
+def test_a_slurm_without_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "sinfo: error: _establish_config_source: failed to fetch config"
+    monkeypatch.setattr(module.shutil, "which", lambda name: name)
+    monkeypatch.setattr(module, "_ask", lambda command, keep=(): ("", said))
+    (finding,) = module.cluster()
+    assert finding.text == "sinfo reaches no cluster from here (failed to fetch config): no hydra/launcher=slurm"
+    assert not finding.good

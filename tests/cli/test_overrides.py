@@ -37,6 +37,12 @@ def test_an_existing_key_takes_a_plus_and_a_new_dotted_one_keeps_it():
     assert checked("train", ["+algo.optimizer.betas=[0.9,0.99]"]).overrides[-1] == "+algo.optimizer.betas=[0.9,0.99]"
 
 
+def test_a_key_of_hydra_takes_a_plus_whether_it_exists_or_not():
+    ready = checked("train", ["+hydra.job.name=mine", "+hydra.job.env_set.MINE=1"])
+    assert ready.overrides[1:] == ["++hydra.job.name=mine", "++hydra.job.env_set.MINE=1"]
+    assert ready.composed.hydra.job.env_set.MINE == "1"
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

@@ -10,6 +10,7 @@ from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment
 
 from neuro_cli.cli.completion import SHELLS, candidates
+from neuro_cli.cli.main import help_text
 from neuro_cli.cli.registry import listed
 
 TINY = ("generations=2", "population=4", "batch_size=8", "threads=1", "hydra.run.dir=run")
@@ -36,6 +37,16 @@ def test_quiet_and_verbose(usual: None, tmp_path: Path) -> None:
     assert "neuro: checkpoint of generation 2: 00000002.safetensors" in loud.stderr
     assert "fitness" in loud.stdout
     assert one_line(neuro_inside("train", "-q", "population=0", cwd=tmp_path)).startswith("population=0: ")
+
+
+def test_help_is_broken_between_words_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    lists = help_text().partition("\nexamples")[0].partition("\nverbs\n")[2].splitlines()
+    listed_lines = [line for line in lists if line.startswith("  ")]
+    assert max(map(len, listed_lines)) <= 40
+    monkeypatch.delenv("COLUMNS")
+    whole = help_text()
+    assert {word for line in listed_lines for word in line.split()} <= set(whole.split())
 
 
 def test_words_are_completed() -> None:

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from PIL import Image
@@ -167,20 +168,24 @@ def test_predict_gives_the_classes_of_the_network(run: Path, task: Digits, tmp_p
         assert plain["classes"][0] == {"class": str(first), "probability": pytest.approx(float(row[first]))}
 
 
-def test_rows_of_npy_and_csv_are_predicted_as_the_pictures_are(run: Path, task: Digits, tmp_path: Path) -> None:
+def test_rows_of_npy_csv_and_parquet_are_predicted_as_the_pictures_are(
+    run: Path, task: Digits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     inputs = task.test_batch(0).inputs[:3].contiguous()
     np.save(tmp_path / "bytes.npy", task._test.images[:3].permute(0, 3, 1, 2).numpy())
     np.save(tmp_path / "one.npy", inputs[0].numpy())
     names = ",".join(f"p{number}" for number in range(inputs[0].numel()))
     np.savetxt(tmp_path / "named.csv", inputs.flatten(1).numpy(), delimiter=",", header=names, comments="", fmt="%.9g")
-    done = neuro_inside("predict", str(run), "bytes.npy", "one.npy", "named.csv", cwd=tmp_path)
+    frame = pandas.read_csv(tmp_path / "named.csv")
+    (tmp_path / "rows.parquet").touch()
+    monkeypatch.setattr(pandas, "read_parquet", lambda path: frame)  # pyarrow is no package of the tests
+    done = neuro_inside("predict", str(run), "bytes.npy", "one.npy", "named.csv", "rows.parquet", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     lines = [line.rsplit("  ", 1) for line in done.stdout.splitlines()]
-    assert [name for _, name in lines] == [f"bytes.npy:{n}" for n in range(3)] + ["one.npy:0"] + [
-        f"named.csv:{n}" for n in range(3)
-    ]
+    three = [[f"{name}:{n}" for n in range(3)] for name in ("bytes.npy", "named.csv", "rows.parquet")]
+    assert [name for _, name in lines] == [*three[0], "one.npy:0", *three[1], *three[2]]
     said = [answer for answer, _ in lines]
-    assert said[:3] == said[4:]
+    assert said[:3] == said[4:7] == said[7:]
     assert said[3] == said[0]
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     np.save(tmp_path / "object.npy", np.array([None]), allow_pickle=True)

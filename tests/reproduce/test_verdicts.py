@@ -51,6 +51,13 @@ def test_a_verdict_does_not_depend_on_the_unit(value, reference, times, power):
         assert expectation.holds(value, reference) == expectation.holds(value * unit, reference * unit)
 
 
+@pytest.mark.parametrize(
+    ("within", "text"), [(0.15, "≈ published ± 15%"), (0.001, "≈ published ± 0.1%"), (0.0, "≈ published ± 0%")]
+)
+def test_a_tolerance_is_printed_as_typed(within, text):
+    assert str(Expectation("near", PUBLISHED, within=within)) == text
+
+
 @given(positive, st.floats(0.0, 0.9), st.floats(-2.0, 2.0))
 def test_near_is_a_relative_deviation(reference, within, share):
     value = reference * (1 + share * within)

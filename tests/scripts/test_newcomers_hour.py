@@ -19,7 +19,7 @@ def test_it_is_a_script_of_bash():
 def test_it_uses_every_verb():
     text = SCRIPT.read_text()
     unused = {verb for verb in listed() if not re.search(rf"neuro {verb}\b", text)}
-    assert unused == {"scale", "reproduce", "apply"}  # minutes and hours of measurements; a ledger of peers, as tests/evolve have
+    assert unused == {"scale", "apply"}  # minutes of measurements; a ledger of peers, as tests/evolve have
 
 
 WRONG = [

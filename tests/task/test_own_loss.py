@@ -99,8 +99,24 @@ def test_what_cannot_be_scored_is_refused_in_one_line(source, loss, line):
 
 def test_a_loss_that_gives_one_number_for_all_is_refused():
     task = made(pair((6, 3), (6, 2)), lambda output, targets: (output - targets).square().mean())
-    with pytest.raises(ConfigError, match=r"^task\.loss=function: gives one number for 4 examples; a number for each is needed"):
+    with pytest.raises(
+        ConfigError, match=r"^task\.loss=<lambda>: gives one number for 4 examples; .*task\.metrics=package\.function"
+    ):
         task.example_scores(nn.Linear(3, 2), task.batch(0, 0, 4))
+
+
+@pytest.mark.parametrize(("outputs", "names"), [(3, ("test_loss", "test_accuracy")), (4, ("test_loss",))])
+def test_a_function_of_as_many_outputs_as_classes_has_an_accuracy(outputs, names):
+    inputs, targets = torch.randn(12, 5, generator=torch.Generator().manual_seed(3)), torch.arange(12) % 3
+    task, net = (
+        made((inputs, targets), lambda output, target: F.cross_entropy(output, target, reduction="none")),
+        nn.Linear(5, outputs),
+    )
+    assert task.misfit(net) is None
+    assert tuple(metric.name for metric in task.metrics) == names
+    values = task.evaluation(sum(task.evaluate_chunk(net, chunk) for chunk in range(task.evaluation_chunks)))
+    assert np.isclose(values["test_loss"], F.cross_entropy(net(inputs), targets).item())
+    assert values.get("test_accuracy") == ((net(inputs).argmax(1) == targets).double().mean() if len(names) > 1 else None)
 
 
 def classes(count: int, *more: int, ignored: int | None = None) -> tuple[torch.Tensor, torch.Tensor]:

@@ -24,6 +24,7 @@ from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.cli.overrides.words import (
     alone,
     choices_of,
+    hydras_text,
     is_default_null,
     is_hydras,
     override_of,
@@ -102,7 +103,7 @@ def _composed_in_steps(
     tree: ConfigTree, overrides: list[Override], available: dict[str, list[str]]
 ) -> tuple[list[str], DictConfig]:
     """Return the overrides as Hydra takes them, each checked, and the config: choices of options first, then the values."""
-    hydras = [str(o.input_line) for o in overrides if is_hydras(o, available) and not sweeps(o)]
+    hydras = [hydras_text(o) for o in overrides if is_hydras(o, available) and not sweeps(o)]
     bases = [compose_choices(tree, [*choices, *hydras]) for choices in choices_of(overrides, available)]
     free = tuple(f"{group}." for group in own_classes(overrides))  # arguments that the class itself checks
     texts = [str(o.input_line) if o.key_or_group.startswith(free) else checked_key(o, bases, available, tree) for o in overrides]

@@ -6,7 +6,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.tree import ConfigTree
-from neuro_cli.cli.overrides.words import sweeps, without_plus
+from neuro_cli.cli.overrides.words import hydras_text, sweeps, without_plus
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 
@@ -22,7 +22,7 @@ def checked_key(override: Override, bases: list[DictConfig], available: dict[str
     if key in available:
         return text if key in tree.own_groups else bare
     if key.startswith("hydra."):
-        return text
+        return hydras_text(override)
     base = next((config for config in bases if not _exists(config, key)), bases[0])
     exists = _exists(base, key)
     if override.is_add() or override.is_force_add():

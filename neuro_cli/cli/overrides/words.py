@@ -54,6 +54,11 @@ def without_plus(override: Override) -> str:
     return str(override.input_line).lstrip("+")
 
 
+def hydras_text(override: Override) -> str:
+    """Return an override of one of Hydra's keys, which may exist or not where the user typed a ``+``."""
+    return f"++{without_plus(override)}" if override.is_add() else str(override.input_line)
+
+
 def sweeps(override: Override) -> bool:
     return bool(override.is_sweep_override())
 

@@ -2,6 +2,7 @@
 
 import logging
 import pkgutil
+import re
 import sys
 import traceback
 from collections.abc import Iterator
@@ -77,6 +78,7 @@ class EnvironmentFactory:
             import gymnasium
         except ImportError as error:
             raise UserError(f"task.id={self.identifier}: gymnasium is not installed: {INSTALL}") from error
+        _refuse_unversioned(self.identifier)
         limit = {} if self.max_steps is None else {"max_episode_steps": self.max_steps}
         try:
             with quiet(self.identifier):
@@ -84,18 +86,12 @@ class EnvironmentFactory:
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
-            close = closest(self.identifier, gymnasium.registry)
-            near = "one of a package has its name before a colon, as in ale_py:ALE/Pong-v5"
-            home = next((home for start, home in HOMES.items() if self.identifier.startswith(start)), None)
-            if home is not None:
-                near = f"the package {home} has it: task.id={home}:{self.identifier}"
-            elif close and not isinstance(error, gymnasium.error.NamespaceNotFound):
-                near = f"did you mean {' or '.join(close)}? {near.capitalize()}"
-            raise ConfigError("task.id", self.identifier, f"no such environment; {near}") from error
+            raise ConfigError("task.id", self.identifier, f"no such environment; {_hint(self.identifier)}") from error
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
         except Exception as error:  # packages of unmatched versions may fail in any way
             raise ConfigError("task.id", self.identifier, f"cannot be made: {reason(error, self.identifier)}") from error
+        _refuse_unversioned(self.identifier)  # its package has registered it now
         return self.wrapping.around(environment)
 
     def packages(self) -> tuple[str, ...]:
@@ -103,7 +99,7 @@ class EnvironmentFactory:
         import gymnasium
 
         # an id may name the module that registers it, as "module:Name-v0"; an environment was made, so it is imported
-        entry = gymnasium.spec(self.identifier.rpartition(":")[2]).entry_point
+        entry = gymnasium.spec(_name(self.identifier)).entry_point
         result = pkgutil.resolve_name(entry) if isinstance(entry, str) else entry
         classes = getattr(result, "__mro__", (result,))
         modules = [module for each in classes if (module := sys.modules.get(getattr(each, "__module__", ""))) is not None]
@@ -130,6 +126,42 @@ def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
     if not isinstance(acts, Box) or len(acts.shape) != 1:
         raise ConfigError("task.id", identifier, f"actions must be Discrete or a vector (Box), not {acts}")
     return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
+
+
+def _name(identifier: str) -> str:
+    """Return the id without the module that registers it, as in ``module:Name-v0``."""
+    return identifier.rpartition(":")[2]
+
+
+def _refuse_unversioned(identifier: str) -> None:
+    """Raise ConfigError for an id without a version: gymnasium takes the newest, which another release changes."""
+    from gymnasium.envs.registration import find_highest_version, parse_env_id, registry
+
+    name = _name(identifier)
+    if name in registry or not re.fullmatch(r"(\w+/)?[\w.-]+", name):
+        return
+    space, base, version = parse_env_id(name)
+    newest = find_highest_version(space, base) if version is None else None
+    if newest is not None:
+        raise ConfigError("task.id", identifier, f"must have a version; the newest is {identifier}-v{newest}")
+
+
+def _hint(identifier: str) -> str:
+    """Say which environments have a name like ``identifier``, and which package has it."""
+    import gymnasium
+
+    module, colon, name = identifier.rpartition(":")
+    start = next((start for start in HOMES if name.lower().startswith(start.lower())), None)
+    if start is not None and not colon:
+        rest = name[len(start) :]
+        rest = rest if name.startswith(start) else rest[:1].upper() + rest[1:]
+        return f"the package {HOMES[start]} has it: task.id={HOMES[start]}:{start}{rest}"
+    known = {each.lower(): each for each in gymnasium.registry}
+    close = [f"{module}{colon}{known[each]}" for each in closest(name.lower(), known)]
+    near = f"did you mean {' or '.join(close)}?"
+    if colon and close:
+        return near
+    return f"{near} " * bool(close) + "environments of a package begin with its name: ale_py:ALE/Pong-v5"
 
 
 @contextmanager
@@ -159,7 +191,7 @@ def reason(error: BaseException, identifier: str) -> str:
     import gymnasium
 
     last = traceback.extract_tb(error.__traceback__)[-1]
-    spec = gymnasium.registry.get(identifier.rpartition(":")[2])
+    spec = gymnasium.registry.get(_name(identifier))
     root = str(spec.entry_point if spec is not None else identifier).partition(":")[0].partition(".")[0]
     homes = packages_distributions()
     packages = sorted({name for module in ("gymnasium", "mujoco", root) for name in homes.get(module, ())})

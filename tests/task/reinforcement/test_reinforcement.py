@@ -137,10 +137,10 @@ def play_with(task: Reinforcement, policy: nn.Module) -> EpisodeOutcome:
     [
         ({"id": "LunarLender-v3"}, r"^task\.id=LunarLender-v3: no such environment; did you mean .*LunarLander-v3"),
         ({"id": "ALE/Nothing-v9"}, r"^task\.id=ALE/Nothing-v9: no such environment; the package ale_py has it: task\.id=ale_py:"),
-        (
-            {"id": "Nowhere/Pong-v5"},
-            r"^task\.id=Nowhere/Pong-v5: no such environment; one of a package .* as in ale_py:ALE/Pong-v5$",
-        ),
+        ({"id": "ale/pong-v5"}, r"^task\.id=ale/pong-v5: no such environment; .* task\.id=ale_py:ALE/Pong-v5$"),
+        ({"id": "gymnasium:pendulum-v1"}, r"no such environment; did you mean gymnasium:Pendulum-v1"),
+        ({"id": "Nowhere/Xyzzyx-v5"}, r"no such environment; environments of a package begin .*: ale_py:ALE/Pong-v5$"),
+        ({"id": "Pendulum"}, r"^task\.id=Pendulum: must have a version; the newest is Pendulum-v1$"),
         ({"id": "LunarLander-v2"}, r"^task\.id=LunarLander-v2: cannot be made: "),
         ({"id": "CartPole-v1", "options": {"gravitas": 3}}, r"^task\.id=CartPole-v1: cannot be made: .*gravitas"),
         ({"id": "CartPole-v1", "episodes": 0}, r"^task\.episodes=0: must be an integer >= 1$"),

@@ -1,4 +1,4 @@
-"""List of entries with title and duration. Imports no torch, so that it appears at once."""
+"""List of entries with title, source and duration. Imports no torch, so that it appears at once."""
 
 from collections.abc import Sequence
 
@@ -11,6 +11,9 @@ from neuro_cli.reproduce.entry import SIZES, Entry
 def show_entries(entries: Sequence[Entry]) -> None:
     """Print the list of entries."""
     minutes = tuple(f"{size}, minutes" for size in SIZES)
-    rows = [(entry.name, *(f"{entry.minutes[size]:g}" for size in SIZES), escape(entry.title)) for entry in entries]
-    print_table(("entry", *minutes, "what"), rows, numbers=minutes)
+    rows = []
+    for entry in entries:
+        times = [f"{entry.minutes[size]:g}" for size in SIZES]
+        rows.append((entry.name, *times, escape(entry.title), escape(entry.source.partition(". ")[0])))
+    print_table(("entry", *minutes, "what", "source"), rows, numbers=minutes)
     print("neuro reproduce table=ENTRY size=quick|full, or table=all; neuro reproduce --help says more")

@@ -1,4 +1,4 @@
-"""Replacement for attention, which torch 2.14 neither batches under vmap nor differentiates twice on a CPU."""
+"""Replacements for calls that torch 2.14 does not differentiate twice; nor does it batch attention under vmap on a CPU."""
 
 import math
 from collections.abc import Callable
@@ -28,4 +28,9 @@ def attention(
     return weights.softmax(-1) @ value
 
 
-REPLACEMENTS: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention}
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """Compute ``F.hardsigmoid`` by a clamp, or by torch where it overwrites its input."""
+    return F.hardsigmoid(input, True) if inplace else (input + 3).clamp(0, 6) / 6
+
+
+REPLACEMENTS: dict[Any, Callable[..., Any]] = {F.scaled_dot_product_attention: attention, F.hardsigmoid: hardsigmoid}

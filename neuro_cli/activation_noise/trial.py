@@ -232,7 +232,9 @@ class _Trial:
                 rows = layers[-1].examples * plan.rewards
                 last = torch.zeros(rows, outputs, device=settings.device, dtype=torch.float32)
             ResponseModels().attach(record.nodes, settings.device)
-            RewardPredictor(record, layers, last, True)
+            predictor = RewardPredictor(record, layers, last, True)
+            if plan.rewards > 1 or record.coupled:  # predictions then take a second derivative, which some calls lack
+                predictor.predict({number: torch.zeros_like(layer.outputs) for number, layer in enumerate(layers)})
         except (Unsupported, *UNSUPPORTED) as error:
             return f"torch cannot go back through the network: {brief(error)}"
         return None

@@ -365,6 +365,28 @@ def test_a_network_that_torch_cannot_go_back_through_is_trained_without(caplog):
     assert not parts.distribution.job.scorer.controlled
 
 
+class Normalised(nn.Module):
+    """Batch norm between two layers: an example's reward depends on the noise of others, and needs a second derivative."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.first, self.norm, self.second, self.function = nn.Linear(5, 4), nn.BatchNorm1d(4), nn.Linear(4, 3), function
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.function(self.norm(self.first(x))))
+
+
+@pytest.mark.parametrize(
+    ("function", "controlled"), [(partial(F.hardsigmoid, inplace=True), False), (F.hardsigmoid, True), (torch.square, True)]
+)
+def test_where_rewards_are_coupled_a_call_without_a_second_derivative_is_trained_without(function, controlled, caplog):
+    caplog.set_level("INFO")
+    parts = bound(lambda: Normalised(function), Made((5,), 3, 8), draws=2)
+    estimate(parts)
+    assert parts.distribution.job.scorer.controlled == controlled
+    assert ("control_variates=auto: none, torch cannot go back" in caplog.text) != controlled
+
+
 def test_models_beyond_the_limit_are_left_out(caplog):
     caplog.set_level("INFO")
     wide = bound(lambda: nn.Sequential(nn.Linear(5, 4097), nn.Linear(4097, 4097), nn.Linear(4097, 3)), Made((5,), 3, 2),

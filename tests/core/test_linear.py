@@ -10,7 +10,7 @@ from torch import Tensor
 
 from neuro_cli.core.kernels import blas, linear
 from neuro_cli.core.linear import LinearLayer
-from neuro_cli.core.rows import MemberBatch, random_orders, random_signs
+from neuro_cli.core.rows import MemberBatch, random_orders, random_signs, repeat, repeated
 
 SCALES = (0.5, -0.25)
 
@@ -109,6 +109,29 @@ def test_low_rank(shape, rank):
     a = factors[:, 2 : 2 + rank * outputs].double().view(directions, rank, outputs)
     b = factors[:, 2 + rank * outputs :].double().view(directions, rank, inputs)
     case.check(made, 0.7 * case.x @ b.transpose(1, 2) @ a, shifts)
+
+
+@given(shape=SHAPES, times=st.integers(1, 3), sides=st.integers(1, 2))
+@settings(max_examples=15, deadline=None)
+def test_rows_that_repeat_have_the_outcomes_of_rows_that_do_not(shape, times, sides):
+    """Rows of one side for all sides, and rows of all sides; the bits differ where a product has other numbers of rows."""
+    directions, examples, points, inputs, outputs, bias = shape
+    rows = MemberBatch(SCALES, times * directions, examples)
+    first = normal(directions * examples, *[points] * (points > 1), inputs, seed=1)
+    weight, shift = normal(outputs, inputs, seed=2), normal(outputs, seed=3) if bias else None
+    noise, factors = normal(outputs, inputs, seed=4), normal(rows.directions, inputs + outputs, seed=5)
+    widths = [-(-count // 32) for count in (inputs, outputs)]
+    drawn, read = words(rows.directions, sum(widths)), random_orders(words(rows.directions, inputs), inputs)
+    calls = (
+        lambda layer: layer.flipped(noise, None, drawn, (0, widths[0], -1)),
+        lambda layer: layer.placed(noise, None, read, None, 0.5),
+        lambda layer: layer.low_rank(factors, None, (outputs, 0), 1, 1.0),
+    )
+    for call in calls:
+        made, wanted = (
+            call(LinearLayer(rows, x, weight, shift)) for x in (repeated(first, times * sides), repeat(first, times * sides))
+        )
+        torch.testing.assert_close(made, wanted, rtol=1e-5, atol=1e-4)
 
 
 def test_a_bias_of_one_number_in_memory_is_that_of_all_outputs():

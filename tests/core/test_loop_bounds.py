@@ -154,6 +154,7 @@ def test_linear_layers(loops, shape, rank, sides, share):
     test_linear.test_permutations.hypothesis.inner_test(shape, sides, share)
     test_linear.test_low_rank.hypothesis.inner_test(shape, rank)
     test_linear.test_low_rank_in_bfloat16_is_that_of_float32_rounded.hypothesis.inner_test(shape)
+    test_linear.test_rows_that_repeat_have_the_outcomes_of_rows_that_do_not.hypothesis.inner_test(shape, 2, 1 + len(sides) % 2)
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), inputs=SIZES, outputs=SIZES, rank=st.integers(1, 2), low=st.integers(0, 5))

@@ -51,7 +51,9 @@ def _fit(x, weight, base, bias, directions, scales, examples, block, out):
     assert x.shape[0] <= (scales.size - sides + 1) * directions * examples
     assert weight.shape == (out.shape[1], x.shape[1]) and x.itemsize == weight.itemsize == out.itemsize
     assert x.flags.c_contiguous and out.flags.c_contiguous
-    assert base.shape[0] == 0 or (base.shape[1] == out.shape[1] and base.itemsize == 4)
+    assert base.shape[0] == 0 or (
+        x.shape[0] % base.shape[0] == 0 and base.shape[1] == out.shape[1] and base.itemsize == out.itemsize
+    )
     assert bias.size == 0 or (bias.size == out.shape[1] and bias.itemsize == 4 and bias.flags.c_contiguous)
 
 

@@ -4,6 +4,7 @@ import logging
 import socket
 import subprocess
 import sys
+import threading
 import time
 import types
 from pathlib import Path
@@ -206,13 +207,19 @@ def test_breaks_on_the_way(fails: int, verb: str, fake: FakeWandb, tmp_path: Pat
 def test_a_server_that_does_not_answer_holds_up_nothing(
     fake: FakeWandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fake, "init", lambda **_: time.sleep(30))
+    answers = threading.Event()
+    monkeypatch.setattr(fake, "init", lambda **_: answers.wait(30) and fake.run)
     monkeypatch.setattr(module, "START_SECONDS", 0.2)
     monkeypatch.setattr(module, "FINISH_SECONDS", 0.2)
     begun = time.monotonic()
     play(tmp_path / "run")
     assert time.monotonic() - begun < 2
     assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder"]
+    answers.set()
+    for thread in threading.enumerate():  # the thread waits for the answer: it would warn in a later test
+        if thread.name.startswith("neuro-"):
+            thread.join(30)
+    assert fake.run.steps == [1, 2, 3, 0]
 
 
 REFUSED = """

@@ -27,6 +27,12 @@ def has_pages(module: nn.Module) -> bool:
     return any(PAGES in vars(parameter) for parameter in module.parameters())
 
 
+def in_same_pages(one: Any, other: Any) -> bool:
+    """Return whether two values are parameters that view the same pages at the same place."""
+    place = vars(one).get(PAGES) if type(one) is type(other) is nn.Parameter else None
+    return place is not None and place == vars(other).get(PAGES)
+
+
 def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn.Parameter] = ()) -> nn.Module:
     """Copy a module with all that it holds. Raises UserError for what Python cannot copy, such as locks and open files.
 

@@ -25,6 +25,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.hooks import RemovableHandle
 
+from neuro_cli.core.copies import in_same_pages
+from neuro_cli.core.machine.pages import unwritten
 from neuro_cli.core.seeds import GENERATORS, number_seed, seeded
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked
 
@@ -208,7 +210,8 @@ class Watched:
     """A module that passes use, compared again and again with a ``reference`` in its first state.
 
     The comparison of all attributes takes some 5 us a submodule. After one without a difference, later ones look at what can
-    have changed since: attributes that are other objects now, and values that can change in place.
+    have changed since: attributes that are other objects now, and values that can change in place. Of frozen parameters that
+    share pages only those are read whose pages were written to: a pass over 135 million numbers would take 0.3 s.
     """
 
     def __init__(self, reference: nn.Module, used: nn.Module) -> None:
@@ -216,13 +219,14 @@ class Watched:
         self._tables: list[dict[str, Any]] = []  # tables of the module's parts, and their entries at the last comparison
         self._entries: list[dict[str, Any]] = []
         self._in_place: list[tuple[Any, Any]] = []  # values of the reference and of the module that can change in place
+        self._in_pages: list[tuple[Tensor, Tensor, tuple[int, int]]] = []  # views of the same pages, and their addresses
 
     def difference(self) -> str | None:
         """Name the first difference, None where there is none."""
         if self._tables and self._unchanged():
             return None
         name = difference(self._reference, self._used)
-        self._tables, self._entries, self._in_place = [], [], []
+        self._tables, self._entries, self._in_place, self._in_pages = [], [], [], []
         if name is None:
             self._record()
         return name
@@ -233,7 +237,10 @@ class Watched:
                 return False
         except Exception:  # a tensor in place of another has no single truth, and an object's comparison is the user's code
             return False
-        return all(same(one, other, {}) for one, other in self._in_place)
+        return all(same(one, other, {}) for one, other in self._in_place) and all(
+            (addresses == _addresses(one, other) and unwritten(one) and unwritten(other)) or same(one, other, {})
+            for one, other, addresses in self._in_pages
+        )
 
     def _record(self) -> None:
         """Note the tables of the module's parts; none of a scripted module, which makes its tables at each look."""
@@ -244,7 +251,11 @@ class Watched:
             self._tables += [*_tables(theirs), theirs._modules]
             for left, right in zip(_tables(mine), _tables(theirs), strict=True):
                 pairs = ((left[name], value) for name, value in right.items() if name not in STRUCTURE)
-                self._in_place += [(a, b) for a, b in pairs if a is not b and not _is_evolved(b)]
+                for a, b in pairs:
+                    if in_same_pages(a, b):
+                        self._in_pages.append((a, b, _addresses(a, b)))
+                    elif a is not b and not _is_evolved(b):
+                        self._in_place.append((a, b))
         self._entries = [dict(table) for table in self._tables]
 
 
@@ -308,6 +319,10 @@ def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:
         getattr(value, "__dict__", {}) | {name: getattr(value, name, None) for name in slots} for value in (one, other)
     )
     return same(mine, theirs, seen)
+
+
+def _addresses(one: Tensor, other: Tensor) -> tuple[int, int]:
+    return one.data_ptr(), other.data_ptr()
 
 
 def _is_evolved(value: Any) -> bool:

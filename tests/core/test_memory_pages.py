@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from neuro_cli.core.copies import copied, in_pages
-from neuro_cli.core.machine.pages import Pages
+from neuro_cli.core.machine.pages import Pages, unwritten
 
 
 def tensors() -> list[torch.Tensor]:
@@ -50,3 +50,15 @@ def test_copies_of_a_module_lie_in_the_same_pages_until_one_is_written_to(dtype)
         assert torch.equal(parameter, wanted)
         assert torch.equal(copy, wanted.to(dtype or torch.float32))
     assert torch.equal(made[1].weight, module[1].weight)
+
+
+def test_a_write_to_one_view_is_seen_without_reading_it():
+    pages = Pages.of([torch.zeros(5000), torch.ones(5000)])
+    first, second = pages.views()
+    assert first.sum() + second.sum() == 5000  # pages that were read, too, are the file's
+    assert unwritten(first)
+    first.numpy()[-1] = 1  # an array's write, of which torch knows nothing
+    assert not unwritten(first)
+    assert unwritten(second[2000:])
+    assert all(unwritten(view) for view in pages.views())
+    assert not unwritten(torch.ones(5000))  # memory of its own

@@ -14,7 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
+from neuro_cli.core.copies import copied, in_pages
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.pages import Pages
+from neuro_cli.scoring import isolation
 from neuro_cli.scoring.isolation import DrawWatch, Generators, Watched, drawing, same
 
 POPULATION = 12
@@ -543,3 +546,25 @@ def test_a_watched_module_is_compared_again_where_it_can_have_changed(change):
     assert [watched.difference() for _ in range(3)] == [None] * 3
     change(used)
     assert watched.difference() is not None
+
+
+def test_frozen_parameters_in_the_same_pages_are_read_where_they_were_written_to(monkeypatch):
+    reference = nn.Sequential(nn.Linear(50, 50).requires_grad_(False), nn.Linear(50, 2))
+    frozen = [reference[0].weight, reference[0].bias]
+    in_pages(frozen, Pages.of(frozen))
+    used = copied(reference)
+    watched = Watched(reference, used)
+    assert watched.difference() is None
+    compared = list[Any]()
+    monkeypatch.setattr(isolation, "same", lambda one, other, seen: compared.append(one) or same(one, other, seen))
+    assert watched.difference() is None
+    assert compared == []
+    used[0].weight.data[0, 0] += 0.0  # a page of its own with the same numbers
+    assert watched.difference() is None
+    assert compared
+    used[0].weight.data[0, 0] += 1.0
+    assert watched.difference() == "0.weight of Linear"
+    used[0].weight.data = reference[0].weight.data.clone()  # memory of its own
+    assert watched.difference() is None
+    used[0].weight.data[1, 1] += 1.0
+    assert watched.difference() == "0.weight of Linear"

@@ -11,6 +11,7 @@ from math import prod
 from typing import NamedTuple, Self
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -75,6 +76,22 @@ class Pages:
 
     def __del__(self) -> None:
         os.close(self.file)
+
+
+def unwritten(view: Tensor) -> bool:
+    """Return whether nothing was written to a private view's pages; False also where the system does not say.
+
+    A page that was written to is anonymous memory, no longer the file's: bit 61 of its entry in Linux's pagemap is clear.
+    """
+    first, last = view.data_ptr() // mmap.PAGESIZE, (view.data_ptr() + view.nbytes - 1) // mmap.PAGESIZE
+    try:
+        with open("/proc/self/pagemap", "rb", buffering=0) as file:
+            file.seek(8 * first)
+            entries = np.frombuffer(file.read(8 * (last - first + 1)), np.uint64)
+    except OSError:
+        return False
+    in_use = entries >> np.uint64(62) != 0  # bit 63: in memory; bit 62: swapped
+    return len(entries) == last - first + 1 and bool((entries[in_use] >> np.uint64(61) & np.uint64(1)).all())
 
 
 def parts_of(tensors: Sequence[Tensor]) -> list[Part]:

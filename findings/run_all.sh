@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every finding of this folder, or those named (`run_all.sh jax_seeds mujoco_versions`), and prints one line each: it
-# holds, or it changed and with which exit code. FINDINGS_LOG=FOLDER keeps what each printed. The exit code is the number of
-# those that changed, 100 at most.
+# holds, or it changed and with which exit code, or it cannot tell on this processor (exit code 3). FINDINGS_LOG=FOLDER keeps
+# what each printed. The exit code is the number of those that changed, 100 at most.
 set -uo pipefail
 log=$(realpath "${FINDINGS_LOG:-$(mktemp -d)}")
 [ -n "${FINDINGS_LOG:-}" ] || trap 'rm -rf "$log"' EXIT
@@ -15,6 +15,8 @@ for name in "$@"; do
     title=$(sed -n '2s/^# //p' "$name.sh")
     if [ "$code" = 0 ]; then
         echo "holds    $name: $title"
+    elif [ "$code" = 3 ]; then
+        echo "not here $name: $title"
     else
         changed=$((changed + 1))
         echo "changed  $name, exit code $code: $title"

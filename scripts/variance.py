@@ -194,17 +194,50 @@ def remainder(offset: float, size: int, pairs: int) -> float:
     return ((4 * pairs + 1) * (size + 1) + offset**2 * size) / (2 * pairs + 1) ** 2
 
 
-def adam_cosine(sampler: Sampler, shape: Shape, directions: int, steps: int, networks: int = 20) -> tuple[float, float]:
-    """Return the cosine between a constant gradient's signs and where Adam (rate 0.01) goes in ``steps`` estimates."""
-    drawn, cosines = torch.Generator().manual_seed(6), np.empty(networks)
-    for network in range(networks):
-        gradient = torch.randn(shape.size, generator=drawn, dtype=torch.float64)
-        centre = torch.zeros_like(gradient, requires_grad=True)
-        optimizer = torch.optim.Adam([centre], lr=0.01, maximize=True)
+def adam_steps(steps: int) -> float:
+    """Return how many estimates with equal weights have the noise of ``steps`` steps of Adam's mean, which favours the first."""
+    weights, kept = np.zeros(steps), 0.9
+    for step in range(1, steps + 1):
+        weights[:step] += (1 - kept) * kept ** np.arange(step - 1, -1, -1) / (1 - kept**step)
+    return float(weights.sum() ** 2 / (weights**2).sum())
+
+
+def adam_way(gradient: Tensor, directions: int, steps: int, rank: int | None) -> float:
+    """Return the cosine between the gradient (outputs, inputs) and the way of Adam, whose second moment is the estimate's.
+
+    ``rank`` of the noise, None: full. Noise of rank 1 is the larger in rows and columns that have the gradient: there
+    ``E[f^2 eps^2] = |G|^2 + 2 (its row's + its column's part of |G|^2) + 4 G^2`` in place of ``|G|^2 + 2 G^2``.
+    """
+    squares = gradient.square()
+    second = squares.sum() + 2 * squares
+    if rank is not None:
+        second = second + 2 / rank * (squares.sum(0, keepdim=True) + squares.sum(1, keepdim=True) + squares)
+    moved = gradient / (squares * (1 - 1 / directions) + second / directions).sqrt()  # mean of a step; its variance is the rest
+    size = moved.square().sum() + (1 - moved.square()).sum() / adam_steps(steps)
+    return float((moved * gradient).sum() / (gradient.norm() * size.sqrt()))
+
+
+def gradients(shape: Shape, networks: int, rows: int) -> Iterator[Tensor]:
+    """Yield a gradient (outputs, inputs) a network, not zero in ``rows`` of its rows."""
+    drawn = torch.Generator().manual_seed(6)
+    for _ in range(networks):
+        gradient = torch.randn(shape.outputs, shape.inputs, generator=drawn, dtype=torch.float64)
+        gradient[rows:] = 0
+        yield gradient
+
+
+def adam_cosine(
+    sampler: Sampler, shape: Shape, rows: int, directions: int, steps: int, networks: int, kind: str = "Adam"
+) -> tuple[float, float]:
+    """Return the cosine between a constant gradient and the way of ``steps`` estimates by torch's optimizer, and its error."""
+    cosines = np.empty(networks)
+    for network, gradient in enumerate(gradients(shape, networks, rows)):
+        centre = torch.zeros(shape.size, dtype=torch.float64, requires_grad=True)
+        optimizer = getattr(torch.optim, kind)([centre], lr=0.01, maximize=True)
         for eps in noise(sampler, shape, directions, range(network * steps, (network + 1) * steps)):
-            centre.grad = (eps @ gradient) @ eps / directions
+            centre.grad = (eps @ gradient.flatten()) @ eps / directions
             optimizer.step()
-        cosines[network] = float(torch.cosine_similarity(centre.detach(), gradient.sign(), 0))
+        cosines[network] = float(torch.cosine_similarity(centre.detach(), gradient.flatten(), 0))
     return summary(cosines)
 
 
@@ -253,13 +286,38 @@ def tables(draws: int) -> None:
         for c in (0.0, 10.0)
     )
     print_rows("an odd remainder, 100 parameters", offsets)
-    print("\ncosine of 100 steps of Adam with the gradient's signs, linear 32 x 32, 16 directions\n")
-    for row in (ROWS[0], ROWS[1], ROWS[2], ROWS[3]):
-        print(f"  {row.name:42} {'{:.3f} +- {:.3f}'.format(*adam_cosine(row.sampler(), Shape(32, 32), 16, 100))}")
+    steps, each = 400, 4
+    networks = max(2, draws // (steps * each))
+    for some in (ADAM.outputs, 1):
+        ways = (
+            (f"{name}, gradient in {some} rows", mean_of(ADAM, networks, some, each, steps, rank),
+             adam_cosine(sampler(), ADAM, some, each, steps, networks))
+            for name, sampler, rank in ADAMS
+        )  # fmt: skip
+        print_rows(f"cosine of {steps} steps of Adam with the gradient, linear 32 x 32, {each} directions", ways)
+        plain = (
+            (f"{name}, gradient in {some} rows", (1 + formula(ADAM, each) / steps) ** -0.5,
+             adam_cosine(sampler(), ADAM, some, each, steps, networks, "SGD"))
+            for name, sampler, formula in (("iid", Iid, iid), ("low_rank, rank 1", lambda: LowRank(1), low_rank))
+        )  # fmt: skip
+        print_rows("the same of SGD", plain)
     print("\nangle of the mean estimate from the gradient, degrees, curvature 2\n")
     for shaping, mirrored in TURNS:
         angles = [turned(shaping, population, mirrored, 2.0, draws) for population in POPULATIONS]
         print(f"  {shaping:14} {'pairs' if mirrored else 'independent':12}", *(f"{a:6.1f} +- {e:.1f}" for a, e in angles))
+
+
+ADAM = Shape(32, 32)
+ADAMS: list[tuple[str, Callable[[], Sampler], int | None]] = [
+    ("iid", Iid, None),
+    ("low_rank, rank 1", lambda: LowRank(1), 1),
+    ("low_rank, rank 4", lambda: LowRank(4), 4),
+]
+
+
+def mean_of(shape: Shape, networks: int, rows: int, directions: int, steps: int, rank: int | None) -> float:
+    """Return the mean of :func:`adam_way` over the gradients of :func:`adam_cosine`."""
+    return float(np.mean([adam_way(gradient, directions, steps, rank) for gradient in gradients(shape, networks, rows)]))
 
 
 TURNS = [("centred_rank", False), ("centred_rank", True), ("nes_utilities", True), ("z_score", True), ("centred", True),

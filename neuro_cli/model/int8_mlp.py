@@ -17,6 +17,7 @@ from torch._C import _functorch
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.processor import supported
 from neuro_cli.model.shapes import checked_pool, checked_shape, checked_widths, square_sums
 
 LARGEST = 127  # largest size of a weight and of an activation in int8
@@ -119,6 +120,12 @@ def _is_watched(x: Tensor, weight: Tensor) -> bool:
 
 @cache
 def has_int8_products() -> bool:
-    """Return whether this processor has int8 products (VNNI); without them torch multiplies in a slow plain loop."""
-    supported = getattr(torch.cpu, "_is_vnni_supported", None)
-    return supported is not None and bool(supported())
+    """Return whether this processor has int8 products (VNNI) and oneDNN makes exact ones.
+
+    Without them torch multiplies in a slow plain loop. With ONEDNN_MAX_CPU_ISA below VNNI the sums of two products are cut off
+    at 16 bits.
+    """
+    if not supported("vnni"):
+        return False
+    largest = torch.full((32, 32), LARGEST, dtype=torch.int8)
+    return bool((torch._int_mm(largest, largest) == 32 * LARGEST**2).all())

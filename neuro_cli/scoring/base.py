@@ -18,6 +18,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.processor import rounds_float32
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import Candidate
@@ -25,6 +26,11 @@ from neuro_cli.scoring.isolation import Isolation
 from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
+
+ROUNDED = (
+    "precision=float32: torch rounds products to fewer bits on this processor, and small noise with them: "
+    "call torch.set_float32_matmul_precision('highest') and unset ONEDNN_DEFAULT_FPMATH_MODE"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +120,8 @@ class Scorer(ABC):
 
     def __init__(self, settings: PassSettings) -> None:
         self.settings = settings
+        if settings.device.type == "cpu" and settings.precision == torch.float32 and rounds_float32():
+            settings.warn(ROUNDED)
 
     @property
     def task(self) -> Task:

@@ -4,8 +4,9 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
 
-from neuro_cli.core.machine.processor import cores, processor, supported
+from neuro_cli.core.machine.processor import cores, processor, rounds_float32, supported
 
 
 def test_the_words_name_the_instructions_that_torch_finds():
@@ -22,3 +23,28 @@ def test_amx_is_named_where_it_is(there, monkeypatch):
 
 def test_what_a_version_of_torch_does_not_name_is_not_there():
     assert supported("no_such") is False
+
+
+@pytest.fixture
+def medium():
+    """The precision that Lightning suggests, for GPUs."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    yield
+    torch.set_float32_matmul_precision(before)
+
+
+def test_rounded_products_are_seen_where_the_processor_has_amx(medium):
+    assert rounds_float32() is supported("amx_tile")
+
+
+def test_rounded_convolutions_are_seen(monkeypatch):
+    assert not rounds_float32()
+    plain = F.conv2d
+    monkeypatch.setattr(F, "conv2d", lambda x, weight: plain(x.bfloat16().float(), weight.bfloat16().float()))
+    assert rounds_float32()
+
+
+def test_autocast_of_the_caller_is_no_rounding_of_float32():
+    with torch.autocast("cpu", torch.bfloat16):
+        assert not rounds_float32()

@@ -1,12 +1,16 @@
 """Networks that have no gradient, each against a forward pass in NumPy by loops: integers, three levels, spikes."""
 
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
+from neuro_cli.core.machine.processor import supported
 from neuro_cli.model import int8_mlp
 from neuro_cli.model.int8_mlp import Int8MLP, integer_product
 from neuro_cli.model.spiking import SpikingMLP, rate_coded
@@ -71,6 +75,22 @@ def test_products_are_exact_up_to_the_most_inputs():
     assert exact[0][0] == 127**2 * 1024 < 2**24
     assert exact == integer_product(x, weight).tolist() == integer_product(x, weight.requires_grad_()).tolist()
     assert exact == torch.func.vmap(integer_product)(x[:, None], weight[None].expand(3, -1, -1))[:, 0].tolist()
+
+
+EXACT = """
+import torch
+from neuro_cli.model.int8_mlp import integer_product
+x, weight = torch.full((64, 512), 127.0), torch.full((32, 512), -127.0)
+assert (integer_product(x, weight) == -512 * 127**2).all()
+"""
+
+
+@pytest.mark.skipif(not supported("vnni"), reason="a processor without products of int8")
+@pytest.mark.parametrize("limit", ["AVX2", "AVX512_CORE"])
+def test_products_are_exact_where_a_limit_takes_them_from_onednn(limit):
+    """It then adds two products in 16 bits, which 127 * 127 + 127 * 127 does not fit."""
+    limited = os.environ | {"ONEDNN_MAX_CPU_ISA": limit}
+    subprocess.run([sys.executable, "-c", EXACT], env=limited, check=True, timeout=120)
 
 
 def test_integers_are_the_same_whatever_the_batch_is():

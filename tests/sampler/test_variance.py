@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from neuro_cli.sampler.iid import Iid
+from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.sampler.noise_table import NoiseTable
 from neuro_cli.sampler.sign_flip import SignFlip
 
@@ -113,3 +115,19 @@ def test_pairs_that_are_compared_with_themselves_and_plain_fitnesses_keep_the_di
     angle, error = script.turned(shaping, population, True, 2.0, 40_000)
     assert abs(angle) < 5 * error
     assert error < 1.5
+
+
+def test_adam_over_noise_of_rank_1_turns_from_a_gradient_that_lies_in_one_row():
+    shape, directions, steps, networks = script.Shape(24, 24), 4, 150, 12
+    ways = {}
+    for rank, sampler in ((None, Iid), (1, lambda: LowRank(1))):
+        for rows in (1, shape.outputs):
+            ways[rank, rows] = script.adam_cosine(sampler(), shape, rows, directions, steps, networks)
+            near(ways[rank, rows], script.mean_of(shape, networks, rows, directions, steps, rank))
+    lost = {rank: ways[rank, shape.outputs][0] - ways[rank, 1][0] for rank in (None, 1)}
+    error = np.linalg.norm([error for _, error in ways.values()])
+    assert lost[None] > 5 * error / 2
+    assert lost[1] - lost[None] > 5 * error
+    plain = [script.adam_cosine(LowRank(1), shape, rows, directions, steps, networks, "SGD") for rows in (1, shape.outputs)]
+    for measured in plain:
+        near(measured, (1 + script.low_rank(shape, directions) / steps) ** -0.5)

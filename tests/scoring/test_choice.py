@@ -12,6 +12,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
+from neuro_cli.scoring import base
 from neuro_cli.scoring.base import Scorer
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.choice import scorer_of
@@ -44,6 +45,14 @@ def test_task_sampler_and_examples_choose(overrides, kind, examples):
     chosen = scorer(*overrides)
     assert type(chosen) is kind
     assert chosen.examples == examples
+
+
+@pytest.mark.parametrize(("precision", "times"), [("float32", 1), ("bfloat16", 0)])
+def test_products_that_torch_rounds_are_said_once_where_float32_is_asked_for(precision, times, monkeypatch, caplog):
+    monkeypatch.setattr(base, "rounds_float32", lambda: True)
+    settings = scorer(*SMALL, f"precision={precision}").settings
+    Scorer.__init__(object.__new__(MemberScorer), settings)
+    assert caplog.text.count(base.ROUNDED) == times
 
 
 class Mistyped(Digits):

@@ -1,9 +1,10 @@
-"""Names the CPU model, so that timings are compared on like hardware only."""
+"""What the CPU is, so that timings are compared on like hardware only, and whether torch rounds on it."""
 
 import platform
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 
 from neuro_cli.core.machine.cores import usable_cores
 
@@ -26,3 +27,15 @@ def cores() -> str:
 def supported(instructions: str) -> bool:
     """Return whether torch finds avx512_bf16, vnni or amx_tile; False where this version of torch does not say."""
     return bool(getattr(torch.cpu, f"_is_{instructions}_supported", bool)())
+
+
+def rounds_float32() -> bool:
+    """Return whether torch multiplies float32 numbers with fewer bits here, in products or in convolutions.
+
+    On a processor with AMX ``torch.set_float32_matmul_precision("medium")`` makes it round them to bfloat16.
+    """
+    number = 1 + 2**-12  # 1.0 in bfloat16, and in TF32
+    x = torch.full((32, 16, 8, 8), number, device="cpu")
+    with torch.autocast("cpu", enabled=False):
+        products = (x.view(128, 256) @ x.view(128, 256).T, F.conv2d(x, x[:16, :, :3, :3].contiguous()))
+    return any(bool(made.flatten()[0] < terms * number) for made, terms in zip(products, (256, 144), strict=True))

@@ -1,6 +1,8 @@
 """Networks whose matrices stay in the blocks of a GGUF file answer as the dequantised ones, alone and as members of one pass."""
 
 import json
+from bisect import bisect_left
+from functools import partial
 from pathlib import Path
 
 import gguf
@@ -10,6 +12,7 @@ import torch
 from support.inside import neuro_inside
 from support.tiny_language import tiny_gguf, tiny_model
 
+from neuro_cli.core.clock import Clock
 from neuro_cli.core.copies import PAGES, copied
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -21,9 +24,13 @@ from neuro_cli.language.blocks import dequantised
 from neuro_cli.language.pretrained import load_model
 from neuro_cli.language.tuned import write_tuned
 from neuro_cli.model.huggingface import HuggingFace
+from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.scoring import choice
+from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
+from neuro_cli.task.language.reward import Reward
 
 CASES = [("llama", "Q8_0", False), ("llama", "Q4_1", True), ("llama", "Q4_0", False), ("qwen2", "Q4_1", False)]
 TOKENS = torch.arange(2, 26).view(2, 12)
@@ -172,6 +179,29 @@ def test_another_architecture_is_refused(file, monkeypatch):
     monkeypatch.setattr("neuro_cli.language.quantised.ROTATED", {"qwen2": False})
     with pytest.raises(ConfigError, match=r"^model.quantised=true: the file's architecture, llama, must be one of qwen2$"):
         load_model(file, quantised=True)
+
+
+def test_products_with_blocks_are_counted_as_others_are(folders, file, monkeypatch):
+    """Where they are many, members are scored one by one: a run by blocks goes the way of one by floats."""
+    least = []
+    for quantised in (True, False):
+        model, cpu = HuggingFace(file, quantised=quantised), torch.device("cpu")
+        layout, sampler, task = ParameterLayout(model), Iid(), Reward(tokenizer=folders["llama"], count=20, test_size=4)
+        sampler.bind(Noise(1, layout.size, cpu, Threads(1)), 4, layout)
+        task.load(input_shape=None, device=cpu, seed=1, batch_size=2)
+        settings = ScoringSettings(
+            module=model, layout=layout, task=task, device=cpu, precision=torch.float32, threads=Threads(1), clock=Clock(),
+            batch_size=2, sampler=sampler, per_example=False,
+        )  # fmt: skip
+
+        centre = layout.flatten(model)
+        least.append(bisect_left(range(10**9), True, key=partial(_few, settings, centre, monkeypatch)))
+    assert 0 < least[0] == least[1]
+
+
+def _few(settings, centre, monkeypatch, limit):
+    monkeypatch.setattr(choice, "most_products", lambda _: limit)
+    return not choice._has_many_products(settings, centre)
 
 
 def test_runs_of_both_forms_train_the_same_numbers(folders, file, tmp_path):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 BLOCK = 32  # numbers
 BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
-CHUNK = 2**22  # numbers of a weight that are dequantised at once
+CHUNK = 2**20  # numbers of a weight that are dequantised at once
 
 
 def dequantised(rows: Tensor, halves: Tensor, kind: str, dtype: torch.dtype) -> Tensor:

@@ -2,10 +2,12 @@
 """Cost of members of a pretrained language model: time over plain inference, in pairs of one process, and memory of a run.
 
 A pair is plain inference of n rows, then one pass in which each row is another member; processor seconds of one thread. A pair of
-score is a generation of experiment=smollm_additions scored one by one, then in shared passes. Memory is the largest proportional
-set size of all processes of a run, read every 50 ms, and the same of plain inference.
+score is a generation of experiment=smollm_additions scored one by one, then in shared passes; one of blocks is plain inference by
+floats, then by the blocks of a GGUF file. Memory is the largest proportional set size of all processes of a run, read each 50 ms,
+and the same of plain inference.
 
-Usage: bench_language.py MODEL forward|generate|score|memory [--dtype bfloat16] [--trainable all] [--members 16 64] [--pairs 5]
+Usage: bench_language.py MODEL forward|generate|score|blocks|memory [--dtype bfloat16] [--trainable all] [--quantised]
+    [--members 16 64] [--pairs 5]
 """
 
 import argparse
@@ -42,7 +44,7 @@ def seconds(work: Callable[[], object]) -> float:
 def speed(args: argparse.Namespace) -> None:
     """Print the ratios of members' passes, or of generation, to plain ones."""
     torch.set_num_threads(1)
-    model = HuggingFace(args.model, trainable=args.trainable, dtype=args.dtype)
+    model = HuggingFace(args.model, trainable=args.trainable, dtype=args.dtype, quantised=args.quantised)
     layout, dtype = ParameterLayout(model), DTYPES[args.dtype]
     centre = layout.flatten(model)
     candidate = Candidate(model, layout, dtype, torch.device("cpu"))
@@ -80,6 +82,33 @@ def pairs_of(args: argparse.Namespace, module: Any, layout: ParameterLayout, mem
 
     plain(), many()
     return [(seconds(plain), seconds(many)) for _ in range(args.pairs)]
+
+
+def blocks(args: argparse.Namespace) -> None:
+    """Print ratios of plain passes by the blocks of a GGUF file to those by floats, and how far their logits differ."""
+    torch.set_num_threads(1)
+    models: list[Any] = [HuggingFace(args.model, dtype=args.dtype, quantised=quantised) for quantised in (False, True)]
+    for model in models:
+        model.pretrained.generation_config.eos_token_id = None
+    prompts = models[0].tokenizer([PROMPT], return_tensors="pt")
+    for rows in args.members:
+        tokens = torch.randint(1000, 30000, (rows, TOKENS), generator=torch.Generator().manual_seed(1))
+        prompt = [prompts[key].repeat(rows, 1) for key in ("input_ids", "attention_mask")]
+        passes = {
+            "forward": lambda model, tokens=tokens, rows=rows: model(tokens, torch.full((rows, 1), TOKENS - 1)),
+            "generate": lambda model, prompt=prompt: model.generate(*prompt, args.new),
+        }
+        for what, work in passes.items():
+            with torch.no_grad():
+                floats, few = (work(model).float() for model in models)  # loads what is mapped, too
+                pairs = [[seconds(lambda model=model: work(model)) for model in models] for _ in range(args.pairs)]  # noqa: B023
+            ratios, times = sorted(b / a for a, b in pairs), [median(column) for column in zip(*pairs, strict=True)]
+            print(
+                f"blocks {what} {args.dtype} rows={rows}: floats {times[0]:.2f} s, blocks {times[1]:.2f} s, ratio "
+                f"{median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}); largest difference "
+                f"{(floats - few).abs().max():.1e} of {floats.abs().max():.1f}",
+                flush=True,
+            )
 
 
 def score(args: argparse.Namespace) -> None:
@@ -127,34 +156,38 @@ def memory(args: argparse.Namespace) -> None:
     run = [
         sys.executable, "-m", "neuro_cli", "train", "+experiment=smollm_additions", f"model.path={args.model}",
         f"model.trainable={args.trainable}", f"precision={args.dtype}", "population=16", "batch_size=8", "generations=2",
-        "evaluate.every=100", "task.test_size=16", "task.count=200",
+        "evaluate.every=100", "task.test_size=16", "task.count=200", f"model.quantised={args.quantised}",
     ]  # fmt: skip
-    inference = [sys.executable, __file__, args.model, "inference", "--dtype", args.dtype]
-    base = most(inference)
+    inference = [sys.executable, __file__, args.model, "inference", "--dtype", args.dtype, *["--quantised"] * args.quantised]
+    base = sum(most(inference))
     print(f"inference {base:.0f} MB", flush=True)
-    for ranks in (1, 2):
-        made = most([*run, f"ranks={ranks}", "threads=1"])
-        print(f"run of {ranks} ranks, {args.trainable} {args.dtype}: {made:.0f} MB, {made / base:.2f} of inference", flush=True)
+    for ranks in ("null", 2):
+        each = most([*run, f"ranks={ranks}", "threads=1"])
+        made, parts = sum(each), " + ".join(f"{one:.0f}" for one in each if one > 10)
+        print(
+            f"run with ranks={ranks}, {args.trainable} {args.dtype}: {made:.0f} MB ({parts}), {made / base:.2f} of inference",
+            flush=True,
+        )
 
 
 def inference(args: argparse.Namespace) -> None:
     """Answer rows as transformers alone does."""
     torch.set_num_threads(1)
-    model = HuggingFace(args.model, dtype=args.dtype).pretrained.to(DTYPES[args.dtype])
+    model = HuggingFace(args.model, dtype=args.dtype, quantised=args.quantised).pretrained.to(DTYPES[args.dtype])
     with torch.no_grad():
         for _ in range(5):
             model(input_ids=torch.randint(1000, 30000, (32, 32)), use_cache=False)
 
 
-def most(command: list[str]) -> float:
-    """Return the largest proportional set size of ``command`` and its children, in megabytes."""
-    process, largest = subprocess.Popen(command, stdout=subprocess.DEVNULL), 0
+def most(command: list[str]) -> list[float]:
+    """Return the proportional set sizes of ``command`` and its children, in megabytes, when their sum was largest."""
+    process, largest = subprocess.Popen(command, stdout=subprocess.DEVNULL), [0.0]
     while process.poll() is None:
-        largest = max(largest, sum(map(size, family(process.pid))))
+        largest = max(largest, [size(one) / 1024 for one in family(process.pid)], key=sum)
         time.sleep(0.05)
     if process.returncode:
         raise SystemExit(f"{command} ended with {process.returncode}")
-    return largest / 1024
+    return largest
 
 
 def family(parent: int) -> list[int]:
@@ -181,12 +214,13 @@ def size(process: int) -> int:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("what", choices=["forward", "generate", "score", "memory", "inference"])
+    parser.add_argument("what", choices=["forward", "generate", "score", "blocks", "memory", "inference"])
     parser.add_argument("--dtype", default="float32", choices=list(DTYPES))
     parser.add_argument("--trainable", default="norms")
+    parser.add_argument("--quantised", action="store_true")
     parser.add_argument("--members", type=int, nargs="+", default=[16, 64])
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--new", type=int, default=32)
     given = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    {"memory": memory, "inference": inference, "score": score}.get(given.what, speed)(given)
+    {"memory": memory, "inference": inference, "score": score, "blocks": blocks}.get(given.what, speed)(given)

@@ -18,25 +18,33 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import absent, install
 from neuro_cli.language.kept_folder import kept_folder
 from neuro_cli.language.mapped import map_parameters
+from neuro_cli.language.quantised import in_blocks
 
 KEY = "model.path"
 PACKAGES = ("transformers", "gguf", "accelerate")
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 
 
-def load_model(path: str | Path, *, dtype: torch.dtype = torch.float32, classes: int | None = None) -> nn.Module:
+def load_model(
+    path: str | Path, *, dtype: torch.dtype = torch.float32, classes: int | None = None, quantised: bool = False
+) -> nn.Module:
     """Return the causal language model or sequence classifier at ``path``, in evaluation mode and in ``dtype``.
 
-    ``classes``: number of classes of a new head with random weights; None: the head in the file.
+    ``classes``: number of classes of a new head with random weights; None: the head in the file. ``quantised``: the matrices of
+    a GGUF file stay in its blocks, mapped, and are dequantised in each product.
 
     ``path``: a folder with ``config.json`` and safetensors, or a GGUF file, which is converted once into the user's cache.
     Weights that are on disk in ``dtype`` are mapped, not read: processes of a machine share their memory. On the meta device
     no weight is read. Raises UserError.
     """
     place, config = _place(path), load_config(path, classes)
+    if quantised:
+        if place.is_dir() or classes is not None:
+            raise ConfigError("model.quantised", "true", "needs a file *.gguf as model.path, and model.classes=null")
+        kind, config._attn_implementation = _kind(config), _attention(_kind(config))
+        return in_blocks(lambda: kind(config), place, config, dtype).eval()
     if torch.get_default_device().type == "meta":
-        kind = getattr(_transformers(), class_of(config))
-        shapes: nn.Module = kind(config).to(dtype)
+        shapes: nn.Module = _kind(config)(config).to(dtype)
         return shapes.eval()
     if place.is_dir():
         return _from(path, place, config, dtype, ignore_mismatched_sizes=classes is not None)  # a head of other sizes
@@ -133,10 +141,18 @@ def _from_gguf(path: str | Path, config: Any, dtype: torch.dtype) -> Any:
 
 
 def _pretrained(path: str | Path, folder: Path, config: Any, **options: Any) -> Any:
-    kind = getattr(_transformers(), class_of(config))
-    # named here, as a config may name an implementation that would be downloaded
-    attention = "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
-    return _read(path, "network", kind, str(folder), config=config, attn_implementation=attention, **options).eval()
+    kind = _kind(config)
+    options |= {"config": config, "attn_implementation": _attention(kind)}
+    return _read(path, "network", kind, str(folder), **options).eval()
+
+
+def _kind(config: Any) -> Any:
+    return getattr(_transformers(), class_of(config))
+
+
+def _attention(kind: Any) -> str:
+    """Return transformers' name of the attention: a config may name an implementation that would be downloaded."""
+    return "sdpa" if getattr(kind, "_supports_sdpa", False) else "eager"
 
 
 @lru_cache

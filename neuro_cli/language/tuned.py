@@ -11,11 +11,9 @@ from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.pages import Part
+from neuro_cli.language.gguf_file import PLAIN, GgufFile, Stored
 from neuro_cli.language.mapped import parts_of_file
 from neuro_cli.language.pretrained import load_config, load_model, load_tokenizer
-
-# numbers that GGUF files store as they are, by the names of the package gguf
-PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str, Tensor]) -> None:
@@ -55,29 +53,22 @@ def _folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
 
 def _gguf(source: Path, new: Path, named: dict[str, Tensor]) -> None:
     """Write a GGUF file like ``source``."""
-    import gguf
-
-    config, reader = load_config(source), gguf.GGUFReader(source)
-    architecture = str(reader.fields["general.architecture"].contents())
-    kinds = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}
-    names = gguf.get_tensor_name_map(kinds[architecture], config.num_hidden_layers)
-    stored, left, patches = {tensor.name: tensor for tensor in reader.tensors}, dict(named), {}
+    file, left, patches = GgufFile(source, load_config(source).num_hidden_layers), dict(named), {}
     for name in sorted(named):
-        mine = names.get_name(name, try_suffixes=(".weight", ".bias"))
-        if mine in stored:
-            patches[name] = (_part(name, stored[mine]), _stored(architecture, name, left.pop(name)))
+        stored = file.get(name)
+        if stored is not None:
+            patches[name] = (_part(name, stored), _stored(file.architecture, name, left.pop(name)))
     _refuse_left(source, left)
     shutil.copyfile(source, new)
     _patch(new, patches)
 
 
-def _part(name: str, tensor: Any) -> Part:
-    """Return the place of a tensor in a GGUF file, which lists its sizes in reverse. Raises ConfigError."""
-    kind = tensor.tensor_type.name
-    if kind not in PLAIN:
-        allowed = f"the file has it in blocks ({kind}); write a folder of safetensors, or train norms alone"
+def _part(name: str, stored: Stored) -> Part:
+    """Return the place of a tensor in a GGUF file. Raises ConfigError."""
+    if stored.kind not in PLAIN:
+        allowed = f"the file has it in blocks ({stored.kind}); write a folder of safetensors, or train norms alone"
         raise ConfigError("file", name, allowed)
-    return Part(PLAIN[kind], tuple(int(size) for size in reversed(tensor.shape)), int(tensor.data_offset))
+    return stored.part
 
 
 def _stored(architecture: str, name: str, tensor: Tensor) -> Tensor:

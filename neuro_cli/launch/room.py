@@ -17,19 +17,28 @@ MANY = 4  # ranks per core above which a warning is logged
 def check_room(ranks: int, options: Options) -> None:
     """Warn of too many ranks for the cores. Raises ConfigError where memory cannot hold them."""
     cores = usable_cores()
-    each = RANK_BYTES + _model_bytes(options)
-    free = free_memory()
-    if free is not None and ranks * each > free:
-        most = max(1, int(free / each))
-        allowed = f"they need about {ranks * each / 1e9:.1f} GB, {each / 1e6:.0f} MB each, and {free / 1e9:.1f} GB are free here"
-        raise ConfigError("ranks", ranks, f"{allowed}: at most {most}")
+    own, once = _model_bytes(options)
+    each, free = RANK_BYTES + own, free_memory()
+    if free is not None and ranks * each + once > free:
+        most = max(1, int((free - once) / each))
+        shared = f" and {once / 1e6:.0f} MB for all" if once >= 1e6 else ""
+        needs = f"they need about {(ranks * each + once) / 1e9:.1f} GB, {each / 1e6:.0f} MB each{shared}"
+        raise ConfigError("ranks", ranks, f"{needs}, and {free / 1e9:.1f} GB are free here: at most {most}")
     if ranks > MANY * cores:
         log.warning("ranks=%d on %d cores: ranks take turns and wait for each other", ranks, cores)
 
 
-def _model_bytes(options: Options) -> float:
-    """Return the bytes of the centre, its momentum, and one candidate per thread. Ranks of an ensemble have members only."""
+def _model_bytes(options: Options) -> tuple[float, float]:
+    """Return the bytes of a rank's centre, its momentum, and one candidate per thread; and of frozen numbers, which ranks share.
+
+    Ranks of an ensemble have members only.
+    """
     if options.is_ensemble:
-        return 0.0
-    parameters = sum(parameter.numel() for parameter in form_of(options.plain).parameters())
-    return 4.0 * parameters * (2 + (options.config.threads or 1))
+        return 0.0, 0.0
+    trained = frozen = 0
+    for parameter in form_of(options.plain).parameters():
+        if parameter.requires_grad:
+            trained += parameter.numel()
+        else:
+            frozen += parameter.numel() * parameter.element_size()
+    return 4.0 * trained * (2 + (options.config.threads or 1)), float(frozen)

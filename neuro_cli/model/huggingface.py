@@ -27,18 +27,25 @@ class HuggingFace(nn.Module):
     ``path``: a folder with config.json and safetensors, or a GGUF file. ``trainable``: norms (their scales) | all | lora
     (additions of ``rank`` to the linear layers) | a pattern of names, as for files (``*.mlp.*``). ``dtype`` of frozen
     parameters: float32 | bfloat16; trained ones are float32. ``classes``: number of classes of a new head, always trained.
-    Causal models take tokens padded on the right. Raises ConfigError.
+    ``quantised``: matrices stay in the blocks of a GGUF file, and are dequantised in each product. Causal models take tokens
+    padded on the right. Raises ConfigError.
     """
 
     def __init__(
-        self, path: str, trainable: str = "norms", rank: int = 4, dtype: str = "float32", classes: int | None = None
+        self,
+        path: str,
+        trainable: str = "norms",
+        rank: int = 4,
+        dtype: str = "float32",
+        classes: int | None = None,
+        quantised: bool = False,
     ) -> None:
         super().__init__()
         self.path, self.dtype = str(path), DTYPES[one_of("model.dtype", dtype, tuple(DTYPES))]
         if classes is not None:
             integer("model.classes", classes, 2)
         self.classifies = is_classifier(load_config(self.path, classes))
-        self.pretrained: Any = load_model(self.path, dtype=self.dtype, classes=classes)
+        self.pretrained: Any = load_model(self.path, dtype=self.dtype, classes=classes, quantised=quantised)
         arguments = inspect.signature(self.pretrained.forward).parameters
         self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # depends on the version of transformers
         if trainable == LORA:
@@ -49,7 +56,11 @@ class HuggingFace(nn.Module):
         """Freeze all but the trained parameters, which become float32; ``head``: the head is trained too."""
         chosen, body = _chosen(trainable), set(self.pretrained.base_model.parameters())
         for name, parameter in self.pretrained.named_parameters():
-            parameter.requires_grad_(chosen(name, parameter) or (head and parameter not in body))
+            trained = chosen(name, parameter) or (head and parameter not in body)
+            if trained and not parameter.is_floating_point():
+                allowed = f"{name} stays in blocks (model.quantised=true): must be norms, lora, or a pattern of other names"
+                raise ConfigError("model.trainable", trainable, allowed)
+            parameter.requires_grad_(trained)
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(torch.float32, copy=True)
                 vars(parameter).clear()  # the parameter is no longer a view of a file
@@ -139,7 +150,7 @@ class HuggingFace(nn.Module):
         if "forward" in vars(self):
             yield
             return
-        frozen = next((one.dtype for one in self.parameters() if not one.requires_grad), None)
+        frozen = next((one.dtype for one in self.parameters() if not one.requires_grad and one.is_floating_point()), None)
         mixed = [one for one in self.parameters() if frozen is not None and one.requires_grad and one.dtype != frozen]
         if not mixed:
             yield

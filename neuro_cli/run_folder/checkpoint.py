@@ -260,12 +260,12 @@ def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = Non
 
 def plain_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return ``tensors`` of any layout and device, also those that share memory, as safetensors takes them."""
-    # safetensors takes contiguous tensors only, and refuses two that share memory
+    # safetensors takes contiguous tensors only, and refuses two that overlap; parts of one piece of memory need no copy
     plain: dict[str, Tensor] = {}
-    seen: set[int] = set()
+    taken: list[tuple[int, int]] = []
     for name, tensor in tensors.items():
         here = tensor.detach().to("cpu", memory_format=torch.contiguous_format).contiguous()
-        memory = here.untyped_storage().data_ptr()
-        plain[name] = here.clone() if memory in seen else here
-        seen.add(memory)
+        first, last = here.data_ptr(), here.data_ptr() + here.nbytes
+        plain[name] = here.clone() if any(first < other and start < last for start, other in taken) else here
+        taken.append((first, last))
     return plain

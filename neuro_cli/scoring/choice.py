@@ -14,6 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.language.blocks import BlockLinear
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import brief
@@ -57,11 +58,11 @@ def _has_many_products(settings: ScoringSettings, centre: Tensor) -> bool:
         return False
     module, products = settings.module_at(centre), list[int]()
 
-    def count(part: nn.Linear | _ConvNd, _: Any, output: Any) -> None:
-        products.append(output.numel() * part.weight[0].numel())
+    def count(part: nn.Linear | BlockLinear | _ConvNd, _: Any, output: Any) -> None:
+        products.append(output.numel() * (part.in_features if isinstance(part, BlockLinear) else part.weight[0].numel()))
 
     for part in module.modules():
-        if isinstance(part, nn.Linear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
+        if isinstance(part, nn.Linear | BlockLinear | nn.Conv1d | nn.Conv2d | nn.Conv3d):
             part.register_forward_hook(count)
     with torch.no_grad(), drawing(0), suppress(Exception):  # the trial reports whatever it raises
         settings.task.score(module, settings.few(1).clone())

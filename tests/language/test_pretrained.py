@@ -77,6 +77,19 @@ def test_a_gguf_file_is_converted_once_and_then_mapped(folder, file, cache, monk
     assert load_tokenizer(file).decode(load_tokenizer(file)("12 + 35")["input_ids"]) == "12 + 35"
 
 
+def test_what_a_killed_process_has_left_in_the_cache_is_removed(file, cache):
+    load_tokenizer(file)
+    folder = next((cache / "neuro" / "gguf").glob("*-tokenizer"))
+    left = folder.rename(folder.with_name(f"{folder.name}.abc"))  # a folder gets its name when it is complete
+    other = left.with_name("another-tokenizer.abc")
+    other.mkdir()
+    pretrained._tokenizer.cache_clear()
+    load_tokenizer(file)
+    assert folder.is_dir()
+    assert not left.exists()
+    assert other.exists()
+
+
 def test_a_parameter_in_another_order_than_its_file_is_not_mapped(tmp_path):
     """As transformers reorders rows of some files: the first and the last may stay."""
     network = torch.nn.Linear(70, 6)

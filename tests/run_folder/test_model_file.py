@@ -8,6 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import load
 from torch import nn
 
+from neuro_cli.run_folder.checkpoint import plain_tensors, serialised
 from neuro_cli.run_folder.model_file import model_bytes, write_model
 
 
@@ -25,3 +26,13 @@ def test_the_file_has_the_bytes_and_the_mode_of_any_other(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["model.safetensors"]
     other.write_text("")
     assert file.stat().st_mode == other.stat().st_mode
+
+
+def test_parts_of_one_memory_are_copied_only_where_they_overlap():
+    """As parameters that are mapped from a file, or views of a flat vector."""
+    flat = torch.arange(12.0)
+    given = {"a": flat[:4], "b": flat[4:8].view(2, 2), "tied": flat[:4], "part": flat[7:10], "end": flat[10:], "none": flat[:0]}
+    plain = plain_tensors(given)
+    assert [name for name in given if plain[name].data_ptr() != given[name].data_ptr()] == ["tied", "part"]
+    made = load(serialised(given))
+    assert all(torch.equal(made[name], given[name]) for name in given)

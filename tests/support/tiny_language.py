@@ -52,14 +52,16 @@ def tiny_tokenizer() -> Any:
     )
 
 
-def tiny_gguf(file: Path, folder: Path) -> Path:
-    """Write the llama of ``folder`` as a GGUF file with norms in float32 and all else in Q8_0, and return that."""
+def tiny_gguf(file: Path, folder: Path, kind: str = "Q8_0", own_head: bool = False) -> Path:
+    """Write the llama or qwen2 of ``folder`` as a GGUF file, matrices in ``kind`` and all else in float32, and return that."""
     import gguf
     from gguf.quants import quantize
 
-    kind, model = gguf.GGMLQuantizationType, transformers.LlamaForCausalLM.from_pretrained(folder)
-    config, names = model.config, gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, model.config.num_hidden_layers)
-    writer = gguf.GGUFWriter(file, "llama")
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    config, blocks = model.config, gguf.GGMLQuantizationType[kind]
+    architecture = {name: kind for kind, name in gguf.MODEL_ARCH_NAMES.items()}[config.model_type]
+    names = gguf.get_tensor_name_map(architecture, config.num_hidden_layers)
+    writer = gguf.GGUFWriter(file, config.model_type)
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(config.num_hidden_layers)
@@ -75,16 +77,19 @@ def tiny_gguf(file: Path, folder: Path) -> Path:
     writer.add_token_merges(["1 2"])
     writer.add_eos_token_id(1)
     writer.add_pad_token_id(0)
-    for name, parameter in model.named_parameters():
+    parameters = dict(model.named_parameters())
+    if own_head:
+        parameters["lm_head.weight"] = parameters["model.embed_tokens.weight"] * -2
+    for name, parameter in parameters.items():
         values = parameter.detach().numpy()
-        if name.endswith(("q_proj.weight", "k_proj.weight")):  # as llama.cpp has their rows
+        if config.model_type == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):  # as llama.cpp has their rows
             heads = config.num_attention_heads if "q_proj" in name else config.num_key_value_heads
             values = values.reshape(heads, 2, -1, values.shape[1]).swapaxes(1, 2).reshape(values.shape)
-        mine = names.get_name(name, try_suffixes=(".weight",))
+        mine = names.get_name(name, try_suffixes=(".weight", ".bias"))
         if parameter.dim() == 1:
             writer.add_tensor(mine, values)
         else:
-            writer.add_tensor(mine, quantize(values, kind.Q8_0), raw_dtype=kind.Q8_0)
+            writer.add_tensor(mine, quantize(values, blocks), raw_dtype=blocks)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -1,0 +1,66 @@
+"""What a GGUF file has: its tensors with their types and places, and their names in transformers."""
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from neuro_cli.core.machine.pages import Part
+from neuro_cli.language.kept_folder import kept_folder
+
+# numbers that GGUF files store as they are, by the names of the package gguf
+PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+class Stored(NamedTuple):
+    """A tensor in a GGUF file: name of its type, shape in the order of torch, first byte in the file."""
+
+    kind: str
+    shape: tuple[int, ...]
+    start: int
+
+    @property
+    def part(self) -> Part:
+        """Place of a tensor of a PLAIN type."""
+        return Part(PLAIN[self.kind], self.shape, self.start)
+
+
+class GgufFile:
+    """Tensors of a GGUF file by the names of transformers, for a network of so many ``layers``."""
+
+    def __init__(self, file: Path, layers: int) -> None:
+        from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+
+        table = _table(file)
+        self.architecture: str = table["architecture"]
+        self._tensors = {name: Stored(kind, tuple(shape), start) for name, kind, shape, start in table["tensors"]}
+        self._names = get_tensor_name_map({name: kind for kind, name in MODEL_ARCH_NAMES.items()}[self.architecture], layers)
+
+    def get(self, name: str) -> Stored | None:
+        """Return the tensor that transformers calls ``name``, None where the file lacks it."""
+        return self._tensors.get(self._names.get_name(name, try_suffixes=(".weight", ".bias")))
+
+
+def _table(file: Path) -> dict[str, Any]:
+    """Return the architecture and the tensors of a file. They are kept in the user's cache: the package gguf takes seconds."""
+
+    def make(folder: Path) -> None:
+        (folder / "tensors.json").write_text(json.dumps(_read(file)))
+
+    from importlib.metadata import version
+
+    folder = kept_folder(file, f"gguf {version('gguf')}", "tensors", make)
+    table: dict[str, Any] = _read(file) if folder is None else json.loads((folder / "tensors.json").read_text())
+    return table
+
+
+def _read(file: Path) -> dict[str, Any]:
+    from gguf import GGUFReader
+
+    reader = GGUFReader(file)
+    sizes = [
+        (one.name, one.tensor_type.name, [int(size) for size in reversed(one.shape)], int(one.data_offset))
+        for one in reader.tensors
+    ]
+    return {"architecture": str(reader.fields["general.architecture"].contents()), "tensors": sizes}

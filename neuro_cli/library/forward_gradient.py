@@ -90,7 +90,7 @@ class ForwardGradient(Loop):
 
     def __init__(
         self, model: nn.Module, *, draws: int = 2, seed: int = 1, sigma: float | None = None, space: str = "auto",
-        scale: str = "relative", schedule: str = "one", antithetic: bool = False, control_variates: bool | str = "auto",
+        scale: str = "relative", schedule: str = "auto", antithetic: bool = False, control_variates: bool | str = "auto",
         correction: str = "auto", credit: str | None = None,
         forward: Callable[[nn.Module, Any], Any] | None = None, precision: str = "float32", threads: int | None = None,
         distribution: str | Distribution = "auto", fabric: str | Network = "native", world: World | None = None,

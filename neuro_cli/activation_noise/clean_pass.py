@@ -181,7 +181,10 @@ class RecordingMode(TorchFunctionMode):
         if not self._copy:
             self._note_stale(func, given)
             if of_data and _overwrites(func, kwargs) and args and isinstance(args[0], Tensor):
-                func, kwargs, written = *self._out_of_place(func, kwargs), args[0]
+                written = args[0]
+                # a sum of two types would have the wider one, where the tensor keeps its own
+                if all(tensor.dtype == written.dtype for tensor in given if tensor.is_floating_point()):
+                    func, kwargs = self._out_of_place(func, kwargs)
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
         call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)

@@ -13,8 +13,7 @@ from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
-from neuro_cli.activation_noise.trial import NetworkPlan, by_reward, noisy_layers, record_pass
-from neuro_cli.core.errors import UserError
+from neuro_cli.activation_noise.trial import WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.task.base import Batch
@@ -77,8 +76,11 @@ class Passes:
         module = self._centre.ready()
         batch = settings.task.batch(generation, 0, settings.batch_size).to(settings.precision)
         record, scores = record_pass(module, settings, batch, self.plan.complete, backward)
-        if record.stale is not None:  # a branch that the trial did not take
-            raise UserError(f"model: {record.stale} reads a tensor that was overwritten, which it did not at the start")
+        written = record.stale or record.overwritten
+        if not self.plan.complete and written is not None:  # in the trial, of another float type, it was not
+            settings.warn(f"sampler=activation: {written} is overwritten: each pass is complete, slower")
+            self.plan.mapped, self.plan.complete, self.plan.replayed = WAYS[-1]
+            record, scores = record_pass(module, settings, batch, True, backward)
         layers = noisy_layers(record, self.plan)
         if self._relative:
             self.threads.map(NoisyLayer.set_relative, layers)

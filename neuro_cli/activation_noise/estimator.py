@@ -138,12 +138,23 @@ class Activation(Estimator):
 
         wanted = [number for number, layer in enumerate(layers) if _meets(layer, start, stop)]
         self.noise.threads.map(run, wanted)
-        columns = torch.zeros(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
+        columns = torch.empty(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
+        written = set[tuple[int, int]]()
         for number in wanted:  # a fixed order: several layers may share a weight
-            for row, parts in zip(columns, gradients[number], strict=True):
+            for k, parts in enumerate(gradients[number]):
                 for place, part in zip(layers[number].places, parts, strict=True):
-                    if part is not None:
-                        place.view(row).add_(part)
+                    if part is None:
+                        continue
+                    target = place.view(columns[k])
+                    if (k, place.start) in written:
+                        target.add_(part)
+                    else:  # twice as fast as a sum with zeros
+                        target.copy_(part)
+                        written.add((k, place.start))
+        for place in self.layout.places:
+            for k in range(len(weights)):
+                if (k, place.start) not in written:
+                    place.view(columns[k]).zero_()
         return columns[:, start:stop]
 
     def _shares(self, weights: np.ndarray, directions: range) -> Tensor:

@@ -395,7 +395,9 @@ def test_predictions_alone_make_no_pass_for_a_correction(monkeypatch):
     model.zero_grad()
     assert F.cosine_similarity(made, true_gradient(model, cross_entropy, inputs, targets), dim=0) > 0.9
     with pytest.raises(neuro.ConfigError, match=r"correction=never: needs control variates: needs a fitness with a slope"):
-        neuro.ForwardGradient(nn.Linear(6, 200), correction="never", threads=1).backward(lambda out: out.argmax(1).float(), inputs)
+        neuro.ForwardGradient(nn.Linear(6, 200), correction="never", threads=1).backward(
+            lambda out: out.argmax(1).float(), inputs
+        )
 
 
 @pytest.mark.parametrize(("depth", "groups"), [(3, 4), (16, 1)])

@@ -81,10 +81,7 @@ class Passes:
             settings.warn(f"sampler=activation: {written} is overwritten: each pass is complete, slower")
             self.plan.mapped, self.plan.complete, self.plan.replayed = WAYS[-1]
             record, scores = record_pass(module, settings, batch, True, backward)
-        layers = noisy_layers(record, self.plan)
-        if self._relative:
-            self.threads.map(NoisyLayer.set_relative, layers)
-        return CleanPass(generation, batch, record, layers, scores)
+        return CleanPass(generation, batch, record, noisy_layers(record, self.plan, self._relative), scores)
 
     def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""

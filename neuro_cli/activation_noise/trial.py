@@ -99,11 +99,14 @@ def by_reward(scores: Tensor) -> Tensor:
     return scores.double() * scores.shape[-2] if scores.dim() > 2 else scores.double().unsqueeze(1)
 
 
-def noisy_layers(record: PassRecord, plan: NetworkPlan) -> list[NoisyLayer]:
-    """Return the layers of a pass as planned. Raises UserError where the module has other layers than in the trial."""
+def noisy_layers(record: PassRecord, plan: NetworkPlan, relative: bool) -> list[NoisyLayer]:
+    """Return the layers of a pass as planned; ``relative``: noise has the scale of each layer's outputs.
+
+    Raises UserError where the module has other layers than in the trial.
+    """
     if len(record.layers) != len(plan.layers):
         raise UserError(f"model: a pass with {len(record.layers)} layers after one with {len(plan.layers)}")
-    return [NoisyLayer(step, *layer, plan.rewards) for step, layer in zip(record.layers, plan.layers, strict=True)]
+    return [NoisyLayer(step, *layer, plan.rewards, relative) for step, layer in zip(record.layers, plan.layers, strict=True)]
 
 
 def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:
@@ -185,8 +188,7 @@ class _Trial:
         record, _ = self._record(self._batch)
         generator = torch.Generator().manual_seed(0)
         deltas = {}
-        for number, layer in enumerate(noisy_layers(record, plan)):
-            layer.set_relative()
+        for number, layer in enumerate(noisy_layers(record, plan, True)):
             noise = torch.randn(2, layer.examples, layer.width, generator=generator, dtype=self._dtype)
             deltas[number] = layer.delta(noise.to(self._settings.device), SCALE)
         # noise in the last 1, 2, 4, .. layers: each layer's is in one of these passes, and single layers would take L of them
@@ -229,7 +231,7 @@ class _Trial:
         settings = self._settings
         try:
             record, _ = self._record(self._batch, plan.complete, True)
-            layers, last = noisy_layers(record, plan), None
+            layers, last = noisy_layers(record, plan, True), None
             steps = record.cut or not record.smooth or record.scores is None
             plan.smooth = not steps and not any(call.foreign for call in record.calls)
             if record.scores is None:

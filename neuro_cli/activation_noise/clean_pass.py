@@ -199,9 +199,7 @@ class RecordingMode(TorchFunctionMode):
         versions = {id(tensor): tensor._version for tensor in given if hasattr(tensor, LAYER)}
         result = self._run(func, args, kwargs, of_data, of_weights)
         if written is not None and not _overwrites(func, kwargs):
-            self._stale.add(_memory(written))
-            if not isinstance(result, Tensor) or (result.shape, result.dtype) != (written.shape, written.dtype):
-                self.record.stale = func.__name__  # the tensor itself would have kept its own
+            self._note_written(func, written, result)
         if args and isinstance(args[0], Tensor) and overwrites(func):
             self._foreign.see_write(args[0], of_data)
         if isinstance(result, Tensor) and versions.get(id(result), result._version) != result._version:
@@ -261,6 +259,14 @@ class RecordingMode(TorchFunctionMode):
         """Note a call that reads what should have been overwritten, or a view of it."""
         if self._stale and any(_memory(tensor) in self._stale for tensor in given):
             self.record.stale = func.__name__
+
+    def _note_written(self, func: Callable[..., Any], written: Tensor, result: Any) -> None:
+        """Note that ``result`` stands for ``written``, which the call would have overwritten."""
+        same = isinstance(result, Tensor) and (result.shape, result.dtype) == (written.shape, written.dtype)
+        if not same:
+            self.record.stale = func.__name__  # the tensor itself would have kept its own
+        elif _memory(result) != _memory(written):  # dropout in evaluation mode gives what it gets
+            self._stale.add(_memory(written))
 
     def _out_of_place(self, func: Callable[..., Any], kwargs: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
         """Return a call that gives a new tensor for one that overwrites its first argument, and itself where torch has none."""

@@ -32,7 +32,7 @@ UNEXPLAINED = 0.1  # share of the squares of rewards' changes that predictions m
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
-COUPLED = 4  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
+COUPLED = 16  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
 CHECK_EVERY = 8  # generations between two checks of predictions that suffice
 MEMORY = 0.5  # weight of the squares of the generations before
 STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
@@ -77,7 +77,8 @@ class ControlVariates:
         # a step function responds to no change smaller than the noise
         last = self._measured_derivative(clean, max(STEP, sigma)) if record.scores is None else None
         self._learnt.models.attach(record.nodes, self._passes.settings.device)
-        clean.predictor = RewardPredictor(record, clean.layers, last, self._is_joint(clean) and self._is_checked(clean))
+        joint = self._is_joint(clean) and self._is_checked(clean) and self._begins_with_check(clean)
+        clean.predictor = RewardPredictor(record, clean.layers, last, joint)
         if not self._said:
             self._said = True
             log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
@@ -94,12 +95,12 @@ class ControlVariates:
             self.fitted = self._addresses.rewards  # the clean pass
             return True
         most, first = FIRST_FITS if learnt.squares is None else FITS, self._addresses.draws
-        observed, fits = self._observe(clean, first, True), 1
+        observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
         for draw in range(first + 1, first + 1 + most):
             if learnt.squares is None or self._suffices:  # nothing is measured here, or no more is needed
                 break
             learnt.models.learn(clean.record.nodes, observed, threads)
-            checked = not clean.record.coupled or fits % COUPLED == 0
+            checked = not clean.record.coupled or fits % COUPLED == 0 or fits == most
             if checked:
                 clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
             observed, fits = self._observe(clean, draw, checked), fits + 1
@@ -141,6 +142,10 @@ class ControlVariates:
     def _is_checked(self, clean: CleanPass) -> bool:
         """Return whether a generation measures what predictions explain."""
         return not self._suffices or clean.generation % CHECK_EVERY == 0
+
+    def _begins_with_check(self, clean: CleanPass) -> bool:
+        """Return whether a check comes before the fits, and not only after them where rewards are coupled."""
+        return not clean.record.coupled or self._learnt.squares is None or self._suffices
 
     def _observe(self, clean: CleanPass, draw: int, checked: bool) -> list[ObservedChanges]:
         """Run passes with a draw's noise in all layers, on every rank.

@@ -84,7 +84,7 @@ class Returned(nn.Module):
         hidden = F.relu(self.norm(self.first(x)), inplace=True)
         out = self.inner(hidden)
         out += hidden
-        return self.last(F.hardswish(out.mul_(2.0).clamp_(-3, 3), inplace=True))
+        return self.last(F.dropout(F.hardswish(out.mul_(2.0).clamp_(-3, 3), inplace=True), 0.2, self.training, inplace=True))
 
 
 class Kept(Returned):

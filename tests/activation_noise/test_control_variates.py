@@ -397,8 +397,14 @@ class Normalised(nn.Module):
         return self.second(self.function(self.norm(self.first(x))))
 
 
+def written(x: Tensor) -> Tensor:
+    """Return ``x`` itself, overwritten: a pass cannot have a replacement of the call in its place."""
+    F.hardsigmoid(x, inplace=True)
+    return x
+
+
 @pytest.mark.parametrize(
-    ("function", "controlled"), [(partial(F.hardsigmoid, inplace=True), False), (F.hardsigmoid, True), (torch.square, True)]
+    ("function", "controlled"), [(written, False), (partial(F.hardsigmoid, inplace=True), True), (torch.square, True)]
 )
 def test_where_rewards_are_coupled_a_call_without_a_second_derivative_is_trained_without(function, controlled, caplog):
     caplog.set_level("INFO")

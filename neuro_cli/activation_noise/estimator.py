@@ -40,11 +40,11 @@ class Activation(Estimator):
 
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer values. ``scale``, times ``algo.sigma``: relative
     to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, all together, or auto, all
-    where there are more than 16. ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass.
-    ``control_variates``: subtract predictions that learn in the run from the fitnesses; auto: where algorithm and network allow
-    it. ``correction`` of predictions by fitnesses: always | auto, until they explain 90 % of the effect of noise and suffice |
-    never, with the bias of what predictions miss. ``credit`` of a token's noise, where each has a reward: its own | those of the
-    following tokens too | all of the example. Raises ConfigError.
+    where there are more than 16 and corrections end once predictions suffice. ``antithetic``: draws in mirrored pairs, of 2
+    passes; else each is compared with the clean pass. ``control_variates``: subtract predictions that learn in the run from the
+    fitnesses; auto: where algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they
+    explain 90 % of the effect of noise and suffice | never, with the bias of what predictions miss. ``credit`` of a token's
+    noise, where each has a reward: its own | those of the following tokens too | all of the example. Raises ConfigError.
     """
 
     def __init__(
@@ -82,16 +82,21 @@ class Activation(Estimator):
             plan = plan_network(settings, centre, self.space)
         except Unsupported as error:
             raise ConfigError("sampler", "activation", f"{type(settings.module).__name__}: {error}") from error
-        self._uncontrolled, self._addresses = plan.uncontrolled, self.addresses(settings.batch_size, plan.rewards, plan.widths)
+        self._uncontrolled = plan.uncontrolled
+        alone = bool(self._asked) and plan.uncontrolled is None and self.correction != "always"
+        self._addresses = self.addresses(settings.batch_size, plan.rewards, plan.widths, alone)
         self.population = self._addresses.members
         relative = self.scale == "relative"
         self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, self.correction, self.learnt)
         return self._scorer
 
-    def addresses(self, examples: int, rewards: int, widths: tuple[int, ...]) -> Addresses:
-        """Return the addresses of a generation with ``rewards`` of each example. Raises ConfigError for too many members."""
+    def addresses(self, examples: int, rewards: int, widths: tuple[int, ...], alone: bool = False) -> Addresses:
+        """Return the addresses of a generation with ``rewards`` of each example; ``alone``: predictions may stand alone later.
+
+        Raises ConfigError for too many members.
+        """
         sides = 2 if self.antithetic else 1
-        joint = self.schedule == "all" or (self.schedule == "auto" and len(widths) > DEEP)
+        joint = self.schedule == "all" or (self.schedule == "auto" and alone and len(widths) > DEEP)
         addresses = Addresses(self.noise, examples, rewards, widths, self.draws, joint, sides)
         if addresses.members >= 2**32:
             raise ConfigError("sampler.draws", self.draws, f"{addresses.members} forward passes of an example are too many")

@@ -400,11 +400,15 @@ def test_predictions_alone_make_no_pass_for_a_correction(monkeypatch):
         )
 
 
-@pytest.mark.parametrize(("depth", "groups"), [(3, 4), (16, 1)])
-def test_noise_is_in_all_layers_of_a_deep_network_at_once(depth, groups, caplog):
+@pytest.mark.parametrize(
+    ("depth", "groups", "options"),
+    [(3, 4, {}), (16, 1, {}), (16, 17, {"correction": "always"}), (16, 17, {"control_variates": False})],
+)
+def test_noise_is_in_all_layers_of_a_deep_network_at_once_where_corrections_end(depth, groups, options, caplog):
     hidden = [part for _ in range(depth) for part in (nn.Linear(6, 6), nn.Tanh())]
     with caplog.at_level("INFO"):
-        neuro.ForwardGradient(nn.Sequential(*hidden, nn.Linear(6, 3)), threads=1).backward(cross_entropy, *batch())
+        network = nn.Sequential(*hidden, nn.Linear(6, 3))
+        neuro.ForwardGradient(network, threads=1, **options).backward(cross_entropy, *batch())
     assert f"2 draws of {groups} group" in caplog.text
 
 

@@ -5,8 +5,8 @@
 
 The same random initial weights for both ways; digits of scikit-learn, 1,297 for training and 500 for the test. Images are
 resized to 32x32 with three channels; language models read the 64 pixels as tokens. Adam with a rate of 0.003 in both ways.
-A row has a network, its parameters, then accuracy, steps and seconds of back-propagation and of the estimates. Seconds are
-those of the processor, with one thread.
+A row has a network, its parameters, then accuracy, steps and seconds of each of ``--ways``: back-propagation, and estimates
+by ``correction`` auto and never. Seconds are those of the processor, with one thread, trials included.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 import neuro_cli as neuro
 
 TEST = 500
+WAYS = ("backward", "auto", "never")
 
 
 def losses(outputs: Any, targets: Tensor) -> Tensor:
@@ -140,8 +141,8 @@ def accuracy(model: nn.Module, inputs: Tensor, targets: Tensor) -> float:
     return float((torch.cat(made) == targets).float().mean())
 
 
-def train(name: str, steps: int, seconds: float, batch_size: int, forward: bool) -> tuple[float, int, float]:
-    """Return accuracy, steps and seconds of a training by forward passes or by back-propagation.
+def train(name: str, steps: int, seconds: float, batch_size: int, way: str) -> tuple[float, int, float]:
+    """Return accuracy, steps and seconds of a training by one of ``WAYS``.
 
     It ends after ``steps``, or with the first step that ends after ``seconds``.
     """
@@ -154,7 +155,7 @@ def train(name: str, steps: int, seconds: float, batch_size: int, forward: bool)
     order = torch.randperm(len(inputs) - TEST)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
     start, used, done = time.process_time(), 0.0, 0
-    estimate = neuro.ForwardGradient(model, threads=1) if forward else None
+    estimate = None if way == "backward" else neuro.ForwardGradient(model, threads=1, correction=way)
     while done < steps and used < seconds:
         rows = order[torch.arange(done * batch_size, (done + 1) * batch_size) % len(order)]
         optimizer.zero_grad()
@@ -175,15 +176,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=10**9, help="steps of each way at most (no bound)")
     parser.add_argument("--seconds", type=float, default=120, help="processor seconds of each way at most (120)")
     parser.add_argument("--batch-size", type=int, default=32, help="examples in a step (32)")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS), help="ways of training (all)")
     parser.add_argument("--csv", type=Path, help="file to which rows are added")
     typed = parser.parse_args()
     torch.set_num_threads(1)
     for name in typed.only:
         size = sum(parameter.numel() for parameter in NETWORKS[name]().parameters())
         row: list[object] = [name, size]
-        for forward in (False, True):
+        for way in typed.ways:
             try:
-                right, steps, seconds = train(name, typed.steps, typed.seconds, typed.batch_size, forward)
+                right, steps, seconds = train(name, typed.steps, typed.seconds, typed.batch_size, way)
                 row += [f"{right:.1%}", steps, f"{seconds:.0f}"]
             except neuro.UserError as error:
                 row += [f"refused: {error}", "-", "-"]

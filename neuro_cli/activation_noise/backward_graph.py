@@ -17,7 +17,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response
+from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
 from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.marks import DATA, tensors
 
@@ -163,6 +163,9 @@ def _model_of(
         call = Arguments(func, args, kwargs)
         if call.geometry is not None:
             form, shape = ImageForm(tuple(call["weight"].shape[2:]), call.geometry, tuple(x.shape[1:])), tuple(outputs.shape[1:])
+            groups = call["groups"]
+            if groups > 1:
+                return lambda device: GroupedConvolution(form, shape[0], groups, device), ("grouped", form, shape, groups)
             return lambda device: Convolution(form, shape[0], device), ("convolution", form, shape)
     if func in SCALED and not kwargs and outputs.shape == x.shape:
         [other] = [tensor for tensor in tensors(args) if tensor is not x]

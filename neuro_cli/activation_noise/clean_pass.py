@@ -40,6 +40,7 @@ ROUNDED = frozenset((
 LINEAR = frozenset((
     torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
 ))  # fmt: skip
+OPERATORS = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div"}  # calls without a write
 DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
 WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
     (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
@@ -53,6 +54,24 @@ IN_STEPS = {
 
 def _same(tensor: Tensor) -> Tensor:
     return tensor
+
+
+def _memory(tensor: Tensor) -> int:
+    """Return the identity of a tensor's memory, which its views share."""
+    identity: int = tensor.untyped_storage()._cdata
+    return identity
+
+
+def _overwrites(func: Callable[..., Any], kwargs: dict[str, Any]) -> bool:
+    """Return whether a call overwrites its first argument."""
+    return bool(kwargs.get("inplace")) or overwrites(func)
+
+
+def _new_tensor(name: str) -> Callable[..., Any] | None:
+    """Return the call that gives a new tensor where the one called ``name`` overwrites its first argument, None for none."""
+    plain = OPERATORS.get(name, name[:-1] if name[-2:-1] != "_" else "")
+    found = getattr(Tensor, plain, getattr(F, plain, None)) if plain else None
+    return found if callable(found) else None
 
 
 def decomposed(func: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -79,6 +98,8 @@ class PassRecord:
     ``coupled``: an example's result depends on the others (batch norm). ``smooth``: the backward graph has no step function
     (``round``, a comparison). ``cut``: a call of it gives a tensor without a derivative (``argmax``, ``detach``).
     ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves. ``result``: output of the pass.
+    ``rewritten``: name of a call that gave a new tensor where it overwrites one, None for none; ``stale``: name of a later one
+    that reads the old tensor.
     """
 
     calls: list[Call] = field(default_factory=list)
@@ -91,6 +112,8 @@ class PassRecord:
     cut: bool = False
     scores: Tensor | None = None
     result: Tensor | None = None
+    rewritten: str | None = None
+    stale: str | None = None
 
     @property
     def replayable(self) -> bool:
@@ -125,8 +148,9 @@ class PassRecord:
 class RecordingMode(TorchFunctionMode):
     """Context that writes the calls of a pass to ``record``. ``parameters``: those that evolve with their places, by identity.
 
-    ``foreign``: search for values that leave torch. ``copy``: later calls may overwrite arguments and outputs, so that copies are
-    recorded. ``backward``: with a backward graph.
+    ``foreign``: search for values that leave torch. ``backward``: with a backward graph. ``copy``: later calls may overwrite
+    arguments and outputs, so that copies are recorded. Without it calls that overwrite data of the examples give a new tensor
+    instead, where torch has such a call.
     """
 
     def __init__(
@@ -135,6 +159,7 @@ class RecordingMode(TorchFunctionMode):
         super().__init__()
         self.record, self._foreign = PassRecord(), foreign
         self._parameters, self._copy, self._backward = parameters, copy, backward
+        self._stale = set[int]()  # memory of tensors that were to be overwritten; the record's calls keep them
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -152,6 +177,14 @@ class RecordingMode(TorchFunctionMode):
         foreign = self._foreign.find(given)
         of_data = any(hasattr(tensor, DATA) for tensor in given)
         of_weights = any(of_parameters(tensor) for tensor in given)
+        written = None
+        if not self._copy:
+            self._note_stale(func, given)
+            if of_data and _overwrites(func, kwargs) and args and isinstance(args[0], Tensor):
+                written = args[0]
+                # a sum of two types would have the wider one, where the tensor keeps its own
+                if all(tensor.dtype == written.dtype for tensor in given if tensor.is_floating_point()):
+                    func, kwargs = self._out_of_place(func, kwargs)
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
         call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)
@@ -165,6 +198,8 @@ class RecordingMode(TorchFunctionMode):
         use = record_use(self.record.steps, func, args, kwargs)
         versions = {id(tensor): tensor._version for tensor in given if hasattr(tensor, LAYER)}
         result = self._run(func, args, kwargs, of_data, of_weights)
+        if written is not None and not _overwrites(func, kwargs):
+            self._note_written(func, written, result)
         if args and isinstance(args[0], Tensor) and overwrites(func):
             self._foreign.see_write(args[0], of_data)
         if isinstance(result, Tensor) and versions.get(id(result), result._version) != result._version:
@@ -219,6 +254,28 @@ class RecordingMode(TorchFunctionMode):
         setattr(outputs, LAYER, len(self.record.steps))
         self.record.steps.append(step)
         return outputs
+
+    def _note_stale(self, func: Callable[..., Any], given: Sequence[Tensor]) -> None:
+        """Note a call that reads what should have been overwritten, or a view of it."""
+        if self._stale and any(_memory(tensor) in self._stale for tensor in given):
+            self.record.stale = func.__name__
+
+    def _note_written(self, func: Callable[..., Any], written: Tensor, result: Any) -> None:
+        """Note that ``result`` stands for ``written``, which the call would have overwritten."""
+        same = isinstance(result, Tensor) and (result.shape, result.dtype) == (written.shape, written.dtype)
+        if not same:
+            self.record.stale = func.__name__  # the tensor itself would have kept its own
+        elif _memory(result) != _memory(written):  # dropout in evaluation mode gives what it gets
+            self._stale.add(_memory(written))
+
+    def _out_of_place(self, func: Callable[..., Any], kwargs: dict[str, Any]) -> tuple[Callable[..., Any], dict[str, Any]]:
+        """Return a call that gives a new tensor for one that overwrites its first argument, and itself where torch has none."""
+        name = func.__name__
+        other = func if kwargs.get("inplace") else _new_tensor(name)
+        if other is None:
+            return func, kwargs
+        self.record.rewritten = name
+        return other, {key: value for key, value in kwargs.items() if key != "inplace"}
 
     def _detached(self, tensor: Tensor) -> Tensor:
         """Return an argument of a layer, without its graph if it depends on the examples."""

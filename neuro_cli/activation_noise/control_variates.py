@@ -32,6 +32,7 @@ UNEXPLAINED = 0.1  # share of the squares of rewards' changes that predictions m
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
+COUPLED = 16  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
 CHECK_EVERY = 8  # generations between two checks of predictions that suffice
 MEMORY = 0.5  # weight of the squares of the generations before
 STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
@@ -57,13 +58,13 @@ class Learnt:
 
 
 class ControlVariates:
-    """Predictions that learn in the run. ``always``: fitnesses always correct them, else only until they suffice.
+    """Predictions that learn in the run. ``correction`` by fitnesses: always | auto, until they suffice | never.
 
     ``fitted``: members that models were fitted to in a generation whose predictions sufficed, else None.
     """
 
-    def __init__(self, passes: Passes, addresses: Addresses, always: bool, learnt: Learnt) -> None:
-        self._passes, self._addresses, self._always, self._learnt = passes, addresses, always, learnt
+    def __init__(self, passes: Passes, addresses: Addresses, correction: str, learnt: Learnt) -> None:
+        self._passes, self._addresses, self._correction, self._learnt = passes, addresses, correction, learnt
         rows = addresses.sides * addresses.examples  # examples in the passes of a draw
         most = pass_rows(max(1, addresses.widths[-1]), passes.settings.device, MEASURED * rows)
         self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
@@ -76,14 +77,15 @@ class ControlVariates:
         # a step function responds to no change smaller than the noise
         last = self._measured_derivative(clean, max(STEP, sigma)) if record.scores is None else None
         self._learnt.models.attach(record.nodes, self._passes.settings.device)
-        clean.predictor = RewardPredictor(record, clean.layers, last, self._is_joint(clean) and self._is_checked(clean))
+        joint = self._is_joint(clean) and self._is_checked(clean) and self._begins_with_check(clean)
+        clean.predictor = RewardPredictor(record, clean.layers, last, joint)
         if not self._said:
             self._said = True
             log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
 
     def fit(self, clean: CleanPass) -> bool:
-        """Fit the response models, or not in half of the generations if predictions suffice; return whether they do.
+        """Fit the response models, or not in half of the generations if predictions suffice; return whether they stand alone.
 
         The draws of these fits are never used for a fitness, so that a correction stays unbiased.
         """
@@ -93,21 +95,24 @@ class ControlVariates:
             self.fitted = self._addresses.rewards  # the clean pass
             return True
         most, first = FIRST_FITS if learnt.squares is None else FITS, self._addresses.draws
-        observed, fits = self._observe(clean, first), 1
+        observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
         for draw in range(first + 1, first + 1 + most):
             if learnt.squares is None or self._suffices:  # nothing is measured here, or no more is needed
                 break
             learnt.models.learn(clean.record.nodes, observed, threads)
-            clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
-            observed, fits = self._observe(clean, draw), fits + 1
+            checked = not clean.record.coupled or fits % COUPLED == 0 or fits == most
+            if checked:
+                clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
+            observed, fits = self._observe(clean, draw, checked), fits + 1
         learnt.models.learn(clean.record.nodes, observed, threads)
         suffices = self._suffices
-        self.fitted = fits * len(observed) * self._addresses.rewards if suffices else None
+        alone = suffices or self._correction == "never"
+        self.fitted = fits * len(observed) * self._addresses.rewards if alone else None
         if suffices and not learnt.reported:
             learnt.reported = True
             log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
                      clean.generation, 100 * (1 - UNEXPLAINED))  # fmt: skip
-        return suffices
+        return alone
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the changes (R, B, T) of rewards that are predicted for ``deltas`` (R, ..)."""
@@ -125,7 +130,7 @@ class ControlVariates:
     @property
     def _suffices(self) -> bool:
         """Return whether predictions explain enough to do without corrections."""
-        if self._always or self._learnt.squares is None:
+        if self._correction == "always" or self._learnt.squares is None:
             return False
         unexplained, total = self._learnt.squares.tolist()
         return total > 0 and unexplained <= UNEXPLAINED * total
@@ -138,8 +143,15 @@ class ControlVariates:
         """Return whether a generation measures what predictions explain."""
         return not self._suffices or clean.generation % CHECK_EVERY == 0
 
-    def _observe(self, clean: CleanPass, draw: int) -> list[ObservedChanges]:
-        """Run passes with a draw's noise in all layers, on every rank, and measure what predictions explain of a smooth one."""
+    def _begins_with_check(self, clean: CleanPass) -> bool:
+        """Return whether a check comes before the fits, and not only after them where rewards are coupled."""
+        return not clean.record.coupled or self._learnt.squares is None or self._suffices
+
+    def _observe(self, clean: CleanPass, draw: int, checked: bool) -> list[ObservedChanges]:
+        """Run passes with a draw's noise in all layers, on every rank.
+
+        ``checked``: measure what predictions explain of a smooth one, if the generation does at all.
+        """
         deltas = {}
         for number, layer in enumerate(clean.layers):
             noise = self._addresses.numbers(clean.generation, number, draw, draw + 1)
@@ -153,7 +165,7 @@ class ControlVariates:
             results[side] = self._passes.observe(clean, signed)
 
         self._passes.threads.map(run, sides)
-        if clean.smooth and not self._always and self._is_checked(clean):
+        if checked and clean.smooth and self._correction != "always" and self._is_checked(clean):
             self._measure(results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
         return [results[side][1] for side in sides]
 

@@ -27,9 +27,10 @@ from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.traces import traces
 
-SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all")
+SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all", "auto")
 CREDITS = ("own", "following", "all")
-CORRECTIONS = ("auto", "always")
+CORRECTIONS = ("auto", "always", "never")
+DEEP = 16  # most layers that schedule=auto perturbs one by one
 UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
 log = logging.getLogger(__name__)
 
@@ -38,10 +39,11 @@ class Activation(Estimator):
     """Noise on the outputs of layers, in ``draws`` K >= 1 forward passes for each example and group of layers.
 
     ``space`` of a layer's noise: outputs | weights | auto, the one with fewer values. ``scale``, times ``algo.sigma``: relative
-    to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, or all together.
-    ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass. ``control_variates``:
-    subtract predictions that learn in the run from the fitnesses; auto: where algorithm and network allow it. ``correction`` of
-    predictions by fitnesses: always | auto, until they explain 90 % of the effect of noise and suffice. ``credit`` of a token's
+    to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, all together, or auto, all
+    where there are more than 16 and corrections end once predictions suffice. ``antithetic``: draws in mirrored pairs, of 2
+    passes; else each is compared with the clean pass. ``control_variates``: subtract predictions that learn in the run from the
+    fitnesses; auto: where algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they
+    explain 90 % of the effect of noise and suffice | never, with the bias of what predictions miss. ``credit`` of a token's
     noise, where each has a reward: its own | those of the following tokens too | all of the example. Raises ConfigError.
     """
 
@@ -58,6 +60,8 @@ class Activation(Estimator):
         self.correction = one_of("sampler.correction", correction, CORRECTIONS)
         if control_variates != "auto" and not isinstance(control_variates, bool):
             raise ConfigError("sampler.control_variates", control_variates, "must be auto, true or false")
+        if self.correction == "never" and control_variates is False:
+            raise ConfigError("sampler.correction", correction, "needs sampler.control_variates: without both nothing is left")
         self._asked = control_variates
         self._said: str | None = None  # last reported reason against control variates
         self.learnt = Learnt()  # copies of this object for batches of other forms share it
@@ -78,16 +82,22 @@ class Activation(Estimator):
             plan = plan_network(settings, centre, self.space)
         except Unsupported as error:
             raise ConfigError("sampler", "activation", f"{type(settings.module).__name__}: {error}") from error
-        self._uncontrolled, self._addresses = plan.uncontrolled, self.addresses(settings.batch_size, plan.rewards, plan.widths)
+        self._uncontrolled = plan.uncontrolled
+        alone = bool(self._asked) and plan.uncontrolled is None and self.correction != "always"
+        self._addresses = self.addresses(settings.batch_size, plan.rewards, plan.widths, alone)
         self.population = self._addresses.members
-        relative, always = self.scale == "relative", self.correction == "always"
-        self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, always, self.learnt)
+        relative = self.scale == "relative"
+        self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, self.correction, self.learnt)
         return self._scorer
 
-    def addresses(self, examples: int, rewards: int, widths: tuple[int, ...]) -> Addresses:
-        """Return the addresses of a generation with ``rewards`` of each example. Raises ConfigError for too many members."""
+    def addresses(self, examples: int, rewards: int, widths: tuple[int, ...], alone: bool = False) -> Addresses:
+        """Return the addresses of a generation with ``rewards`` of each example; ``alone``: predictions may stand alone later.
+
+        Raises ConfigError for too many members.
+        """
         sides = 2 if self.antithetic else 1
-        addresses = Addresses(self.noise, examples, rewards, widths, self.draws, self.schedule == "all", sides)
+        joint = self.schedule == "all" or (self.schedule == "auto" and alone and len(widths) > DEEP)
+        addresses = Addresses(self.noise, examples, rewards, widths, self.draws, joint, sides)
         if addresses.members >= 2**32:
             raise ConfigError("sampler.draws", self.draws, f"{addresses.members} forward passes of an example are too many")
         return addresses
@@ -102,6 +112,8 @@ class Activation(Estimator):
             allowed = f"it perturbs no parameters, and algo={type(algo).__name__} {algo.needs_parameters}"
             raise ConfigError("sampler", "activation", f"{allowed}; openai_es, ars and pgpe do without")
         reason = self._uncontrolled if algo.proportional else UNEVEN
+        if self.correction == "never" and reason is not None:
+            raise ConfigError("sampler.correction", "never", f"needs control variates: {reason}")
         if self._asked is True and reason is not None:
             raise ConfigError("sampler.control_variates", True, reason)
         if self._asked == "auto" and reason not in (None, self._said):
@@ -131,12 +143,23 @@ class Activation(Estimator):
 
         wanted = [number for number, layer in enumerate(layers) if _meets(layer, start, stop)]
         self.noise.threads.map(run, wanted)
-        columns = torch.zeros(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
+        columns = torch.empty(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
+        written = set[tuple[int, int]]()
         for number in wanted:  # a fixed order: several layers may share a weight
-            for row, parts in zip(columns, gradients[number], strict=True):
+            for k, parts in enumerate(gradients[number]):
                 for place, part in zip(layers[number].places, parts, strict=True):
-                    if part is not None:
-                        place.view(row).add_(part)
+                    if part is None:
+                        continue
+                    target = place.view(columns[k])
+                    if (k, place.start) in written:
+                        target.add_(part)
+                    else:  # twice as fast as a sum with zeros
+                        target.copy_(part)
+                        written.add((k, place.start))
+        for place in self.layout.places:
+            for k in range(len(weights)):
+                if (k, place.start) not in written:
+                    place.view(columns[k]).zero_()
         return columns[:, start:stop]
 
     def _shares(self, weights: np.ndarray, directions: range) -> Tensor:

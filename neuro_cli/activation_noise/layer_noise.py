@@ -4,13 +4,14 @@ Legend: B examples, T rewards of an example, n noise values of an example, R pas
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from neuro_cli.activation_noise.calls import LayerStep
 from neuro_cli.activation_noise.output_mask import output_mask
-from neuro_cli.activation_noise.weight_noise import root_mean_square, weight_noise
+from neuro_cli.activation_noise.weight_noise import WeightNoise, root_mean_square, weight_noise
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller changes of a loss
 
@@ -54,29 +55,43 @@ def channels_last(y: Tensor) -> bool:
 class NoisyLayer:
     """A layer of a clean pass, with ``rewards`` T of each example, and its noise.
 
-    ``weight_noise``: noise of each example's own weights (``on_weights``), None for noise on the outputs.
-    ``scale`` of the noise in units of ``sigma``. ``width``: n. ``node`` in the backward graph, None without one.
+    ``on_weights``: noise of each example's own weights, else on the outputs; ``relative``: it has the root mean square of the
+    outputs. ``node`` in the backward graph, None without one. What noise alone needs is computed at its first use.
     """
 
-    def __init__(self, step: LayerStep, axes: Axes, on_weights: bool, rewards: int) -> None:
-        self._raw, self.axes, self.rewards = step.raw, axes, rewards
-        self.outputs = step.raw.detach()
+    def __init__(self, step: LayerStep, axes: Axes, on_weights: bool, rewards: int, relative: bool) -> None:
+        self._step, self.axes, self._on_weights, self.rewards, self._relative = step, axes, on_weights, rewards, relative
+        self._raw, self.outputs = step.raw, step.raw.detach()
         self.places, self._parameters, self.node = tuple(step.places), list(step.parameters), step.node
-        self.weight_noise = weight_noise(step) if on_weights else None
         self.examples = self.outputs.shape[axes.examples] // axes.fold
-        self.width = self.outputs.numel() // self.examples if self.weight_noise is None else self.weight_noise.width
-        self.scale = self.sigma = 1.0
-        self._mask = output_mask(step, smooth=step.node is not None)
+        self.sigma = 1.0
+
+    @cached_property
+    def weight_noise(self) -> WeightNoise | None:
+        """Noise of each example's own weights, None for noise on the outputs."""
+        return weight_noise(self._step) if self._on_weights else None
+
+    @cached_property
+    def scale(self) -> float:
+        """Size of the noise in units of ``sigma``."""
+        if not self._relative:
+            return 1.0
+        size = max(root_mean_square(self.outputs), FLOOR)
+        return size if self.weight_noise is None else size / self.weight_noise.gain
+
+    @cached_property
+    def _mask(self) -> Tensor | None:
+        return output_mask(self._step, smooth=self.node is not None)
+
+    @property
+    def width(self) -> int:
+        """Number n of noise values of an example."""
+        return self.outputs.numel() // self.examples if self.weight_noise is None else self.weight_noise.width
 
     @property
     def predicted(self) -> Tensor | None:
         """Derivative of the rewards by the outputs as the control variate predicts it, None for none."""
         return None if self.node is None or self.node.derivative is None else self.node.derivative.detach()
-
-    def set_relative(self) -> None:
-        """Set the scale with which noise has the root mean square of the outputs."""
-        size = max(root_mean_square(self.outputs), FLOOR)
-        self.scale = size if self.weight_noise is None else size / self.weight_noise.gain
 
     def delta(self, noise: Tensor, sigma: float) -> Tensor:
         """Return what ``noise`` (R, B, n) adds to the outputs, (R, *their shape)."""

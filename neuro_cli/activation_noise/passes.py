@@ -13,7 +13,7 @@ from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
-from neuro_cli.activation_noise.trial import NetworkPlan, by_reward, noisy_layers, record_pass
+from neuro_cli.activation_noise.trial import WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.task.base import Batch
@@ -76,10 +76,12 @@ class Passes:
         module = self._centre.ready()
         batch = settings.task.batch(generation, 0, settings.batch_size).to(settings.precision)
         record, scores = record_pass(module, settings, batch, self.plan.complete, backward)
-        layers = noisy_layers(record, self.plan)
-        if self._relative:
-            self.threads.map(NoisyLayer.set_relative, layers)
-        return CleanPass(generation, batch, record, layers, scores)
+        written = record.stale or record.overwritten
+        if not self.plan.complete and written is not None:  # in the trial, of another float type, it was not
+            settings.warn(f"sampler=activation: {written} is overwritten: each pass is complete, slower")
+            self.plan.mapped, self.plan.complete, self.plan.replayed = WAYS[-1]
+            record, scores = record_pass(module, settings, batch, True, backward)
+        return CleanPass(generation, batch, record, noisy_layers(record, self.plan, self._relative), scores)
 
     def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""

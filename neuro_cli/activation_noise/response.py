@@ -107,6 +107,45 @@ class Convolution(MatrixResponse):
         return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation)
 
 
+class GroupedConvolution(Convolution):
+    """A convolution in ``groups``, with a matrix (m, n) of each group: ``matrix`` (groups, m, n)."""
+
+    def __init__(self, form: ImageForm, outputs: int, groups: int, device: torch.device) -> None:
+        self._form, self._groups = form, groups
+        inputs = form.image[0] // groups * form.kernel[0] * form.kernel[1]
+        self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
+
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        rows = calls * math.prod(outputs) // (outputs[0] * outputs[1])  # of an example
+        return min(outputs[0], -(-ROWS // rows))
+
+    def input_rows(self, change: Tensor) -> Tensor:
+        parts = patches(change, self._form.kernel, self._form.geometry).unflatten(1, (self._groups, -1))
+        return parts.permute(1, 0, 5, 6, 2, 3, 4).reshape(self._groups, -1, self.matrix.shape[1])
+
+    def output_rows(self, change: Tensor) -> Tensor:
+        return change.flatten(2).unflatten(1, (self._groups, -1)).permute(1, 0, 3, 2).flatten(1, 2)
+
+    def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+        inputs = torch.cat([self.input_rows(change) for change, _ in changes], 1)
+        outputs = torch.cat([self.output_rows(change) for _, change in changes], 1)
+        square = inputs.mT @ inputs
+        mean = square.diagonal(dim1=1, dim2=2).mean(1)
+        # a group without changes keeps its matrix: there both sides are zero
+        square.diagonal(dim1=1, dim2=2).add_((RIDGE * mean + (mean == 0))[:, None])
+        factor, failed = torch.linalg.cholesky_ex(square)
+        step = torch.cholesky_solve(inputs.mT @ (outputs - inputs @ self.matrix), factor)
+        right = (failed == 0) & step.isfinite().all(2).all(1)
+        self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0), alpha=RATE)
+
+    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
+        form = self._form.geometry
+        weight = self.matrix.mT.reshape(-1, self.matrix.shape[1] // math.prod(self._form.kernel), *self._form.kernel)
+        return conv2d_input(
+            tuple(shape), weight.to(derivative.dtype), derivative, form.stride, form.padding, form.dilation, self._groups
+        )
+
+
 class Diagonal(Response):
     """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one."""
 

@@ -39,13 +39,13 @@ class ActivationScorer(Scorer):
     controlled = False
 
     def __init__(
-        self, settings: PassSettings, centre: Tensor, plan: NetworkPlan, addresses: Addresses, relative: bool, always: bool,
-        learnt: Learnt,
+        self, settings: PassSettings, centre: Tensor, plan: NetworkPlan, addresses: Addresses, relative: bool,
+        correction: str, learnt: Learnt,
     ) -> None:  # fmt: skip
-        """``relative``: noise has the scale of each layer's outputs; ``always``: fitnesses always correct predictions."""
+        """``relative``: noise has the scale of each layer's outputs; ``correction``: that of :class:`ControlVariates`."""
         super().__init__(settings)
         self._addresses, self._passes = addresses, Passes(settings, plan, relative)
-        self._learnt, self._control = learnt, ControlVariates(self._passes, addresses, always, learnt)
+        self._learnt, self._control = learnt, ControlVariates(self._passes, addresses, correction, learnt)
         rows = addresses.sides * settings.batch_size  # examples in the passes of a draw
         most = pass_rows(plan.largest, settings.device, addresses.draws * addresses.groups * rows) // rows
         self._block = min(addresses.draws, max(1, most))  # draws side by side
@@ -122,9 +122,9 @@ class ActivationScorer(Scorer):
             clean = self._clean(generation, proposal.bases[0], proposal.sigma)
             for layer in clean.layers:
                 layer.sigma = _sigma_of(layer, proposal)
-            suffices = self.controlled and self._control.fit(clean)
-        out = np.zeros((len(members), clean.scores.shape[-1]))  # predictions that suffice: no difference to them
-        if suffices:
+            alone = self.controlled and self._control.fit(clean)
+        out = np.zeros((len(members), clean.scores.shape[-1]))  # predictions that stand alone: no difference to them
+        if alone:
             return out
         size = addresses.sides * addresses.rewards  # members of a draw of a group
 

@@ -1,5 +1,6 @@
 """The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right."""
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -98,11 +99,14 @@ def by_reward(scores: Tensor) -> Tensor:
     return scores.double() * scores.shape[-2] if scores.dim() > 2 else scores.double().unsqueeze(1)
 
 
-def noisy_layers(record: PassRecord, plan: NetworkPlan) -> list[NoisyLayer]:
-    """Return the layers of a pass as planned. Raises UserError where the module has other layers than in the trial."""
+def noisy_layers(record: PassRecord, plan: NetworkPlan, relative: bool) -> list[NoisyLayer]:
+    """Return the layers of a pass as planned; ``relative``: noise has the scale of each layer's outputs.
+
+    Raises UserError where the module has other layers than in the trial.
+    """
     if len(record.layers) != len(plan.layers):
         raise UserError(f"model: a pass with {len(record.layers)} layers after one with {len(plan.layers)}")
-    return [NoisyLayer(step, *layer, plan.rewards) for step, layer in zip(record.layers, plan.layers, strict=True)]
+    return [NoisyLayer(step, *layer, plan.rewards, relative) for step, layer in zip(record.layers, plan.layers, strict=True)]
 
 
 def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:
@@ -184,33 +188,38 @@ class _Trial:
         record, _ = self._record(self._batch)
         generator = torch.Generator().manual_seed(0)
         deltas = {}
-        for number, layer in enumerate(noisy_layers(record, plan)):
-            layer.set_relative()
+        for number, layer in enumerate(noisy_layers(record, plan, True)):
             noise = torch.randn(2, layer.examples, layer.width, generator=generator, dtype=self._dtype)
             deltas[number] = layer.delta(noise.to(self._settings.device), SCALE)
-        targets = [noisy_scores(record, {number: delta}, self._rewards, False, True, False) for number, delta in deltas.items()]
+        # noise in the last 1, 2, 4, .. layers: each layer's is in one of these passes, and single layers would take L of them
+        counts = [*itertools.takewhile(len(deltas).__gt__, (1 << power for power in itertools.count())), len(deltas)]
+        noisy = [{number: deltas[number] for number in list(deltas)[-count:]} for count in counts]
+        targets = [noisy_scores(record, part, self._rewards, False, True, False) for part in noisy]
         reasons: list[str] = []
         for way in WAYS:
             plan.mapped, plan.complete, plan.replayed = way
             plan.reason = reasons[0] if reasons else ""
             if way == WAYS[-1]:
                 return
-            reason = self._mismatch(record, deltas, targets, plan)
+            reason = self._mismatch(record, noisy, targets, plan)
             if reason is None:
                 return
             reasons.append(reason)
 
-    def _mismatch(self, record: PassRecord, deltas: dict[int, Tensor], targets: list[Tensor], plan: NetworkPlan) -> str | None:
-        """Return the reason why the plan's way does not give the scores ``targets``, None where it does."""
-        if not plan.complete:
-            record, _ = self._record(self._batch, copy=False)
-            if record.overwritten is not None:
-                return f"{record.overwritten} is overwritten"
-            if plan.replayed and not record.replayable:
-                return "Python reads numbers of the examples"
+    def _mismatch(
+        self, record: PassRecord, noisy: list[dict[int, Tensor]], targets: list[Tensor], plan: NetworkPlan
+    ) -> str | None:
+        """Return the reason why the plan's way does not give the scores ``targets`` of passes with deltas, None where it does."""
         try:
-            for (number, delta), target in zip(deltas.items(), targets, strict=True):
-                scores = noisy_scores(record, {number: delta}, self._rewards, *plan.way)
+            if not plan.complete:
+                record, _ = self._record(self._batch, copy=False)
+                overwritten = record.overwritten or record.stale or (None if plan.replayed else record.rewritten)
+                if overwritten is not None:
+                    return f"{overwritten} is overwritten"
+                if plan.replayed and not record.replayable:
+                    return "Python reads numbers of the examples"
+            for deltas, target in zip(noisy, targets, strict=True):
+                scores = noisy_scores(record, deltas, self._rewards, *plan.way)
                 if not alike(scores, target, tolerance(target.dtype)):
                     return "the scores differ"
         except (Unsupported, *UNSUPPORTED) as error:
@@ -222,7 +231,7 @@ class _Trial:
         settings = self._settings
         try:
             record, _ = self._record(self._batch, plan.complete, True)
-            layers, last = noisy_layers(record, plan), None
+            layers, last = noisy_layers(record, plan, True), None
             steps = record.cut or not record.smooth or record.scores is None
             plan.smooth = not steps and not any(call.foreign for call in record.calls)
             if record.scores is None:

@@ -84,10 +84,11 @@ class ParameterLayout:
         """Return views of ``flat`` (M,) with the shapes of the parameters."""
         return [place.view(flat) for place in self.places]
 
-    def flatten(self, module: nn.Module) -> Tensor:
-        """Return a new flat vector (M,) of the module's parameters."""
+    def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
+        """Return a flat vector (M,) of the module's parameters, ``out`` or a new one."""
         parameters = dict(module.named_parameters())
-        flat = torch.empty(self.size, device=parameters[self.places[0].name].device, dtype=self.dtype)
+        device = parameters[self.places[0].name].device
+        flat = torch.empty(self.size, device=device, dtype=self.dtype) if out is None else out
         for place in self.places:
             place.view(flat).copy_(parameters[place.name].detach())
         return flat

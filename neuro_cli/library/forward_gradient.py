@@ -40,7 +40,7 @@ WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 class Slope(PopulationAlgorithm):
-    """The mean slope of the fitness at a centre that someone else moves; ``sigma``: size of the noise."""
+    """The gradient of the loss at a centre that someone else moves; ``sigma``: size of the noise."""
 
     proportional = True
 
@@ -63,7 +63,7 @@ class Slope(PopulationAlgorithm):
         return Proposal.around(self._centre, self.sigma)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        divisor = len(fitness) * self.sigma
+        divisor = -len(fitness) * self.sigma  # a fitness is a negative loss
         return Combination(fitness[None] / divisor, (1,), 1 / divisor)
 
     def tell(self, generation: int, sums: Tensor) -> None:
@@ -90,7 +90,7 @@ class ForwardGradient(Loop):
 
     def __init__(
         self, model: nn.Module, *, draws: int = 2, seed: int = 1, sigma: float | None = None, space: str = "auto",
-        scale: str = "relative", schedule: str = "one", antithetic: bool = False, control_variates: bool | str = "auto",
+        scale: str = "relative", schedule: str = "auto", antithetic: bool = False, control_variates: bool | str = "auto",
         correction: str = "auto", credit: str | None = None,
         forward: Callable[[nn.Module, Any], Any] | None = None, precision: str = "float32", threads: int | None = None,
         distribution: str | Distribution = "auto", fabric: str | Network = "native", world: World | None = None,
@@ -120,6 +120,7 @@ class ForwardGradient(Loop):
         asked = {"seed": seed, "sigma": self._sigma, "control_variates": control_variates, "credit": credit}
         self._settings = {"parameters": self._layout.size, "precision": precision, **options, **asked}
         self._watched: Watched | None = None
+        self._vector: Tensor | None = None  # the parameters, in memory that each step uses again
         self._versions: list[tuple[int, int]] = []
         share_initial(self._model, self.world)
 
@@ -140,7 +141,8 @@ class ForwardGradient(Loop):
             population = self._population()
             scorer, method, generation = scorer_of(population), population.distribution, self.generation
             self._slope.sigma = self._sigma or (SMOOTH_SIGMA if scorer.smooth else STEP_SIGMA)
-            self._slope.place(population.layout.flatten(self._model))
+            self._vector = population.layout.flatten(self._model, self._vector)
+            self._slope.place(self._vector)
             try:
                 with agreed(self.world):
                     own = method.own_scores(generation, self._slope.ask(generation))
@@ -149,7 +151,8 @@ class ForwardGradient(Loop):
                 reached = {place.name for layer in scorer.layers_of(generation) for place in layer.places}
             finally:
                 scorer.release()
-            self._add(population.layout, self._slope.value.neg_(), reached)
+            self._add(population.layout, self._slope.value, reached)
+            self._slope.value = torch.empty(0)
             self.generation += 1
             assert report.loss is not None
             return torch.tensor(report.loss, device=population.device, dtype=torch.float32)
@@ -190,20 +193,26 @@ class ForwardGradient(Loop):
             self._forget()
 
     def _forget(self) -> None:
-        self._watched = None
+        self._watched = self._vector = None
         self._populations.clear()
 
     def _add(self, layout: ParameterLayout, gradient: Tensor, reached: set[str]) -> None:
-        """Add ``gradient`` (M,) to the parameters' own, as back-propagation does; one that no layer uses keeps none."""
+        """Add ``gradient`` (M,) to the parameters' own, as back-propagation does; one that no layer uses keeps none.
+
+        New gradients are views of it where it has their order of numbers: a copy of a large one takes as long as a product.
+        """
         parameters = dict(self._model.named_parameters())
         for place in layout.places:
             parameter = parameters[place.name]
             if place.name not in reached:
                 continue
-            if parameter.grad is None:
-                parameter.grad = torch.empty_like(parameter).copy_(place.view(gradient))
+            part = place.view(gradient)
+            if parameter.grad is not None:
+                parameter.grad.add_(part)
+            elif (part.stride(), part.dtype) == (parameter.stride(), parameter.dtype):
+                parameter.grad = part
             else:
-                parameter.grad.add_(place.view(gradient))
+                parameter.grad = torch.empty_like(parameter).copy_(part)
 
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits."""

@@ -12,6 +12,8 @@ from activation_lab import SIGMA, Made, bound, estimate, gradient
 from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
+from neuro_cli.activation_noise import control_variates
+from neuro_cli.activation_noise.prediction import RewardPredictor
 from neuro_cli.activation_noise.response import Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.openai_es import OpenAIES
@@ -206,6 +208,25 @@ def test_a_prediction_knows_what_examples_do_to_each_other():
     assert (made - right).norm() < 0.02 * right.norm()
 
 
+def test_where_examples_change_each_other_a_check_follows_several_fits(monkeypatch):
+    """A check takes a second derivative, which costs as much as several fits."""
+    checks = 0
+    predict = RewardPredictor.predict
+
+    def counted(self: RewardPredictor, deltas: dict[int, Tensor]) -> Tensor:
+        nonlocal checks
+        checks += 1
+        return predict(self, deltas)
+
+    parts = bound(Normed, IMAGES, control_variates=True, correction="never", draws=1)
+    monkeypatch.setattr(RewardPredictor, "predict", counted)
+    monkeypatch.setattr(control_variates, "UNEXPLAINED", 0.0)  # they never suffice: all fits are made
+    estimate(parts, 0)
+    assert checks == 1 + control_variates.FIRST_FITS // control_variates.COUPLED + 1  # the last one after all fits
+    estimate(parts, 1)
+    assert checks == 1 + control_variates.FIRST_FITS // control_variates.COUPLED + 2
+
+
 @pytest.mark.parametrize("name", ["cnn", "causal"])
 def test_predictions_stand_alone_once_they_explain_fitnesses(name, caplog):
     caplog.set_level("INFO")
@@ -376,8 +397,14 @@ class Normalised(nn.Module):
         return self.second(self.function(self.norm(self.first(x))))
 
 
+def written(x: Tensor) -> Tensor:
+    """Return ``x`` itself, overwritten: a pass cannot have a replacement of the call in its place."""
+    F.hardsigmoid(x, inplace=True)
+    return x
+
+
 @pytest.mark.parametrize(
-    ("function", "controlled"), [(partial(F.hardsigmoid, inplace=True), False), (F.hardsigmoid, True), (torch.square, True)]
+    ("function", "controlled"), [(written, False), (partial(F.hardsigmoid, inplace=True), True), (torch.square, True)]
 )
 def test_where_rewards_are_coupled_a_call_without_a_second_derivative_is_trained_without(function, controlled, caplog):
     caplog.set_level("INFO")

@@ -71,3 +71,102 @@ def test_replayed_and_complete_passes_have_the_same_gradients(name, control_vari
     replayed = gradients()
     monkeypatch.setattr(clean_pass, "replayable", lambda calls: False)
     assert torch.equal(replayed, gradients())
+
+
+class Returned(nn.Module):
+    """Writes in place and goes on with what the calls return, as torchvision's ResNets do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.inner, self.last = nn.Linear(6, 6), nn.BatchNorm1d(6), nn.Linear(6, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = F.relu(self.norm(self.first(x)), inplace=True)
+        out = self.inner(hidden)
+        out += hidden
+        return self.last(F.dropout(F.hardswish(out.mul_(2.0).clamp_(-3, 3), inplace=True), 0.2, self.training, inplace=True))
+
+
+class Kept(Returned):
+    """Reads the overwritten tensor itself."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        made = torch.relu_(hidden)
+        return self.last(self.inner(made) + hidden)
+
+
+class Viewed(Returned):
+    """Reads a view of the overwritten tensor."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        half = hidden[:, :3]
+        return self.last(self.inner(hidden.tanh_())) + half
+
+
+class Promoted(Returned):
+    """Adds float64 to float32 in place, which stays float32."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x)
+        hidden += torch.ones(6, dtype=torch.float64) / 3
+        return self.last(self.inner(hidden))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (Returned, "each pass begins at its noisy layer, 2 passes side by side"),
+        (Kept, "each pass is complete"),
+        (Viewed, "each pass is complete"),
+    ],
+)
+def test_calls_in_place_are_replayed_unless_their_tensor_is_read(make, words, caplog, monkeypatch):
+    generator = torch.Generator().manual_seed(3)
+    inputs, targets = torch.randn(12, 6, generator=generator), torch.randint(3, (12,), generator=generator)
+
+    def gradients() -> Tensor:
+        torch.manual_seed(5)
+        model = make()
+        estimate = neuro.ForwardGradient(model, draws=2, seed=4, control_variates=False, threads=1)
+        estimate.backward(cross_entropy, inputs, targets)
+        return torch.cat([parameter.grad.flatten() for parameter in model.parameters() if parameter.grad is not None])
+
+    with caplog.at_level("INFO"):
+        made = gradients()
+    assert words in caplog.text
+    monkeypatch.setattr(clean_pass, "_new_tensor", lambda name: None)
+    monkeypatch.setattr(clean_pass, "_overwrites", lambda func, kwargs: False)
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        complete = gradients()
+    assert "each pass is complete" in caplog.text
+    assert torch.allclose(made, complete, rtol=1e-3, atol=1e-4 * float(complete.abs().max()))
+
+
+def test_a_sum_of_two_types_in_place_is_not_replayed(caplog):
+    """The trial, in float64, cannot see that the run's float32 tensor keeps its type."""
+    torch.manual_seed(5)
+    model, inputs = Promoted(), torch.randn(12, 6)
+    neuro.ForwardGradient(model, threads=1).backward(cross_entropy, inputs, torch.randint(3, (12,)))
+    assert "linear is overwritten: each pass is complete" in caplog.text
+
+
+def test_a_deep_network_starts_with_few_passes():
+    """One pass for each of its 33 layers and ways would be more than 66."""
+    passes = 0
+
+    class Deep(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(*(nn.Sequential(nn.Linear(6, 6), nn.Tanh()) for _ in range(32)), nn.Linear(6, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            nonlocal passes
+            passes += 1
+            return self.layers(x)
+
+    model, inputs, targets = Deep(), torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+    neuro.ForwardGradient(model, threads=1).backward(cross_entropy, inputs, targets)
+    assert passes < 40

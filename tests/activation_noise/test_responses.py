@@ -9,7 +9,15 @@ from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import output_mask
 from neuro_cli.activation_noise.replacements import attention
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, ImageForm, Response, least_squares
+from neuro_cli.activation_noise.response import (
+    Convolution,
+    Dense,
+    Diagonal,
+    GroupedConvolution,
+    ImageForm,
+    Response,
+    least_squares,
+)
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import Geometry
 from neuro_cli.scoring.passes.marks import with_mark
@@ -67,6 +75,35 @@ def test_a_model_of_a_convolution_learns_its_kernel(stride, padding, dilation):
     outputs = tuple(answer(torch.zeros(shape)).shape)
     form = ImageForm((3, 2), Geometry(stride, padding, dilation), shape[1:])
     assert learnt(Convolution(form, outputs[1], CPU), shape, answer, 12) < 0.02
+
+
+@pytest.mark.parametrize(("groups", "outputs"), [(4, 4), (4, 8), (2, 6)])
+def test_a_model_of_a_grouped_convolution_learns_its_kernel_alone(groups, outputs):
+    weight, shape = torch.randn(outputs, 4 // groups, 3, 2), (6, 4, 9, 8)
+
+    def answer(x: Tensor) -> Tensor:
+        return F.conv2d(x, weight, None, (2, 1), (1, 0), 1, groups)
+
+    form = ImageForm((3, 2), Geometry((2, 1), (1, 0), (1, 1)), shape[1:])
+    model = GroupedConvolution(form, outputs, groups, CPU)
+    assert model.matrix.numel() == weight.numel()
+    assert learnt(model, shape, answer, 12) < 0.02
+    before = model.matrix
+    model.learn([(torch.zeros(shape), torch.zeros_like(answer(torch.zeros(shape))))])
+    assert torch.equal(model.matrix, before)
+    [node] = [node for node in recorded(GroupedNet(), torch.randn(2, 2, 3, 3), backward=True).nodes if node.make_model]
+    assert isinstance(node.make_model(CPU), GroupedConvolution)
+
+
+class GroupedNet(nn.Module):
+    """Two convolutions, the second of single channels."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 4, 1), nn.Conv2d(4, 4, 3, groups=4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x))
 
 
 def test_a_diagonal_model_learns_slopes():

@@ -364,6 +364,7 @@ def test_wrong_models_and_options_are_one_line():
         (mlp(), {"sigma": 0}, "sigma=0"),
         (mlp(), {"space": "x"}, "space=x"),
         (mlp(), {"credit": "x"}, "credit=x"),
+        (mlp(), {"correction": "never", "control_variates": False}, "correction=never: needs sampler.control_variates"),
         (mlp(), {"distribution": "semi_updates"}, "distribution=semi_updates: with noise on activations"),
     ):
         with pytest.raises(neuro.UserError, match=error):
@@ -373,6 +374,42 @@ def test_wrong_models_and_options_are_one_line():
     mixing = nn.Sequential(nn.Linear(6, 3), nn.Flatten(0), nn.Unflatten(0, (1, -1)), nn.LazyLinear(3))
     with pytest.raises(neuro.UserError, match="no size yet"):
         neuro.ForwardGradient(mixing)
+
+
+def test_predictions_alone_make_no_pass_for_a_correction(monkeypatch):
+    """Also where they explain little, and a loss without a slope is refused."""
+    model, (inputs, targets) = mlp(), batch()
+
+    def gains(*_: object) -> Tensor:
+        raise RuntimeError("a correction")
+
+    monkeypatch.setattr("neuro_cli.activation_noise.passes.Passes.gains", gains)
+    monkeypatch.setattr("neuro_cli.activation_noise.control_variates.UNEXPLAINED", 0.0)
+    with pytest.raises(RuntimeError, match="a correction"):
+        neuro.ForwardGradient(model, threads=1).backward(cross_entropy, inputs, targets)
+    estimate = neuro.ForwardGradient(model, correction="never", threads=1)
+    for _ in range(3):
+        model.zero_grad()
+        estimate.backward(cross_entropy, inputs, targets)
+    made = gradients(model)
+    model.zero_grad()
+    assert F.cosine_similarity(made, true_gradient(model, cross_entropy, inputs, targets), dim=0) > 0.9
+    with pytest.raises(neuro.ConfigError, match=r"correction=never: needs control variates: needs a fitness with a slope"):
+        neuro.ForwardGradient(nn.Linear(6, 200), correction="never", threads=1).backward(
+            lambda out: out.argmax(1).float(), inputs
+        )
+
+
+@pytest.mark.parametrize(
+    ("depth", "groups", "options"),
+    [(3, 4, {}), (16, 1, {}), (16, 17, {"correction": "always"}), (16, 17, {"control_variates": False})],
+)
+def test_noise_is_in_all_layers_of_a_deep_network_at_once_where_corrections_end(depth, groups, options, caplog):
+    hidden = [part for _ in range(depth) for part in (nn.Linear(6, 6), nn.Tanh())]
+    with caplog.at_level("INFO"):
+        network = nn.Sequential(*hidden, nn.Linear(6, 3))
+        neuro.ForwardGradient(network, threads=1, **options).backward(cross_entropy, *batch())
+    assert f"2 draws of {groups} group" in caplog.text
 
 
 def test_half_precision_of_the_passes():

@@ -42,11 +42,11 @@ def test_both_ways_learn_from_one_split():
     script["IMAGES"]["tiny"] = script["NETWORKS"]["tiny"] = lambda: nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 10))
     assert [len(part) for part in script["data"]("tiny")] == [1797, 1797]
     assert script["data"]("hf_bert")[0].dtype == torch.int64
-    for forward in (False, True):
-        accuracy, steps, _ = script["train"]("tiny", 40, 1e9, 64, forward)
+    for way in script["WAYS"]:
+        accuracy, steps, _ = script["train"]("tiny", 40, 1e9, 64, way)
         assert accuracy > 0.6
         assert steps == 40
-    assert script["train"]("tiny", 40, 0.0001, 64, forward=False)[1] < 40
+    assert script["train"]("tiny", 40, 0.0001, 64, "backward")[1] < 40
 
 
 @pytest.mark.slow  # processes for packages of networks, which compile their passes

@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable
 from functools import cache
+from unittest import mock
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from support.pairwise import each_pair
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 
+from neuro_cli.core import rows as core_rows
+from neuro_cli.core.kernels.attention import attended
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
@@ -296,6 +299,35 @@ def test_the_mapped_pass_is_the_loop_over_members(sampler, case):
 @each_pair(indirect=["sampler"], sampler=list(SAMPLERS), case=SOME, pairs=[True, False])
 def test_without_pairs_and_by_every_sampler(sampler, case, pairs):
     check(sampler, *case_of(case), pairs=pairs)
+
+
+@pytest.mark.parametrize("name", ["attention", "vision_transformer", "char_gpt"])
+def test_attention_by_loops_is_the_loop_over_members(name):
+    """In float32, which the trials of a run do not meet."""
+    sampler: Sampler = make(composed("sampler=iid"), "sampler", Sampler)
+    module, inputs = case_of(name)
+    forward, module, layout, rows = mapped(sampler, module)
+    exact = copy.deepcopy(module)
+    forward = MappedForward(module.float(), layout, sampler.perturbation(GENERATION, FIRST, rows, torch.float32))
+    given = inputs.float() if inputs.is_floating_point() else inputs
+    with torch.no_grad(), mock.patch.object(core_rows.attention_kernels, "attended", side_effect=attended) as loop, forward:
+        made = module(given)
+    assert loop.call_count
+    centre, wanted = layout.flatten(exact), []
+    for scale in rows.scales:
+        for direction, batch in enumerate(inputs.split(EXAMPLES)):
+            views = layout.views(centre + scale * sampler.explicit(GENERATION, FIRST + direction, torch.float64))
+            parameters = {place.name: view for place, view in zip(layout.places, views, strict=True)}
+            wanted.append(torch.func.functional_call(exact, parameters, (batch,)))
+    torch.testing.assert_close(made, torch.cat(wanted).float(), rtol=1e-4, atol=1e-4)
+
+
+def test_the_outputs_of_all_members_do_not_count_as_one_members():
+    sampler: Sampler = make(composed("sampler=iid"), "sampler", Sampler)
+    forward, module, _, _ = mapped(sampler, nn.Linear(3, 7))
+    with torch.no_grad(), forward:
+        module(torch.randn(6, 3).double())
+    assert forward.largest == 7
 
 
 def refused(module: nn.Module, inputs: Tensor, match: str) -> None:

@@ -82,10 +82,13 @@ class MappedForward(ManyForward):
 
         # random draws of a module are the same for all members, as with one seed
         mapped = torch.func.vmap(member, randomness="same")
+        with torch._C.DisableTorchFunction():  # rows of all members are not one member's values
+            rows = [self._by_member(given[place]) for place in own]
         with quiet():
-            result = iter(mapped(*[self._by_member(given[place]) for place in own]))
+            result = iter(mapped(*rows))
         outputs = [next(result) if isinstance(part, Tensor) else part for part in parts]
-        return rebuilt([x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 1 else x for x in outputs])
+        with torch._C.DisableTorchFunction():
+            return rebuilt([x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 1 else x for x in outputs])
 
     def _by_member(self, x: Tensor) -> Tensor:
         return self._both_sides(x).unflatten(0, (self._members.count, self._rows.examples))

@@ -19,8 +19,10 @@ CHECKS = dict.fromkeys(("boolean", "integer", "number", "number_or", "one_of"), 
 CHECKS |= {"shaping_of": LazyModule("neuro_cli.core.shaping")}  # NumPy comes with it
 SOURCES = Path(neuro_cli.__file__).parents[1]
 # what may not be evaluated, or not once
-CONDITIONAL = (ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.FunctionDef, ast.ClassDef, ast.BoolOp)
-CONDITIONAL += (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+CONDITIONAL: tuple[type[ast.AST], ...] = (
+    *(ast.If, ast.For, ast.While, ast.Try, ast.With, ast.Match, ast.FunctionDef, ast.ClassDef, ast.BoolOp),
+    *(ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp),
+)
 
 
 class _NotConstantError(Exception):
@@ -138,18 +140,21 @@ def _constant(node: ast.expr, module: str, given: Mapping[str, Any]) -> Any:
 def _defined(module: str, name: str) -> tuple[str, ast.AST | None]:
     """Return the class of a name, or the expression of its value, and the module of ours that defines it."""
     for node in _source(module):
-        if isinstance(node, ast.ClassDef) and node.name == name:
-            return module, node
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            if ast.unparse(target) == name:
-                return module, node.value
-            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):  # ONE, OTHER = "one", "other"
-                for each, value in zip(target.elts, node.value.elts, strict=False):
-                    if ast.unparse(each) == name:
-                        return module, value
-        for each in node.names if isinstance(node, ast.ImportFrom) else ():
-            if name == (each.asname or each.name):
-                return _defined(str(node.module), each.name)
+        match node:
+            case ast.ClassDef() if node.name == name:
+                return module, node
+            case ast.ImportFrom():
+                for each in node.names:
+                    if name == (each.asname or each.name):
+                        return _defined(str(node.module), each.name)
+            case ast.Assign():
+                for target in node.targets:
+                    if ast.unparse(target) == name:
+                        return module, node.value
+                    if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):  # ONE, OTHER = "one", "other"
+                        for element, value in zip(target.elts, node.value.elts, strict=False):
+                            if ast.unparse(element) == name:
+                                return module, value
     return module, None
 
 

@@ -326,9 +326,8 @@ PROGRAM
   step neuro predict outputs/table rows.csv output=kinds.json
   mine+=(task.train._target_=people.frame task.test._target_=people.frame)
   step "${mine[@]}" task.metrics=people.f1 task.fitness=f1 hydra.run.dir=outputs/f1
-  step "${mine[@]}" task.loss._target_=people.weighted +task.loss._partial_=true hydra.run.dir=outputs/weighted
-  wrong "_partial_=true gives the function itself" "${mine[@]}" task.loss._target_=people.weighted
-  wrong "as a metric of a whole batch: task.metrics=" "${mine[@]}" task.loss._target_=people.f1 +task.loss._partial_=true
+  step "${mine[@]}" task.loss._target_=people.weighted hydra.run.dir=outputs/weighted
+  wrong "as a metric of a whole batch: task.metrics=" "${mine[@]}" task.loss=people.f1
   step neuro report outputs/table outputs/f1 outputs/weighted
   python - << 'PROGRAM'
 import json

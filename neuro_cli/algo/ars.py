@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.auto import auto_of, sigma_of
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, non_finite_of
+from neuro_cli.algo.auto import AUTO, auto_of
+from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal
 from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
-from neuro_cli.core.checks import integer
+from neuro_cli.core.checks import integer, number, number_or, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
@@ -46,9 +46,11 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         layers: Mapping[str, Any] | None = None,
         average: float = 0.0,
     ) -> None:
-        self._average = average
-        self.non_finite = non_finite_of(non_finite)
-        self._sigma_given, self.auto = sigma_of(sigma), auto_of(sigma, optimizer)
+        self._average = number("algo.average", average, low=0.0, below=1.0)
+        self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
+        given = None if sigma is None else number_or("algo.sigma", sigma, AUTO, above=0.0)
+        self._sigma_given = given if isinstance(given, float) else None
+        self.auto = auto_of(sigma, optimizer)
         self.top = None if top is None else integer("algo.top", top, 1)
         self._factory, self._schedule = optimizer, lr_schedule
         self._layers = Layers(layers)

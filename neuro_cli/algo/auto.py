@@ -18,9 +18,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from neuro_cli.core.checks import number
-from neuro_cli.core.errors import ConfigError
-
 AUTO = "auto"
 SHARE = 0.6  # a larger sigma, and a smaller rate, needs this share of the best gain
 SIGMAS = [2.0**power for power in range(1, -5, -1)]  # factors on the sigma by size, the largest first
@@ -86,15 +83,6 @@ def auto_of(sigma: float | str | None, optimizer: Any) -> Auto | None:
     """Return the open values among ``sigma`` and the ``lr`` of an optimizer's factory, None where none is."""
     rate = isinstance(optimizer, partial) and optimizer.keywords.get("lr") == AUTO
     return Auto(sigma == AUTO, rate) if sigma == AUTO or rate else None
-
-
-def sigma_of(sigma: float | str | None) -> float | None:
-    """Return ``sigma`` as a number, None where it is open or by size. Raises ConfigError."""
-    if sigma is None or sigma == AUTO:
-        return None
-    if isinstance(sigma, str):
-        raise ConfigError("algo.sigma", sigma, f"must be a number > 0, or {AUTO}")
-    return number("algo.sigma", sigma, above=0.0)
 
 
 def first_near(gains: Sequence[float]) -> int | None:

@@ -17,12 +17,12 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.auto import Auto
-from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rounding import Rounding
 
-RAISE, WORST = "raise", "worst"  # a member whose fitness is not finite is an error, or the last of its generation
+# a member whose fitness is not finite is an error, or the last of its generation
+RAISE, WORST = NON_FINITE = "raise", "worst"
 
 
 Transform = Callable[[Tensor], Tensor]
@@ -242,8 +242,3 @@ class GradientAlgorithm(CentreAlgorithm):
     @abstractmethod
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
         """Take the gradient (M,) float32 of the mean loss of the batch, and move the centre."""
-
-
-def non_finite_of(value: str) -> str:
-    """Return ``value`` of ``algo.non_finite`` if it is raise or worst. Raises ConfigError."""
-    return one_of("algo.non_finite", value, (RAISE, WORST))

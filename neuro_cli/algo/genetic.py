@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.algo.layers import SIGMA, Layers
-from neuro_cli.core.checks import integer, number
+from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.noise import CHOICE_STREAM, random_words
@@ -40,7 +40,7 @@ class Genetic(PopulationAlgorithm):
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
     ) -> None:
-        self.non_finite = non_finite_of(non_finite)
+        self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.parents = integer("algo.parents", parents, 1)
         self._schedule = sigma_schedule

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.adapt import NONE, STILL, Adaptation
-from neuro_cli.algo.auto import auto_of, sigma_of
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.auto import AUTO, auto_of
+from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
-from neuro_cli.core.checks import number
+from neuro_cli.core.checks import number, number_or, one_of
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, raw, shaping_of
@@ -52,11 +52,13 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         adapt: Mapping[str, Any] = STILL,
         average: float = 0.0,
     ) -> None:
-        self._average = average
-        self.non_finite = non_finite_of(non_finite)
-        self._sigma_given, self.auto = sigma_of(sigma), auto_of(sigma, optimizer)
+        self._average = number("algo.average", average, low=0.0, below=1.0)
+        self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
+        given = None if sigma is None else number_or("algo.sigma", sigma, AUTO, above=0.0)
+        self._sigma_given = given if isinstance(given, float) else None
+        self.auto = auto_of(sigma, optimizer)
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
-        self._shape = shaping_of(shaping)
+        self._shape = shaping_of("algo.shaping", shaping)
         self.needs_pairs, self.proportional = shaping in PAIR_SHAPINGS, self._shape is raw
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
-from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
 from neuro_cli.core.rounding import Rounding
@@ -64,7 +63,7 @@ class CentreOptimizer:
         self.rounding: Rounding | None = None
         self._room: Tensor | None = None
         exact = centre.dtype != torch.bfloat16
-        self._share = number("algo.average", average, low=0.0, below=1.0)
+        self._share = average
         if self._share and not exact:
             raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
         self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import PopulationAlgorithm, State, non_finite_of
+from neuro_cli.algo.base import NON_FINITE, PopulationAlgorithm, State
 from neuro_cli.algo.layers import SIGMA, Layers
-from neuro_cli.core.checks import number
+from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import ParameterLayout
 
 
@@ -23,7 +23,7 @@ class OwnCentre(PopulationAlgorithm):
     _size: float
 
     def __init__(self, sigma: float, non_finite: str, layers: Mapping[str, Any] | None, kinds: Sequence[str] = (SIGMA,)) -> None:
-        self.non_finite = non_finite_of(non_finite)
+        self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self._layers = Layers(layers, kinds)
 

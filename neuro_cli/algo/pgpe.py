@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
+from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
-from neuro_cli.core.checks import number
+from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import shaping_of
@@ -49,12 +49,12 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         layers: Mapping[str, Any] | None = None,
         average: float = 0.0,
     ) -> None:
-        self._average = average
-        self.non_finite = non_finite_of(non_finite)
+        self._average = number("algo.average", average, low=0.0, below=1.0)
+        self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
         self.sigma = number("algo.sigma", sigma, above=0.0)
         self.sigma_learning_rate = number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
         self.sigma_max_change = number("algo.sigma_max_change", sigma_max_change, above=0.0, high=1.0)
-        self._shape = shaping_of(shaping)
+        self._shape = shaping_of("algo.shaping", shaping)
         self._factory, self._schedule = optimizer, lr_schedule
         self._layers = Layers(layers)
 

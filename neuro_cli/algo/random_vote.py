@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State, non_finite_of
-from neuro_cli.core.checks import integer, number
+from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -36,7 +36,7 @@ class RandomVote(PopulationAlgorithm):
     votes = True
 
     def __init__(self, sigma: float | Sequence[float] = 0.001, keep: int = 50, non_finite: str = "raise") -> None:
-        self.non_finite = non_finite_of(non_finite)
+        self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
         given = [sigma] if isinstance(sigma, int | float | str) else list(sigma)
         if not given:
             raise ConfigError("algo.sigma", sigma, "must be a number > 0, or a list of some")

@@ -5,6 +5,7 @@ from torch import Tensor
 from neuro_cli.algo.base import GradientAlgorithm
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
+from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule
 
@@ -16,7 +17,8 @@ class SGD(OptimizedCentre, GradientAlgorithm):
     """
 
     def __init__(self, optimizer: OptimizerFactory, lr_schedule: Schedule, average: float = 0.0) -> None:
-        self._factory, self._schedule, self._average = optimizer, lr_schedule, average
+        self._factory, self._schedule = optimizer, lr_schedule
+        self._average = number("algo.average", average, low=0.0, below=1.0)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._optimizer = CentreOptimizer(self._factory, self._schedule, centre, layout, average=self._average)

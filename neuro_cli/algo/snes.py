@@ -45,7 +45,7 @@ class SNES(OwnCentre):
         if sigma_learning_rate is not None:
             number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)
         self.sigma_learning_rate = sigma_learning_rate
-        self._shape = shaping_of(shaping)
+        self._shape = shaping_of("algo.shaping", shaping)
         self.needs_pairs = shaping in PAIR_SHAPINGS
         self._schedule = lr_schedule
 

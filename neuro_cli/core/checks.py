@@ -53,6 +53,13 @@ def number(
     return float(value)
 
 
+def number_or(key: str, value: Any, word: str, *, above: float) -> float | str:
+    """Return ``value`` if it is ``word``, else as a finite float > above. Raises ConfigError."""
+    if isinstance(value, str) and value != word:
+        raise ConfigError(key, value, f"must be a number > {above:g}, or {word}")
+    return value if value == word else number(key, value, above=above)
+
+
 def boolean(key: str, value: Any) -> bool:
     """Return ``value`` if it is true or false. Raises ConfigError."""
     if not isinstance(value, bool):

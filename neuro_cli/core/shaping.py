@@ -103,9 +103,9 @@ PAIR_SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def shaping_of(name: str) -> Callable[[np.ndarray], np.ndarray]:
-    """Return the shaping called ``name``. Raises ConfigError for an unknown one."""
+def shaping_of(key: str, name: str) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the shaping called ``name``, the value of ``key``. Raises ConfigError for an unknown one."""
     known = SHAPINGS | PAIR_SHAPINGS
     if name not in known:
-        raise ConfigError("algo.shaping", name, nearest(str(name), known))
+        raise ConfigError(key, name, nearest(str(name), known))
     return known[name]

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, State
-from neuro_cli.core.checks import boolean
+from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.philox import TILE
 from neuro_cli.distribution.base import Distribution, PopulationContext
-from neuro_cli.distribution.codec import codec_of, slices, unpack
+from neuro_cli.distribution.codec import WIRES, codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.fabric.base import shares
 from neuro_cli.fabric.messages import begin_gather
@@ -36,7 +36,8 @@ class ChromosomeUpdates(Distribution):
     name = "chromosome_updates"
 
     def __init__(self, wire: str = "float32", overlap: bool = False) -> None:
-        self.wire, self._codec = wire, codec_of("distribution.wire", wire)
+        self.wire = one_of("distribution.wire", wire, WIRES)
+        self._codec = codec_of(wire)
         self.overlap = boolean("distribution.overlap", overlap)
 
     def bind(self, job: PopulationContext) -> None:

@@ -21,7 +21,7 @@ from neuro_cli.algo.base import WORST, Combination, State
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
-from neuro_cli.distribution.codec import codec_of, slices, unpack
+from neuro_cli.distribution.codec import WIRES, codec_of, slices, unpack
 from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.distribution.finite import candidate_error, first_bad, ranked_last
 from neuro_cli.fabric.base import shares
@@ -41,7 +41,8 @@ class SemiUpdates(Distribution):
     def __init__(self, ranks_shaping: str = "global", wire: str = "float32") -> None:
         self.ranks_shaping = one_of("distribution.ranks_shaping", ranks_shaping, ("global", "local"))
         self.gathers = self.ranks_shaping == "global"
-        self.wire, self._codec = wire, codec_of("distribution.wire", wire)
+        self.wire = one_of("distribution.wire", wire, WIRES)
+        self._codec = codec_of(wire)
 
     def bind(self, job: PopulationContext) -> None:
         super().bind(job)

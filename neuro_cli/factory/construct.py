@@ -12,8 +12,9 @@ Not by ``hydra.utils.instantiate``, for what was seen with Hydra 1.3.8:
 - An error has several lines, and its key is one that a user cannot type: ``inner.list[1]``.
 """
 
+import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
 from types import ModuleType
@@ -63,24 +64,29 @@ def _walk(path: str) -> list[Any]:
     return steps
 
 
-def _constructed(node: Any, key: str) -> Any:
-    """Return ``node`` with objects in place of its targets, and with copies of its lists and dicts."""
+def _constructed(node: Any, key: str, takes: int = 0) -> Any:
+    """Return ``node`` with objects in place of its targets, and with copies of its lists and dicts.
+
+    ``takes`` > 0: its objects are called with so many arguments; what needs them is not called here.
+    """
     if isinstance(node, list | tuple):
-        return [_constructed(value, f"{key}.{place}".lstrip(".")) for place, value in enumerate(node)]
+        return [_constructed(value, f"{key}.{place}".lstrip("."), takes) for place, value in enumerate(node)]
     if not isinstance(node, dict):
         return node
     try:
         if TARGET in node:
-            return _called(node, key)
+            return _called(node, key, takes)
     except ConstructionError:
         raise
     except Exception as error:  # a user's constructor may raise anything
         raise ConstructionError(key, node.get(TARGET)) from error
-    return {name: _constructed(value, f"{key}.{name}".lstrip(".")) for name, value in node.items()}
+    return {name: _constructed(value, f"{key}.{name}".lstrip("."), takes) for name, value in node.items()}
 
 
-def _called(node: dict[str, Any], key: str) -> Any:
+def _called(node: dict[str, Any], key: str, takes: int) -> Any:
     target, deferred = _target(node[TARGET]), node.get(PARTIAL, False)
+    counts = getattr(target, "functions", None)  # of arguments, by the name of what is called with them
+    counts = counts if isinstance(counts, Mapping) else {}  # a user's class may mean something else by it
     if not isinstance(deferred, bool):
         raise TypeError(f"{PARTIAL} must be true or false, not {deferred!r}")
     if RECURSIVE in node:
@@ -91,11 +97,29 @@ def _called(node: dict[str, Any], key: str) -> Any:
             continue
         if isinstance(value, str) and value == MISSING:
             raise ValueError(f"{name} is missing: give it a value")
-        given[name] = _constructed(value, f"{key}.{name}".lstrip("."))
+        given[name] = _constructed(value, f"{key}.{name}".lstrip("."), counts.get(name, 0))
     arguments = given.pop(ARGUMENTS, [])
     if not isinstance(arguments, list):
         raise TypeError(f"{ARGUMENTS} must be a list, not {arguments!r}")
+    deferred = deferred or (takes > 0 and PARTIAL not in node and _waits(target, takes, arguments, given))
     return partial(target, *arguments, **given) if deferred else target(*arguments, **given)
+
+
+def _waits(target: Callable[..., Any], count: int, arguments: list[Any], given: dict[str, Any]) -> bool:
+    """Return whether a call lacks arguments and ``count`` more make it complete."""
+    try:
+        signature = inspect.signature(target)
+    except (TypeError, ValueError):  # some compiled functions have none
+        return False
+    return not _fits(signature, arguments, given) and _fits(signature, [*arguments, *[None] * count], given)
+
+
+def _fits(signature: inspect.Signature, arguments: list[Any], given: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*arguments, **given)
+    except TypeError:
+        return False
+    return True
 
 
 def _target(name: Any) -> Callable[..., Any]:

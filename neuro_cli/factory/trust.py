@@ -2,7 +2,7 @@
 
 Instantiating a class that a config names runs its code. The check covers all nested nodes, since construction does too. Some
 arguments of our classes name modules that a library imports (the id of an environment and its options). A class lists them as
-``imports``, and the same rule holds for them. ``functions`` lists arguments that are dotted names of functions, ``starts`` the
+``imports``, and the same rule holds for them. ``functions`` lists arguments that may be dotted names of functions, ``starts`` the
 value by which an argument starts programs that the config names: such a value needs trust itself.
 """
 

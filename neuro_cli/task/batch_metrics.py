@@ -2,11 +2,10 @@
 
 import copy
 import math
-import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
 from neuro_cli.task.base import Batch, Task
+from neuro_cli.task.dotted import located
 
 KEY = "task.metrics"
 WHOLE = "batch"  # Task.scored_by, if the fitness is such a metric
@@ -32,7 +32,7 @@ class BatchMetrics:
         named = given if isinstance(given, Mapping) else {} if given is None else {None: given}
         self._scores: dict[str, Score] = {}
         for name, each in named.items():
-            score = _located(each) if isinstance(each, str) else each
+            score = located(KEY, each)
             if not callable(score):
                 raise ConfigError(
                     KEY, each, "must be a function of (outputs, targets), its dotted name, or a metric of torchmetrics"
@@ -86,7 +86,7 @@ class BatchMetrics:
 class BatchJudged(Task):
     """Task whose fitness may be one of ``metrics`` of a whole batch, which are measured on the test set in any case."""
 
-    functions = ("metrics",)
+    functions: ClassVar[Mapping[str, int]] = {"metrics": 2, "loss": 2}  # called with outputs and targets
     fitness: str
     evaluation_batch: int
 
@@ -121,16 +121,6 @@ def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Te
     """Return the outputs of ``answer`` for ``batch``, ``size`` examples at a time."""
     parts: Iterable[tuple[Tensor, ...]] = zip(batch.inputs.split(size), batch.targets.split(size), strict=True)
     return torch.cat([answer(Batch(*part)) for part in parts])
-
-
-def _located(name: str) -> Any:
-    """Import the function of a dotted name. Raises ConfigError."""
-    if not re.fullmatch(r"\w+(\.\w+)+", name):  # a name without a dot would import a module that trust did not check
-        raise ConfigError(KEY, name, "must be package.function")
-    try:
-        return pkgutil.resolve_name(name)
-    except Exception as error:  # a user's module may raise anything
-        raise ConfigError(KEY, name, f"cannot be imported: {' '.join(str(error).split())[:200]}") from error
 
 
 def _name_of(score: Any) -> str:

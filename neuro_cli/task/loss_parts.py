@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.dotted import located
 from neuro_cli.task.images import shape_text
 
 COMPARED, TOLERANCE = 64, 1e-4
@@ -26,13 +27,14 @@ BY_CLASS_FUNCTIONS = (F.cross_entropy, F.nll_loss)
 
 
 class LossParts:
-    """Parts of ``loss``: one of torch.nn with a ``reduction``, or a function of (output, targets). It is copied, never changed.
+    """Parts of ``loss``: one of torch.nn with a ``reduction``, a function of (output, targets), or a dotted name of one.
 
-    ``reduction``: the loss's own, none if it gives a number for each example. ``by_class``: it compares classes. Raises
-    ConfigError for a loss that cannot be called or copied.
+    It is copied, never changed. ``reduction``: the loss's own, none if it gives a number for each example. ``by_class``: it
+    compares classes. Raises ConfigError for a loss that cannot be called or copied.
     """
 
     def __init__(self, loss: Any) -> None:
+        loss = located("task.loss", loss)
         if not callable(loss):
             raise ConfigError("task.loss", _name(loss), "must be a loss of torch.nn or a function of (output, targets)")
         self.given = loss

@@ -137,6 +137,8 @@ DATASET = "neuro_cli.task.dataset.Dataset"
         ({"_target_": REWARD, "reward": "program", "reward_options": {"command": ["true"]}}, "task.reward", "program"),
         ({"_target_": DATASET, **DATA, "metrics": "payload.f1"}, "task.metrics", "payload"),
         ({"_target_": DATASET, **DATA, "metrics": {"f1": "payload.xml"}}, "task.metrics.f1", "payload"),
+        ({"_target_": DATASET, **DATA, "loss": "payload.loss"}, "task.loss", "payload"),
+        ({"_target_": ENVIRONMENTS, "id": "CartPole-v1", "wrappers": ["payload.W"]}, "task.wrappers.0", "payload"),
         ({"_target_": DATASET, "_args_": [1, 1, "accuracy", 5, None, None, "payload:f1"]}, "task.metrics", "payload"),
     ],
 )

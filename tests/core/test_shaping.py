@@ -70,7 +70,7 @@ def test_z_score_of_equal_fitnesses_is_zero_and_raw_is_a_copy():
 
 def test_unknown_shaping_names_the_nearest():
     with pytest.raises(ConfigError, match=r"algo.shaping=centered_rank: did you mean centred_rank"):
-        shaping_of("centered_rank")
+        shaping_of("algo.shaping", "centered_rank")
 
 
 @given(fitnesses.filter(lambda values: len(values) % 2 == 0))

@@ -9,11 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution import codec as codecs
 from neuro_cli.distribution.codec import WIRES, codec_of, slices, unpack
 
-CODECS = {wire: codec_of("distribution.wire", wire) for wire in WIRES}
+CODECS = {wire: codec_of(wire) for wire in WIRES}
 BYTES = {"float32": 4.0, "bfloat16": 2.0, "int8": 1 + 4 / 256}
 
 
@@ -117,8 +116,3 @@ def test_messages_of_many_ranks_are_put_together(wire, columns):
     into = torch.empty(2, columns)
     unpack(CODECS[wire], odd, places, into)
     assert torch.equal(into, there_and_back(wire, values))
-
-
-def test_an_unknown_wire_is_named():
-    with pytest.raises(ConfigError, match=r"^distribution.wire=int4: must be one of float32, bfloat16, int8$"):
-        codec_of("distribution.wire", "int4")

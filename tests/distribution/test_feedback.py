@@ -113,7 +113,7 @@ def test_chromosome_updates_have_the_same_bits_on_any_number_of_ranks(wire, over
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.floats(1e-6, 1e6), min_size=1, max_size=30), st.integers(1, 700), st.sampled_from(["bfloat16", "int8"]))
 def test_what_was_sent_and_what_is_kept_are_all_that_was_asked_for(sizes, columns, wire):
-    codec, generator = codec_of("distribution.wire", wire), torch.Generator().manual_seed(len(sizes))
+    codec, generator = codec_of(wire), torch.Generator().manual_seed(len(sizes))
     feedback, sent, asked = Feedback(codec, columns), torch.zeros(1, columns).double(), torch.zeros(1, columns).double()
     for size in sizes:
         values = size * torch.randn(1, columns, generator=generator)
@@ -126,7 +126,7 @@ def test_what_was_sent_and_what_is_kept_are_all_that_was_asked_for(sizes, column
 
 def test_what_is_kept_stays_small():
     """It does not pile up: after many generations it is still one rounding."""
-    codec = codec_of("distribution.wire", "int8")
+    codec = codec_of("int8")
     feedback, generator = Feedback(codec, 1000), torch.Generator().manual_seed(1)
     for _ in range(300):
         feedback.encode(torch.randn(1, 1000, generator=generator), 0)

@@ -3,7 +3,7 @@
 import copy
 import sys
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hydra.utils import instantiate
@@ -140,3 +140,46 @@ def test_what_a_constructor_says_to_the_user_stays(monkeypatch):
     with pytest.raises(ConstructionError) as caught:
         construct({"_target_": CALL, "x": {"_target_": REFUSING}})
     assert caught.value.key == "x"
+
+
+class Judge:
+    """Class that calls its functions with two arguments, and a factory of them."""
+
+    functions: ClassVar = {"loss": 2, "metrics": 2}
+
+    def __init__(self, loss: Any = None, metrics: Any = None, other: Any = None) -> None:
+        self.loss, self.metrics, self.other = loss, metrics, other
+
+
+def compared(outputs: float, targets: float, beta: float = 1.0) -> float:
+    return beta * (outputs - targets)
+
+
+def comparison(beta: float = 1.0) -> partial[float]:
+    return partial(compared, beta=2 * beta)
+
+
+HERE = __name__
+
+
+def test_a_function_that_will_be_called_needs_no_partial():
+    node = {"_target_": f"{HERE}.compared", "beta": 3.0}
+    assert construct({"_target_": f"{HERE}.Judge", "loss": node}).loss(5, 4) == 3
+    made = construct({"_target_": f"{HERE}.Judge", "metrics": {"a": node, "b": [{"_target_": f"{HERE}.comparison"}]}}).metrics
+    assert (made["a"](5, 4), made["b"][0](5, 4)) == (3, 2)  # what can be called with what is given is called
+    assert construct({"_target_": f"{HERE}.Judge", "loss": {"_target_": "torch.nn.MSELoss"}}).loss.reduction == "mean"
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        ({"other": {"_target_": f"{HERE}.compared"}}, "missing 2 required"),
+        ({"loss": {"_target_": f"{HERE}.compared", "_partial_": False}}, "missing 2 required"),
+        ({"loss": {"_target_": f"{HERE}.compared", "gamma": 1}}, "unexpected keyword argument 'gamma'"),
+        ({"loss": {"_target_": f"{HERE}.Judge", "other": {"_target_": f"{HERE}.compared"}}}, "missing 2 required"),
+    ],
+)
+def test_a_function_elsewhere_is_called(node, reason):
+    with pytest.raises(ConstructionError) as caught:
+        construct({"_target_": f"{HERE}.Judge", **node})
+    assert reason in str(caught.value.__cause__)

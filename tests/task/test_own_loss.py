@@ -25,6 +25,9 @@ def table(count, seed):
     '''Inputs of five columns, two targets that are linear in them.'''
     inputs = torch.randn(count, 5, generator=torch.Generator().manual_seed(seed))
     return inputs, inputs[:, :2] * 2 - 1
+
+def off(outputs, targets, power=2):
+    return (outputs - targets).abs().pow(power).mean(1)
 """
 
 
@@ -263,3 +266,21 @@ def test_a_run_learns_a_table_and_says_its_loss(tmp_path):
     assert summary["test_loss"] < 0.5  # 5 at the beginning
     assert "test loss" in done.stdout
     assert one_line(neuro_inside("train", *data, *small, "task.loss._target_=torch.nn.Nothing", cwd=tmp_path)).startswith("task")
+
+
+def test_a_function_is_named_in_any_form(tmp_path):
+    (tmp_path / "my_table.py").write_text(TABLE)
+    data = [f"task.{part}._target_=my_table.table" for part in ("train", "test")]
+    data += [f"+task.{part}.{key}" for part in ("train", "test") for key in ("count=40", "seed=1")]
+    small = ("task=dataset", "model=mlp_policy", "model.hidden=[]", "population=4", "batch_size=8", "threads=1", "generations=2")
+    named = "task.loss._target_=my_table.off"
+    forms = (["task.loss=my_table.off"], [named], [named, "+task.loss._partial_=true"], [named, "+task.loss.power=2"])
+    for place, form in enumerate(forms):
+        done = neuro_inside("train", *small, *data, *form, f"hydra.run.dir={place}", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    summaries = [json.loads((tmp_path / str(place) / "summary.json").read_text()) for place in range(len(forms))]
+    assert len({summary["parameters_sha256"] for summary in summaries}) == 1
+    done = neuro_inside("train", *small, *data, "task.loss=my_table.of", "hydra.run.dir=no", cwd=tmp_path)
+    assert one_line(done).startswith("task.loss=my_table.of: cannot be imported: ")
+    done = neuro_inside("resume", "0", "generations=3", cwd=tmp_path)
+    assert "task.loss=my_table.off: it runs code of my_table; pass trust=my_table" in one_line(done)

@@ -8,7 +8,7 @@ text, which the model generates token by token.
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -61,7 +61,7 @@ class Reward(LanguageTask):
     """
 
     name = "reward"
-    functions = ("reward",)
+    functions: ClassVar[Mapping[str, int]] = {"reward": 0}  # a dotted name alone
     starts = {"reward": "program"}  # noqa: RUF012  # runs reward_options.command
     votes = True
     own_noise = True  # a reward that times out once may not do so again

@@ -119,7 +119,7 @@ def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
     from gymnasium.spaces import Box, Discrete
 
     if not isinstance(seen, Box):
-        raise ConfigError("task.id", identifier, f"observations must be a Box of numbers, not {seen}")
+        raise ConfigError("task.id", identifier, f"observations must be a Box of numbers, not {seen}: task.wrappers may make one")
     empty = np.empty(0, np.float32)
     if isinstance(acts, Discrete):
         return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)

@@ -10,9 +10,9 @@ Legend: B episodes, C score columns, I numbers of an observation, A outputs of a
 import logging
 import queue
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from neuro_cli.task.reinforcement.observations import NormalisedPolicy, Observat
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 from neuro_cli.task.reinforcement.simulators import SIMULATORS
 from neuro_cli.task.reinforcement.trial import settled
-from neuro_cli.task.reinforcement.wrappers import Wrapper, Wrapping
+from neuro_cli.task.reinforcement.wrappers import Wrapper, Wrapping, sequence, wrappers_of
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ class Reinforcement(Task):
     fitness_is = "return"
     batch_key = "task.episodes"
     metrics = (RETURN, DEVIATION, LENGTH)
+    functions: ClassVar[Mapping[str, int]] = {"wrappers": 1}  # called with the environment
     imports = ("id", "options")  # arguments whose texts may name modules for gymnasium or the environment to import
 
     def __init__(
@@ -96,7 +97,7 @@ class Reinforcement(Task):
             raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         wrapping = Wrapping(
-            sequence("task.wrappers", wrappers, callable, "a list of {_target_: ..., _partial_: true}"),
+            wrappers_of(wrappers),
             integer("task.frame_stack", frame_stack, 1),
             None if reward_weights is None else sequence("task.reward_weights", reward_weights, finite, "a list of numbers"),
             boolean("task.scale_actions", scale_actions),
@@ -276,13 +277,6 @@ class Reinforcement(Task):
             LENGTH.name: steps / count,
             "test_episodes": count,
         }
-
-
-def sequence(key: str, values: Any, fits: Callable[[Any], bool], allowed: str) -> tuple[Any, ...]:
-    """Return ``values`` as a tuple if each ``fits``. Raises ConfigError."""
-    if not isinstance(values, list | tuple) or not all(map(fits, values)):
-        raise ConfigError(key, values, f"must be {allowed}")
-    return tuple(values)
 
 
 def finite(value: Any) -> bool:

@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.task.dotted import located
+
+KEY = "task.wrappers"
 
 Wrapper = Callable[[Any], Any]  # takes an environment and returns another
 
@@ -27,7 +30,7 @@ class Wrapping(NamedTuple):
     def around(self, environment: Any) -> Any:
         """Return ``environment`` in its wrappers. Raises ConfigError."""
         for place, wrapper in enumerate(self.wrappers):
-            environment = _wrapped(f"task.wrappers.{place}", wrapper, environment)
+            environment = _wrapped(f"{KEY}.{place}", wrapper, environment)
         if self.frame_stack > 1:
             from gymnasium.wrappers import FrameStackObservation
 
@@ -38,6 +41,19 @@ class Wrapping(NamedTuple):
 
 
 BARE = Wrapping()
+
+
+def wrappers_of(given: Any) -> tuple[Wrapper, ...]:
+    """Return the wrappers of a list, some by their dotted names. Raises ConfigError."""
+    values = [located(f"{KEY}.{place}", each) for place, each in enumerate(given)] if isinstance(given, list | tuple) else given
+    return sequence(KEY, values, callable, "a list of package.Wrapper or {_target_: package.Wrapper, ...}")
+
+
+def sequence(key: str, values: Any, fits: Callable[[Any], bool], allowed: str) -> tuple[Any, ...]:
+    """Return ``values`` as a tuple if each ``fits``. Raises ConfigError."""
+    if not isinstance(values, list | tuple) or not all(map(fits, values)):
+        raise ConfigError(key, values, f"must be {allowed}")
+    return tuple(values)
 
 
 def _wrapped(key: str, wrapper: Wrapper, environment: Any) -> Any:
@@ -88,10 +104,7 @@ def boxed(environment: Any, scale_actions: bool) -> Any:
         try:
             flat = flatten_space(parts)
         except NotImplementedError as error:  # a package's own kind of space
-            inner: Any = seen.spaces.values() if isinstance(seen, Dict) else seen  # no other kind fails
-            kinds = sorted({type(part).__name__ for part in inner})
-            allowed = f"gymnasium cannot flatten all of {', '.join(kinds)}: choose parts of the observation by a wrapper"
-            raise ConfigError("task.wrappers", [], allowed) from error
+            raise UserError(f"{KEY}: {_parts_to_choose(seen)}") from error
         environment = TransformObservation(environment, lambda observation: flatten(parts, observation), flat)
     acts = environment.action_space
     if scale_actions:
@@ -107,6 +120,24 @@ def boxed(environment: Any, scale_actions: bool) -> Any:
         flat = Box(acts.low.ravel(), acts.high.ravel(), dtype=acts.dtype)
         return TransformAction(environment, lambda row: row.reshape(acts.shape), flat)
     return environment
+
+
+def _parts_to_choose(seen: Any) -> str:
+    """Say which parts of the observations ``seen`` gymnasium cannot flatten, and which wrapper leaves them out."""
+    from gymnasium.spaces import Dict
+    from gymnasium.spaces.utils import flatten_space
+
+    named, bad = dict(seen.spaces) if isinstance(seen, Dict) else dict(enumerate(seen)), {}
+    for name, part in named.items():
+        try:
+            flatten_space(part)
+        except NotImplementedError:
+            bad[name] = type(part).__name__
+    text = f"gymnasium cannot flatten {', '.join(f'{name} ({kind})' for name, kind in bad.items())} of the observations: "
+    kept = ", ".join(str(name) for name in sorted(named) if name not in bad)
+    if not isinstance(seen, Dict) or not kept:
+        return f"{text}add a wrapper that makes numbers of them"
+    return f"{text}add {{_target_: gymnasium.wrappers.FilterObservation, filter_keys: [{kept}]}}, or another that makes a Box"
 
 
 def _by_name(space: Any) -> Any:

@@ -1,25 +1,29 @@
 """Environments as they come: spaces that are no Box, wrappers, frames, vectors of rewards, episodes without a limit."""
 
+import re
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
+import yaml
 from support.made_data import load
 from torch import nn
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.factory.construct import ConstructionError, construct
 from neuro_cli.task.reinforcement import Reinforcement, simulators
 from neuro_cli.task.reinforcement.episodes import EpisodeOutcome
 from neuro_cli.task.reinforcement.policies import policies_of
 from neuro_cli.task.reinforcement.task import plan_of
-from neuro_cli.task.reinforcement.wrappers import boxed
+from neuro_cli.task.reinforcement.wrappers import boxed, wrappers_of
 
 gymnasium = pytest.importorskip("gymnasium")
 import stub_environments  # noqa: E402
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple  # noqa: E402
 from gymnasium.wrappers import ClipReward, FlattenObservation, FrameStackObservation, TimeAwareObservation  # noqa: E402
 
+REINFORCEMENT = "neuro_cli.task.reinforcement.Reinforcement"
 SPACES = {
     "dict": Dict({"b": Box(-1.0, 1.0, (2, 2)), "a": Discrete(3)}),
     "tuple": Tuple((Discrete(2), Box(-1.0, 1.0, (2,), np.float64))),
@@ -147,9 +151,11 @@ def test_an_environment_without_a_limit_ends_by_itself_or_with_a_line(monkeypatc
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"wrappers": [3]}, r"^task\.wrappers=\[3\]: must be a list of \{_target_: \.\.\., _partial_: true\}"),
+        ({"wrappers": [3]}, r"^task\.wrappers=\[3\]: must be a list of package\.Wrapper or \{_target_: package\.Wrapper"),
         ({"wrappers": [len]}, r"^task\.wrappers\.0=len: it does not take this environment: "),
         ({"wrappers": [type]}, r"^task\.wrappers\.0=type: must return an environment, not type"),
+        ({"wrappers": ["ClipReward"]}, r"^task\.wrappers\.0=ClipReward: must be package\.function$"),
+        ({"wrappers": ["gymnasium.wrappers.Clip"]}, r"^task\.wrappers\.0=gymnasium\.wrappers\.Clip: cannot be imported: "),
         ({"frame_stack": 0}, r"^task\.frame_stack=0: must be an integer >= 1$"),
         ({"reward_weights": ["a"]}, r"^task\.reward_weights=\['a'\]: must be a list of numbers$"),
         ({"frame_stack": 2, "simulator": "direct"}, r"^task\.simulator=direct: wrappers, frames, weights and scaling need auto"),
@@ -165,6 +171,34 @@ def test_a_space_that_gymnasium_cannot_flatten_asks_for_a_wrapper():
         """Space of a package, as MiniGrid has one for its texts."""
 
     environment = gymnasium.make("CartPole-v1")
-    environment.observation_space = Dict({"image": Box(0.0, 1.0, (2,)), "mission": Mission()})
-    with pytest.raises(ConfigError, match=r"task.wrappers=\[\]: gymnasium cannot flatten all of Box, Mission: choose parts"):
+    spaces = {"mission": Mission(), "image": Box(0.0, 1.0, (2,)), "direction": Discrete(4)}
+    environment.observation_space = Dict(spaces)
+    line = r"^task\.wrappers: gymnasium cannot flatten mission \(Mission\) of the observations: add (\{.*\}), or another"
+    with pytest.raises(UserError, match=line) as caught:
         boxed(environment, False)
+    found = re.search(line, str(caught.value))
+    assert found is not None
+    (wrapper,) = wrappers_of([given(yaml.safe_load(found[1]))])  # as it is typed
+    assert boxed(wrapper(environment), False).observation_space.shape == (6,)
+    for other in (Dict(mission=Mission()), Tuple([Discrete(2), Mission()])):
+        environment.observation_space = other
+        with pytest.raises(UserError, match=r"\(Mission\) of the observations: add a wrapper that makes numbers of them$"):
+            boxed(environment, False)
+
+
+def given(node: dict[str, object]) -> object:
+    """Return what a config's node in task.wrappers makes."""
+    return construct({"_target_": REINFORCEMENT, "id": "x", "wrappers": [node]}).maker.wrapping.wrappers[0]
+
+
+def test_wrappers_need_no_partial():
+    typed = ["gymnasium.wrappers.TimeAwareObservation", {"_target_": "gymnasium.wrappers.ClipReward", "max_reward": 0.25}]
+    node = {"_target_": REINFORCEMENT, "id": "CartPole-v1", "wrappers": typed}
+    marked = [typed[0], {**typed[1], "_partial_": True}]
+    made = [load(construct({**node, "wrappers": each})) for each in (typed, marked)]
+    first, second = (task.maker.make() for task in made)
+    assert str(first) == str(second)
+    assert str(first).startswith("<ClipReward<TimeAwareObservation<")
+    with pytest.raises(ConstructionError) as caught:  # an argument that it does not have stays an error of its own
+        construct({**node, "wrappers": [{**typed[1], "most": 1}]})
+    assert "unexpected keyword argument 'most'" in str(caught.value.__cause__)

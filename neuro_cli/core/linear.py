@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels, own_layer_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, linear_kernels
 from neuro_cli.core.rows import MemberBatch, by_rows, once
 
 ROWS = 512  # rows of a block: with fewer, products are slower; more do not fit in the nearest caches
@@ -89,18 +89,6 @@ class LinearLayer:
             _words(out).reshape(-1, outputs),
         )  # fmt: skip
         return out
-
-    def add_own(self, noise: Tensor, outputs: Tensor, inputs: Tensor, begin: int, out: Tensor) -> None:
-        """Write outcomes with the members' own weights, weight + scale * A noise B, to columns of ``out`` from ``begin`` on.
-
-        A and B: signs (D, O) and (D, I), float32. Without a bias, and for rows of all sides.
-        """
-        rows, (_outcomes, width) = self.rows, self.weight.shape
-        own_layer_kernels.own_layer(
-            self.x.view(-1, width).numpy(), self.weight.numpy(), noise.numpy(), outputs.numpy(), inputs.numpy(),
-            np.array(rows.scales, np.float32), self.x.numel() // width // (len(rows.scales) * rows.directions), begin,
-            out.view(-1, out.shape[-1]).numpy(),
-        )  # fmt: skip
 
     def _vectors(self, shifts: Tensor | None) -> np.ndarray:
         return np.empty((self.rows.directions, 0), np.float32) if shifts is None else shifts.float().numpy()

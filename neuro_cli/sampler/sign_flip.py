@@ -19,7 +19,7 @@ from neuro_cli.core.kernels.compiled import block_kernels, convolution_kernels
 from neuro_cli.core.layout import LARGE, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
-from neuro_cli.core.rows import COMPILED, MemberBatch, once, random_signs, weighted_signs
+from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
 from neuro_cli.core.sums import add_sign_sum, add_weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
@@ -29,7 +29,6 @@ from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 ROWS = 256  # rows of E in memory at a time, where all of it would be as large as the centre; a multiple of a word's signs
 MOSTLY = 0.9  # share of linear layers
 FEW_ROWS = 64  # rows of a member of linear layers whose weights cost more than a second product of these rows
-OWN_ROWS = 16  # rows of a member from which on a tile of its own weights costs less than a second product
 
 
 def _words(count: int) -> int:
@@ -226,29 +225,12 @@ class FlippedPerturbation(StructuredPerturbation):
         return result
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
-        rows = layer.rows
-        mine = layer.x.numel() // block.width // (len(rows.scales) * rows.directions)  # rows of a member
-        if len(once(layer.x)) == rows.count and mine >= OWN_ROWS and layer.x.dtype == torch.float32:
-            return self._by_own_weights(block, shift, layer)
         if self.sampler.in_parts:
             return self._linear_in_parts(block, shift, layer)
         (written, read), shifted, noise = self.sampler.columns_of(block), -1, None
         if shift is not None:
             shifted, noise = self.sampler.columns_of(self.block(shift))[0], self._matrix(shift, torch.float32)
         return layer.flipped(self._matrix(block.place, self.dtype), noise, self.factors, (read, written, shifted))
-
-    def _by_own_weights(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
-        """Return the outputs of :meth:`linear` with the members' weights, tile by tile, ROWS of E in memory at a time."""
-        sampler, rows = self.sampler, layer.rows
-        result = layer.x.new_empty(rows.count, *layer.x.shape[1:-1], block.rows)
-        outputs, inputs = (torch.from_numpy(part) for part in sampler.signs_of(block, self.factors))
-        for low in range(0, block.rows, ROWS):
-            high = min(low + ROWS, block.rows)
-            noise = sampler.rows(block, self.address, low, high).view(high - low, -1)
-            replace(layer, weight=layer.weight[low:high]).add_own(noise, outputs[:, low:high], inputs, low, result)
-        if layer.bias is not None:
-            result += layer.bias
-        return result if shift is None else rows.add_vectors(result, self.vectors(shift), -1)
 
     def _linear_in_parts(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         """Return the outputs of :meth:`linear`, ROWS of them after others, so that E's rows are drawn near their use."""

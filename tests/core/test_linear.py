@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from draws import normal, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,19 +66,18 @@ def test_sign_flips(shape, sides):
     case.check(made, step, None if shift is None else signs[2] * shift)
 
 
-@given(shape=SHAPES, more=st.sampled_from([0, 3]))
-@settings(max_examples=15, deadline=None)
-def test_own_weights(shape, more):
-    case = Case(*shape[:-1], False)
-    directions, _, _, inputs, outputs, _ = shape
-    noise = normal(outputs, inputs, seed=4)
-    signs = [random_signs(words(directions, 3, seed), count, torch.float32) for seed, count in ((1, outputs), (2, inputs))]
-    made = torch.full((*case.layer.x.shape[:-1], outputs + 2 * more), 7.0)
-    case.layer.add_own(noise, *signs, more, made)
-    step = (case.x * signs[1].double()[:, None]) @ noise.double().T * signs[0].double()[:, None]
-    case.check(made[..., more : more + outputs].contiguous(), step, None)
-    assert (made[..., :more] == 7).all()
-    assert (made[..., more + outputs :] == 7).all()
+@pytest.mark.parametrize("sides", [1, 2])
+def test_rows_that_repeat_meet_the_centre_once(sides):
+    """More rows than a block has, of one side for two, and of all sides."""
+    rows = MemberBatch((0.5, -0.25)[:sides], 90, 7)
+    x, weight, bias, factors = torch.randn(7, 33), torch.randn(19, 33), torch.randn(19), torch.randn(90, 33 + 19)
+    made, wanted = (
+        LinearLayer(rows, given, weight, bias).low_rank(factors, None, (19, 0), 1, 1.0)
+        for given in (repeated(x, 90), x.repeat(90, 1))
+    )
+    torch.testing.assert_close(made, wanted, rtol=1e-5, atol=1e-4)
+    plain = F.linear(x, weight, bias).repeat(90 * sides, 1)
+    assert not torch.allclose(made, plain)
 
 
 @given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]), share=st.sampled_from([1.0, 0.4]))

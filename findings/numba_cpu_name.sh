@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # NUMBA_CPU_NAME alone does not name the processor that numba compiles for
 #
-# Version: numba 0.68.1, numpy 2.4.6
+# Version: numba 0.68.1, numpy 2.4.6; AMD Zen 4, Intel Xeon with AMX
 # Belief: NUMBA_CPU_NAME=haswell makes code for a Haswell, without AVX-512, so that machines of a cluster agree in every bit.
 # Seen: The host's features are added to the named processor: the code has 512-bit registers all the same. Only NUMBA_CPU_NAME
 #   with NUMBA_CPU_FEATURES (empty will do), or the name generic, leaves them out.

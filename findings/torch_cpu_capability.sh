@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # torch draws other normal numbers, and steps otherwise, on a processor without AVX2
 #
-# Version: torch 2.14.1, numpy 2.4.6
+# Version: torch 2.14.1, numpy 2.4.6; AMD Zen 4, Intel Xeon with AMX
 # Belief: torch.randn of one seed has the same bits on every processor; arithmetic as simple as a step of SGD has, too.
 # Seen: With ATEN_CPU_CAPABILITY=default, as on a machine without AVX2, randn of 16 or more numbers has other bits; randn of
 #   15, rand, randint and randperm have the same. add with alpha, so SGD too, rounds twice where AVX2 and AVX-512 use a fused

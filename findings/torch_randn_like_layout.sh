@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Noise for a channels_last weight has other numbers at the same places
 #
-# Version: torch 2.14.1
+# Version: torch 2.14.1; AMD Zen 4, Intel Xeon with AMX
 # Belief: A layout is a matter of speed: randn_like of one seed gives equal tensors the same noise.
 # Seen: randn_like, rand_like and normal_ fill memory in its order. For a convolution in channels_last, or for a weight that
 #   is a transpose, no number stands where it does for the contiguous one; torch.randn of the shape does not depend on it.

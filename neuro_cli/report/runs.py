@@ -75,7 +75,7 @@ def _labels(members: Sequence[Sequence[ReportedRun]]) -> list[str]:
     for some in members:
         overrides = some[0].job.overrides
         labels.append(", ".join(f"{names[key]}={overrides[key]}" for key in keys if key in overrides))
-    if len(set(labels)) < len(labels) or not all(labels) or max(map(len, labels)) > LONGEST:
+    if len(set(labels)) < len(labels) or not all(labels) or any(len(label) > LONGEST for label in labels):
         labels = _by_config([some[0] for some in members])
     seeds = [f" ({len(some)} seeds)" if len(some) > 1 else "" for some in members]
     return [label + count for label, count in zip(labels, seeds, strict=True)]

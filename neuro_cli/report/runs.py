@@ -13,7 +13,7 @@ from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
 
 SEED = "seed"
-FEW, LONGEST = 3, 80  # most keys and characters of a name
+FEW, LONGEST = 3, 44  # most keys of a name, and most characters: what a legend on a phone shows
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,14 @@ def _labels(members: Sequence[Sequence[ReportedRun]]) -> list[str]:
     for some in members:
         overrides = some[0].job.overrides
         labels.append(", ".join(f"{names[key]}={overrides[key]}" for key in keys if key in overrides))
-    if len(set(labels)) < len(labels) or not all(labels):
+    if len(set(labels)) < len(labels) or not all(labels) or any(len(label) > LONGEST for label in labels):
         labels = _by_config([some[0] for some in members])
     seeds = [f" ({len(some)} seeds)" if len(some) > 1 else "" for some in members]
     return [label + count for label, count in zip(labels, seeds, strict=True)]
 
 
 def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
-    """Name runs that differ in nothing typed: by a few keys of their configs, else by their folders."""
+    """Name runs that no short list of typed keys tells apart: by a few keys of their configs, else by their folders."""
     if len(runs) == 1:
         return [described(runs[0]) or runs[0].name]
     keys = {key: values for key, values in differences(runs).items() if key != SEED}

@@ -294,6 +294,16 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
     assert [group.label for group in groups] == ["sigma=0.1 (2 seeds)", "sigma=0.5"]  # the first typed no sigma
 
 
+def test_a_name_that_no_legend_can_show_is_the_folders(tmp_path):
+    for place, target in enumerate(["neuro_cli.task.adapters.Table", "people.frame"]):
+        run = made_run(tmp_path / str(place), 2)
+        typed = [f"task.{part}._target_={target}" for part in ("train", "test")]
+        (run / ".hydra" / "overrides.yaml").write_text(json.dumps(typed))
+        config = {f"key_{number}": place for number in range(4)}
+        (run / ".hydra" / "config.yaml").write_text(json.dumps(config))
+    assert [group.label for group in groups_of(runs_of(read_jobs(tmp_path)))] == ["0", "1"]
+
+
 def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):
     run = made_run(tmp_path / "0", 4)
     (group,) = groups_of(runs_of(read_jobs(tmp_path)))

@@ -61,7 +61,8 @@ def test_another_number_of_threads_needs_a_start_of_its_own(tmp_path):
 @pytest.mark.parametrize("end", ["", "if MPI.COMM_WORLD.rank == 1: MPI.COMM_WORLD.Abort(7)\nelse: MPI.COMM_WORLD.Barrier()"])
 def test_ranks_meet_and_end_as_those_of_their_own(end, tmp_path):
     path = tmp_path / "ranks.py"
-    path.write_text(f"from mpi4py import MPI\nprint(MPI.COMM_WORLD.allreduce(1), flush=True)\n{end}")
+    # no rank aborts before both have printed: the other would be killed first
+    path.write_text(f"from mpi4py import MPI\nprint(MPI.COMM_WORLD.allreduce(1), flush=True)\nMPI.COMM_WORLD.Barrier()\n{end}")
     fork, own = (program(path, cwd=tmp_path, ranks=2, fresh=fresh) for fresh in (False, True))
     assert fork.stdout.count("2") == own.stdout.count("2") == 2
     assert fork.returncode == own.returncode == (7 if end else 0)

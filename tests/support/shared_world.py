@@ -84,7 +84,7 @@ def end_worlds() -> None:
     _worlds.clear()
 
 
-def program_in_world(path: Path, *arguments: str, cwd: Path, ranks: int, mpi: Mpi, timeout: float = 300) -> None:
+def program_in_world(path: Path, *arguments: str, cwd: Path, ranks: int, mpi: Mpi, timeout: float = 600) -> None:
     """Run a Python program on all ranks of a world of at least ``ranks``. Raises AssertionError where it fails."""
     shared_world(mpi, ranks).ask(cwd, cwd / "program.done", timeout, program=[str(path), *arguments])
 

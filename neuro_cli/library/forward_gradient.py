@@ -28,6 +28,7 @@ from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, scorer_of
 from neuro_cli.library.loop import Loop
 from neuro_cli.library.loss_task import LossTask
+from neuro_cli.library.named import uncompiled
 from neuro_cli.library.ranks import share_initial
 from neuro_cli.library.scorer import agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population
@@ -99,7 +100,7 @@ class ForwardGradient(Loop):
             raise ConfigError("model", type(model).__name__, "must be a torch.nn.Module")
         if isinstance(model, WRAPPERS):
             raise ConfigError("model", type(model).__name__, "give the module inside of it; several processes share the passes")
-        self._model: nn.Module = getattr(model, "_orig_mod", model)  # torch.compile's
+        self._model = uncompiled(model)
         if threads is not None:
             integer("threads", threads, 1)
         self._sigma = None if sigma is None else number("sigma", sigma, above=0.0)

@@ -86,7 +86,14 @@ def model_of(choice: Any, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         return make_model({"model": node, "seed": seed}), node
     if not isinstance(choice, nn.Module):
         raise ConfigError("module", type(choice).__name__, "must be a torch.nn.Module, its config, or a vector")
-    return choice, Made("model", choice)
+    own = uncompiled(choice)
+    return own, Made("model", own)
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module inside torch.compile's wrapper, any other as it is: each copy of a wrapper would compile again."""
+    inner: nn.Module = getattr(module, "_orig_mod", module)
+    return inner
 
 
 def _given(values: dict[str, Any] | None) -> dict[str, Any]:

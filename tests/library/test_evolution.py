@@ -314,6 +314,14 @@ def test_closures_share_a_forward_pass(examples, sampler, caplog):
             assert torch.equal(centre, shared)
 
 
+def test_a_compiled_module_is_trained_without_a_compilation_for_each_copy(examples, caplog):
+    compiled = torch.compile(net(), backend="eager")
+    centre = trained(examples, module=compiled, closure=True)
+    assert torch.equal(centre, trained(examples, module=net(), closure=True))
+    assert torch.equal(torch.cat([parameter.flatten() for parameter in compiled.parameters()]), centre)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
 @pytest.mark.parametrize(
     ("penalty", "reason"),
     [

@@ -144,21 +144,21 @@ class Activation(Estimator):
         wanted = [number for number, layer in enumerate(layers) if _meets(layer, start, stop)]
         self.noise.threads.map(run, wanted)
         columns = torch.empty(len(weights), self.layout.size, device=self.noise.device, dtype=torch.float32)
-        written = set[tuple[int, int]]()
+        written = set[tuple[int, str]]()
         for number in wanted:  # a fixed order: several layers may share a weight
             for k, parts in enumerate(gradients[number]):
                 for place, part in zip(layers[number].places, parts, strict=True):
                     if part is None:
                         continue
                     target = place.view(columns[k])
-                    if (k, place.start) in written:
+                    if (k, place.name) in written:
                         target.add_(part)
                     else:  # twice as fast as a sum with zeros
                         target.copy_(part)
-                        written.add((k, place.start))
+                        written.add((k, place.name))
         for place in self.layout.places:
             for k in range(len(weights)):
-                if (k, place.start) not in written:
+                if (k, place.name) not in written:
                     place.view(columns[k]).zero_()
         return columns[:, start:stop]
 

@@ -77,7 +77,7 @@ class Passes:
         batch = settings.task.batch(generation, 0, settings.batch_size).to(settings.precision)
         record, scores = record_pass(module, settings, batch, self.plan.complete, backward)
         written = record.stale or record.overwritten
-        if not self.plan.complete and written is not None:  # in the trial, of another float type, it was not
+        if not self.plan.complete and written is not None:  # the trial runs in another float type, and wrote none
             settings.warn(f"sampler=activation: {written} is overwritten: each pass is complete, slower")
             self.plan.mapped, self.plan.complete, self.plan.replayed = WAYS[-1]
             record, scores = record_pass(module, settings, batch, True, backward)

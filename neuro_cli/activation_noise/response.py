@@ -116,7 +116,7 @@ class GroupedConvolution(Convolution):
         self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
-        rows = calls * math.prod(outputs) // (outputs[0] * outputs[1])  # of an example
+        rows = calls * math.prod(outputs) // (outputs[0] * outputs[1])  # rows that one example gives
         return min(outputs[0], -(-ROWS // rows))
 
     def input_rows(self, change: Tensor) -> Tensor:

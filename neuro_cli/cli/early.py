@@ -44,7 +44,7 @@ def check_options(config: Mapping[str, Any]) -> None:
     node: Any = config
     for part in ("algo", "optimizer", "lr"):
         node = node.get(part) if isinstance(node, Mapping) else None
-    if node != "auto" and _is_given(node):  # of a class of torch or the user's own
+    if node != "auto" and _is_given(node):  # its class is torch's or the user's, whose source is not read
         checks.number("algo.optimizer.lr", node, low=0.0)
 
 

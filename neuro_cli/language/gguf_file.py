@@ -1,4 +1,4 @@
-"""What a GGUF file has: its tensors with their types and places, and their names in transformers."""
+"""Tensors of a GGUF file: their types, their places and their names in transformers."""
 
 import json
 from pathlib import Path

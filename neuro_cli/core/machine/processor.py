@@ -1,4 +1,4 @@
-"""What the CPU is, so that timings are compared on like hardware only, and whether torch rounds on it."""
+"""Name of the CPU, so that timings are compared on like hardware only, its instructions, and torch's rounding on it."""
 
 import platform
 from pathlib import Path

@@ -25,7 +25,6 @@ from omegaconf import OmegaConf
 from rich.console import Console
 from rich.table import Table
 
-from neuro_cli.bench.rollout import random_actions
 from neuro_cli.bench.table import machine, ratios, spread
 from neuro_cli.core.files import config_folder
 from neuro_cli.factory.instantiate import make
@@ -67,9 +66,15 @@ def work_of(row: dict[str, str]) -> float:
 def bare_rate(config: dict[str, Any], steps: int, core: int) -> float:
     """Return steps a second of one environment on ``core``, with random actions drawn beforehand."""
     bound_to([core])
-    work = random_actions(make(config, "task", Reinforcement), steps)
+    environment = make(config, "task", Reinforcement).maker.make()
+    environment.action_space.seed(0)
+    drawn = [environment.action_space.sample() for _ in range(steps)]
     start = time.perf_counter()
-    work()
+    environment.reset(seed=0)
+    for number, action in enumerate(drawn):
+        _, _, terminated, truncated, _ = environment.step(action)
+        if terminated or truncated:
+            environment.reset(seed=number)
     return steps / (time.perf_counter() - start)
 
 

@@ -6,9 +6,8 @@
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
 ``lax.map`` and ``vmap``. Large layers: a generation (SGD), or its update alone, against one plain forward pass of all members'
 rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere
-against pycma. Rollouts: ``neuro bench rollout``, steps per second over those of the bare environment. Ratios are medians over
-pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their own, which the first use
-makes (``--environments``).
+against pycma. Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. Peers live in
+environments of their own, which the first use makes (``--environments``).
 """
 
 import argparse

@@ -12,7 +12,6 @@ from neuro_cli.bench.growth import bench_growth
 from neuro_cli.bench.layer.measure import bench_layer
 from neuro_cli.bench.records import bench_records
 from neuro_cli.bench.reinforcement import bench_reinforcement
-from neuro_cli.bench.rollout import bench_rollout
 from neuro_cli.bench.search import bench_search
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
@@ -23,7 +22,6 @@ KINDS: dict[str, Callable[[BenchConfig, Path], None]] = {
     "layer": bench_layer,
     "correlation": bench_correlation,
     "diversity": bench_diversity,
-    "rollout": bench_rollout,
     "ensemble": bench_ensemble,
     "ensemble_bytes": bench_bytes,
     "reinforcement": bench_reinforcement,

@@ -22,7 +22,6 @@ KINDS = {
     "layer": "a perturbation for each example: a layer's forward pass by sampler, against an unperturbed one",
     "correlation": "cosine of each sampler's gradient estimate and the gradient by back-propagation",
     "diversity": "the published measure of a sampler's diversity",
-    "rollout": "environment steps a second, against a plain loop of gymnasium",
     "ensemble": "an iteration of an ensemble by method, against one graph",
     "ensemble_bytes": "bytes that an ensemble's ranks exchange, against data parallelism",
     "reinforcement": "minutes to a mean return by method; hours",

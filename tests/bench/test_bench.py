@@ -85,25 +85,10 @@ def test_the_training_on_which_correlations_are_measured_trains():
         config.own(Correlation, "correlation")
 
 
-def test_bench_rollout_replays_the_population(tmp_path):
-    pytest.importorskip("gymnasium")
-    task = ("task=lunar_lander", "task.id=CartPole-v1", "task.max_steps=40", "model=mlp_policy", "model.hidden=[4]")
-    done = neuro_inside("bench", "rollout", *task, "population=6", "repeats=2", "hydra.run.dir=bench", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    rows = rows_of(tmp_path / "bench" / "rollout.csv")
-    assert [row["system"] for row in rows] == ["neuro", "random actions", "the same actions"] * 2
-    for first in (0, 3):
-        assert len({row["steps"] for row in rows[first : first + 3]}) == 1
-        assert int(rows[first]["steps"]) > 30
-    assert all(float(row["steps_per_second"]) > 0 for row in rows)
-    refused = neuro_inside("bench", "rollout", "population=6", "hydra.run.dir=other", cwd=tmp_path)
-    assert "what=rollout: it needs a task with environments" in one_line(refused)
-
-
 def test_bench_refuses_an_unknown_subject(tmp_path):
     done = neuro_inside("bench", "layr", "hydra.run.dir=bench", cwd=tmp_path)
     assert done.returncode == 2
-    kinds = "layer, correlation, diversity, rollout, ensemble, ensemble_bytes, reinforcement"
+    kinds = "layer, correlation, diversity, ensemble, ensemble_bytes, reinforcement"
     assert done.stderr == f"neuro: error: what=layr: must be one of {kinds}, records, growth, search\n"
 
 

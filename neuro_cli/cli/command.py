@@ -12,7 +12,6 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.compose import composed, context_of, plain_keys
-from neuro_cli.cli.early import check_options
 from neuro_cli.cli.hydra_job import Work, job
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.show import show
@@ -22,7 +21,7 @@ from neuro_cli.fabric.start import launched
 from neuro_cli.launch import lock
 from neuro_cli.runner.config import check_early
 
-EARLY = ("train", "evolve")  # verbs whose config is checked before torch is imported
+EARLY = ("train", "evolve")  # verbs whose root keys are checked before torch is imported
 STARTED = {"scale": "worlds", "search": "workers", "evolve": "peers", "reproduce": "worlds"}  # processes that verbs start
 
 
@@ -40,9 +39,7 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
             return show(name, command)
         check_sweep(command.composed)
         if name in EARLY:
-            plain = plain_keys(command.composed, "hydra")
-            check_early(plain)
-            check_options(plain)
+            check_early(plain_keys(command.composed, "hydra"))
         if check is not None:
             check(command.composed)
         if name in STARTED and launched():

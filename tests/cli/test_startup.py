@@ -10,21 +10,11 @@ HEAVY = ["torch", "numba", "torchvision", "grpc", "gymnasium", "matplotlib", "sc
 LATER = ["rich", "PIL", "matplotlib", "sklearn", "scipy", "torchvision", "numba", "triton", "torch._inductor", "torch._dynamo"]
 # packages of other options; a training on the bundled digits does without
 OTHERS = ["wandb", "torchvision", "mpi4py", "tensorboard", "lightning", "optuna", "submitit", "grpc", "gymnasium", "pandas"]
-# answered by checks of an option's constructor
-WRONG = [
-    "train algo.sigma=abc",
-    "train algo.shaping=centered",
-    "train algo.optimizer.lr=abc",
-    "train algo.lr_schedule.kind=cosinus",
-    "train algo=snes algo.learning_rate=0",
-    "train task=gymnasium task.episodes=0",
-    "train sampler=low_rank sampler.rank=1.5",
-]
 COMMANDS = f"""
 import sys
 from neuro_cli.cli.main import main
 
-for words in ("--help", "report --help", "train --cfg job", "train population=abc", *{WRONG}):
+for words in ("--help", "report --help", "train --cfg job", "train population=abc"):
     sys.argv = ["neuro", *words.split()]
     try:
         main()
@@ -60,7 +50,7 @@ def imported(program: str, cwd) -> list[str]:
 
 
 def test_a_command_that_trains_nothing_imports_nothing_heavy(tmp_path):
-    assert imported(COMMANDS, tmp_path) == ["0", "0 hydra", "0 hydra", *["2 hydra"] * (1 + len(WRONG))]
+    assert imported(COMMANDS, tmp_path) == ["0", "0 hydra", "0 hydra", "2 hydra"]
 
 
 def test_the_first_generation_begins_without_what_only_later_ones_need(tmp_path):

@@ -6,8 +6,9 @@
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
 ``lax.map`` and ``vmap``. Large layers: a generation (SGD), or its update alone, against one plain forward pass of all members'
 rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere
-against pycma. Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. Peers live in
-environments of their own, which the first use makes (``--environments``).
+against pycma. Rollouts: seconds of an environment step in a generation against a plain loop of gymnasium. Ratios are medians
+over pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their own, which the first
+use makes (``--environments``).
 """
 
 import argparse
@@ -93,6 +94,15 @@ def ask_row(algo: str, dimensions: int, population: int) -> Row:
     return Row(f"ask_{algo}_{dimensions}_{population}", ours, [reference], 1.0)
 
 
+def rollout_row(task: str, population: int) -> Row:
+    """Return the row of a policy's members in a task of gymnasium against one environment stepped alone."""
+    overrides = ["task=gymnasium", f"task.id={task}", "model=mlp_policy", "model.hidden=[64,64]", f"population={population}"]
+    ours, bare = (
+        System(name, "rollout.py", {"id": task, "overrides": overrides, "bare": name == "bare"}) for name in ("neuro", "bare")
+    )
+    return Row(f"rollout_{task}_{population}", ours, [bare], 1.0)
+
+
 def all_rows() -> list[Row]:
     """Return the rows in the order of the table."""
     samplers = ("iid", "low_rank", "sign_flip", "noise_table")
@@ -116,6 +126,7 @@ def all_rows() -> list[Row]:
             for dtype in ("float32", "bfloat16")
         ),
         *(ask_row(algo, *sizes) for algo in ALGORITHMS for sizes in ((10, 20), (10, 200), (100, 20), (100, 200))),
+        *(rollout_row(task, 512) for task in ("CartPole-v1", "Pendulum-v1", "LunarLander-v3")),
     ]
 
 

@@ -39,18 +39,26 @@ def test_torch_networks_have_the_sizes_that_the_rows_promise(monkeypatch):
             assert sequential(network.layers)(torch.zeros(2, *network.shape)).dim() == 2, name
 
 
+LARGE = [f"large_512_256x16_{sampler}_float32" for sampler in ("low_rank", "sign_flip")]
+
+
 @pytest.mark.slow  # processes of their own, which compile their passes
-def test_large_layers_are_compared_with_inference(tmp_path):
-    options = ("--rows", "large_512*float32", "--repeats", "2", "--threads", "1", "--output", "here/rows.csv")
+@pytest.mark.parametrize(
+    ("pattern", "names", "reference"),
+    [("large_512*float32", LARGE, "inference"), ("rollout_Cart*", ["rollout_CartPole-v1_512"], "bare")],
+)
+def test_rows_are_compared_with_their_references(tmp_path, pattern, names, reference):
+    if reference == "bare":
+        pytest.importorskip("gymnasium")
+    options = ("--rows", pattern, "--repeats", "2", "--threads", "1", "--output", "here/rows.csv")
     done = subprocess.run(
         [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     with (tmp_path / "here" / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
-    names = [f"large_512_256x16_{sampler}_float32" for sampler in ("low_rank", "sign_flip")]
     assert [(row["row"], row["system"]) for row in rows] == [
-        (name, system) for name in names for system in ("neuro", "inference") for _ in range(2)
+        (name, system) for name in names for system in ("neuro", reference) for _ in range(2)
     ]
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert "ratio of" in done.stdout

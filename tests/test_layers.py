@@ -67,7 +67,6 @@ ALLOWED = {
     "grpc_health": below("broker"),
     "grpc_reflection": below("broker"),
     "google": below("broker"),
-    "bokeh": below("report"),
     "matplotlib": {"neuro_cli.run_folder.plot"},
     "jinja2": {"neuro_cli.report.page"},
     "pickle": set(),

@@ -236,7 +236,6 @@ def extras() -> Iterator[Finding]:
     fixes = {
         "tensorboard": ("logger=tensorboard", install("tensorboard")),
         "wandb": ("logger=wandb", "pip install wandb"),
-        "bokeh": ("the page of neuro report", install("report")),
         "onnxscript": ("neuro export file=NAME.onnx", install("onnx")),
         "msgpack": ("neuro evolve", install("evolve")),
         "grpc": ("neuro search and task clusters", install("search")),

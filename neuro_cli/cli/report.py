@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from neuro_cli.cli.arguments import Parser, files_and_values
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
-from neuro_cli.core.errors import ConfigError, UserError, printable
-from neuro_cli.core.install import absent, install
+from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.run_folder.names import folder_of
 
 if TYPE_CHECKING:
@@ -48,9 +47,6 @@ def report_verb(arguments: list[str]) -> int:
 
 def _page(jobs: "list[RunState]", folders: list[Path], file: Path | None) -> None:
     """Write the page, into the folder if it is the only one, else here, and print its name."""
-    missing = absent("bokeh", "jinja2")
-    if missing:
-        raise UserError(f"report.html needs {', '.join(missing)}, not installed here: {install('report')}, or html=false")
     from neuro_cli.report.page import write_page
 
     file = file or (folders[0] / PAGE if len(folders) == 1 else Path(PAGE))

@@ -18,9 +18,8 @@ from neuro_cli.report.runs import SEED
 from neuro_cli.report.table import differing, headlines, short_names
 from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.identity import flatten
-from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION
+from neuro_cli.run_folder.palette import CYCLE
 
-COLOURS = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)
 WIDE = 10.0  # positive values that span so many times have a logarithmic axis
 
 
@@ -83,7 +82,7 @@ def draw_against(jobs: Sequence[RunState], key: str, folder: Path) -> list[Path]
         x = [float(point.x) if numeric else float(labels.index(point.x)) for point in points]
         several = any(point.deviation for point in points)
         low, high = ([point.mean + side * point.deviation for point in points if several] for side in (-1, 1))
-        colour, whiskers = COLOURS[place % len(COLOURS)], "" if numeric else "y"
+        colour, whiskers = CYCLE[place % len(CYCLE)], "" if numeric else "y"
         shown.append(Line(x, [point.mean for point in points], label, colour, marker="o", low=low, high=high, whiskers=whiskers))
         for point in points:
             around = f" +- {metric.text(point.deviation)}" if len(point.results) > 1 else ""

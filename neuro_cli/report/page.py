@@ -1,18 +1,14 @@
-"""Page in one HTML file that works offline: its policy forbids any request, and runs only Bokeh's scripts.
+"""Page in one HTML file that works offline: its policy forbids any request and any script.
 
 neuro report outputs/train/<stamp>        neuro report RUN RUN file=both.html
 """
 
-import base64
-import hashlib
 import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from bokeh.embed import components
-from bokeh.resources import Resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from neuro_cli.core.errors import ConfigError, UserError
@@ -53,10 +49,6 @@ def _page(jobs: Sequence[RunState], file: Path, title: str) -> str:
 
     sections = list(sections_of(jobs, runs, groups, address))
     states = [run.job.state for run in runs] + [job.state for job in jobs if job.study or job.path is None]
-    plots = [picture.plot for section in sections for picture in section.pictures if picture.plot]
-    script, places = components(plots, wrap_script=False) if plots else ("", ())
-    scripts = ["\n".join(Resources(mode="inline", components=["bokeh"], log_level="warn").js_raw), script] if plots else []
-    scripts = [text.replace("\r\n", "\n") for text in scripts]  # as a browser reads them before it takes their digest
     environment = Environment(
         loader=PackageLoader("neuro_cli.report", "template"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
@@ -65,16 +57,10 @@ def _page(jobs: Sequence[RunState], file: Path, title: str) -> str:
         title=title, what=described(groups[0].runs[0]) if len(groups) == 1 else "", generator=GENERATOR,
         created=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
         states=[(state, states.count(state)) for state in ORDER if state in states],
-        sections=sections, places=iter(places), scripts=scripts,
-        style=(Path(__file__).parent / "template" / "page.css").read_text(encoding="utf-8"),
-        policy=" ".join(f"'sha256-{_digest(text)}'" for text in scripts) or "'none'",
+        sections=sections, style=(Path(__file__).parent / "template" / "page.css").read_text(encoding="utf-8"),
     )  # fmt: skip
 
 
 def _is_page(file: Path) -> bool:
     with file.open("rb") as opened:
         return MARK in opened.read(2000)
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from neuro_cli.report import curves, page_tables, searches
-from neuro_cli.report.figure import MANY, Picture, amount, embedded
+from neuro_cli.report.figure import Picture, amount, embedded
 from neuro_cli.report.page_tables import Table
 from neuro_cli.report.run_state import RunState, results_of
 from neuro_cli.report.runs import Group, ReportedRun
@@ -57,7 +57,9 @@ def _curves(groups: Sequence[Group]) -> PageSection:
         return PageSection("curves", "Curves", ["No generation is on file yet."])
     same = curves.constants(groups, columns)
     shown = [name for name in columns if name not in same]
-    text = _reading(groups, shown)
+    text = [BAND] if any(len(group.runs) > 1 for group in groups) else []
+    if len(groups) > curves.MANY:
+        text.append(f"Figures of more than {curves.MANY} lines have no legend.")
     values = ", ".join(f"{curves.heading_of(groups, name)} {amount(value)}" for name, value in same.items() if value)
     text += [f"The same in every generation of every run: {values}."] if values else []
     return PageSection("curves", "Curves", text, curves.pictures(groups, shown))
@@ -71,19 +73,6 @@ def _over_time(groups: Sequence[Group]) -> Iterator[PageSection]:
     if pictures:
         text = "Seconds of all sessions, tests included; of runs of earlier versions those of the generations alone."
         yield PageSection("wall", "Over wall time", [text], pictures)
-
-
-def _reading(groups: Sequence[Group], columns: Sequence[str]) -> list[str]:
-    text = [BAND] if any(len(group.runs) > 1 for group in groups) else []
-    width = curves.buckets(groups, columns)
-    if width > 1:
-        thinned = f"The longest curves are thinned: a point is the mean of {width} generations"
-        text.append(f"{thinned}, and the band has the least and the greatest of them.")
-    if 1 < len(groups) <= MANY:
-        text.append("A click on a name in a legend hides its curve.")
-    if len(groups) > MANY:
-        text.append(f"Figures of more than {MANY} lines have no legend, bands and marks; pointing at a line shows its name.")
-    return text
 
 
 def _search(runs: Sequence[ReportedRun], groups: Sequence[Group]) -> Iterator[PageSection]:

@@ -15,7 +15,7 @@ LIBRARIES = (
     "torch", "torchvision", "numpy", "numba", "llvmlite", "matplotlib", "PIL", "fontTools", "sklearn", "scipy", "hydra",
     "omegaconf", "mpi4py", "wandb", "tensorboard", "tensorflow", "lightning", "mlflow", "alembic", "comet_ml", "gymnasium",
     "mujoco", "stable_baselines3", "grpc", "asyncio", "concurrent", "urllib3", "requests", "httpx", "httpcore", "git",
-    "bokeh", "tornado", "onnx", "onnxscript", "onnx_ir", "submitit", "pysyncobj", "cryptography", "datasets",
+    "tornado", "onnx", "onnxscript", "onnx_ir", "submitit", "pysyncobj", "cryptography", "datasets",
     "transformers", "fsspec", "filelock",
 )  # fmt: skip
 NAMED = "%(name)s: %(message)s"

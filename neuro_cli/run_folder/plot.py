@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -75,10 +76,20 @@ def draw(panels: Sequence[Panel], path: Path, columns: int = 1, title: str = "",
 
 
 @matplotlib.rc_context(matplotlib.rcParamsDefault)
-def figure_of(panels: Sequence[Panel], columns: int = 1, title: str = "", share_y: bool = False) -> Figure:
+def png_of(panel: Panel, width: float) -> bytes:
+    """Return the content of a PNG file with ``panel``, so many inches wide."""
+    content = BytesIO()
+    figure_of([panel], width=width).savefig(content, format="png")
+    return content.getvalue()
+
+
+@matplotlib.rc_context(matplotlib.rcParamsDefault)
+def figure_of(
+    panels: Sequence[Panel], columns: int = 1, title: str = "", share_y: bool = False, width: float | None = None
+) -> Figure:
     """Return a figure of ``panels`` in so many ``columns``. The legend has each label once."""
     heights = [panel.height for panel in panels[::columns]]
-    width = 8.0 if columns == 1 else 1.0 + 4.2 * columns
+    width = width or (8.0 if columns == 1 else 1.0 + 4.2 * columns)
     figure = Figure(figsize=(width, sum(heights)), dpi=150, layout="constrained")
     FigureCanvasAgg(figure)
     if title:

@@ -5,7 +5,7 @@ import sys
 
 from support.worlds import clean_environment
 
-HEAVY = ["torch", "numba", "torchvision", "grpc", "gymnasium", "matplotlib", "scipy", "sklearn", "wandb", "bokeh", "mpi4py.MPI"]
+HEAVY = ["torch", "numba", "torchvision", "grpc", "gymnasium", "matplotlib", "scipy", "sklearn", "wandb", "mpi4py.MPI"]
 # what a run needs at its end, on a terminal, for other files or on a graphics card; none of it before there is a generation
 LATER = ["rich", "PIL", "matplotlib", "sklearn", "scipy", "torchvision", "numba", "triton", "torch._inductor", "torch._dynamo"]
 # packages of other options; a training on the bundled digits does without

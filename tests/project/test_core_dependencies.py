@@ -25,7 +25,7 @@ DISTRIBUTION_OF = {
     "markupsafe": "jinja2", "stable_baselines3": "stable-baselines3", "triton": "torch", "yaml": "pyyaml",
 }  # fmt: skip
 IMPORT = re.compile(r"^\s*(?:import|from) (\w+)[\w.]*(?: import .*| as \w+)?(?:  #.*)?$", re.MULTILINE)
-AWAY = ("bokeh", "cryptography", "grpc", "gymnasium", "msgpack", "pytest", "submitit", "tensorboard")  # of them, some
+AWAY = ("cryptography", "grpc", "gymnasium", "msgpack", "pytest", "submitit", "tensorboard")  # of them, some
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "hydra.run.dir=run")
 
 

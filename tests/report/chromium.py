@@ -56,18 +56,12 @@ class Chromium:
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def open(self, page: Path) -> None:
-        """Load a page of neuro report and wait until its figures are drawn."""
+        """Load a page of neuro report."""
         self.driver.get(page.as_uri())
-        self.wait("Bokeh.documents[0]?.roots().length === document.querySelectorAll('.plot').length")
         self.settle()
 
-    def wait(self, condition: str, seconds: float = 30) -> None:
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        WebDriverWait(self.driver, seconds, poll_frequency=0.05).until(lambda _: self.run(f"return {condition}"))
-
     def settle(self) -> None:
-        """Two frames later: Bokeh draws in the next one."""
+        """Two frames later."""
         self.driver.execute_async_script(
             "requestAnimationFrame(() => setTimeout(() => requestAnimationFrame(arguments[0]), 150))"
         )

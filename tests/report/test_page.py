@@ -2,23 +2,19 @@
 
 import fcntl
 import json
-import re
 import subprocess
 import sys
 from base64 import b64decode
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from bokeh.models import Range1d
 from made_runs import config, made_run, made_search, made_study
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.report.downsample import LEAST, MOST, curve
+from neuro_cli.report import curves
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
 from neuro_cli.run_folder.metrics import read_metrics
@@ -28,12 +24,11 @@ VOID = ("meta", "link", "input", "br", "img")
 
 
 class Page(HTMLParser):
-    """Elements by tag, the text outside of scripts, the rows of tables, and the scripts; all elements are closed."""
+    """Elements by tag, the text, and the rows of tables; all elements are closed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
         self.words: list[str] = []
         self.tables: list[tuple[list[str], list[list[str]]]] = []  # caption in pieces, rows
         self._open: list[str] = []
@@ -56,9 +51,7 @@ class Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data):
-        if "script" in self._open:
-            self.scripts.append(data)
-        elif "style" not in self._open:
+        if "style" not in self._open:
             self.words.append(data.strip())
             if {"td", "th"} & set(self._open):
                 self.tables[-1][1][-1][-1] += data.strip()
@@ -74,7 +67,7 @@ class Page(HTMLParser):
 
     def figures(self) -> list[str]:
         """What the figures show, in words."""
-        return [str(each["aria-label"]) for each in self.all("div") if each.get("class") == "plot"]
+        return [str(each["alt"]) for each in self.all("img")]
 
     def links(self) -> list[str]:
         """Addresses that leave the page, without escapes."""
@@ -85,18 +78,11 @@ class Page(HTMLParser):
         head, *rows = next(rows for words, rows in self.tables if "".join(words) == caption)
         return [dict(zip(head, row, strict=True)) for row in rows]
 
-    def plots(self) -> list[dict[str, Any]]:
-        """The figures as Bokeh reads them."""
-        text = re.search(r"const docs_json = '(.*)';", self.scripts[1])
-        assert text is not None
-        (document,) = json.loads(unescape(text[1].replace("\\\\", "\\"))).values()
-        return document["roots"]
-
 
 def reported(*folders: Path, file: Path | None = None) -> Page:
     """The page of these folders; it lies next to the first."""
     jobs = [job for folder in folders for job in read_jobs(folder)]
-    from neuro_cli.report.page import write_page  # and Bokeh, which only these tests need
+    from neuro_cli.report.page import write_page  # late: matplotlib takes a while
 
     file = file or folders[0].parent / "report.html"
     write_page(jobs, file, folders[0].name)
@@ -131,7 +117,6 @@ def test_a_sweep_on_a_page(sweep):
     assert [text.partition(" over ")[0] for text in figures] == metrics
     assert figures[6].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
     assert all("algo=openai_es (2 seeds)" in text and "algo=snes (2 seeds)" in text for text in figures)
-    assert len(page.plots()) == len(figures)
     phases = page.table("Mean seconds of a generation")
     assert [row["runs"] for row in phases] == [f"algo={name} (2 seeds)" for name in ("openai_es", "snes")]
     assert list(phases[0]) == ["runs", "all", "sample", "forward", "communicate", "update", "other"]
@@ -148,10 +133,12 @@ def test_a_sweep_on_a_page(sweep):
 
 def test_a_page_asks_for_nothing_outside_of_it(sweep):
     page = reported(sweep)
-    assert not [each for tag, each in page.elements if "src" in each or (tag == "link" and each["href"] != "data:,")]
+    assert all(str(each["src"]).startswith("data:image/png;base64,") for each in page.all("img"))
+    assert [each["href"] for each in page.all("link")] == ["data:,"]
+    assert page.all("script") == []
     policy = next(found["content"] for found in page.all("meta") if found.get("http-equiv") == "Content-Security-Policy")
     assert policy is not None
-    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert policy.startswith("default-src 'none'; style-src")
     assert "http" not in policy
 
 
@@ -162,8 +149,8 @@ def test_names_of_runs_and_values_are_no_markup(tmp_path):
     )
     made_run(folder / "'\"1", 5, seed=1, algo="snes", whole=5)
     page = reported(folder)
-    assert len(page.all("script")) == 2
-    assert page.all("img") == page.all("b") == []
+    assert page.all("script") == page.all("b") == []
+    assert all(str(each["src"]).startswith("data:image/png;base64,") for each in page.all("img"))
     row = page.table(FINAL)[1]
     assert (row["run"], row["algo"], row["reason"]) == (
         "<b>0", "</script><script>alert(3)", "</script><script>alert(2)</script>",
@@ -226,63 +213,24 @@ def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
     assert (tmp_path / "report.html").stat().st_size < 200_000
 
 
-def test_many_lines_are_drawn_without_bands_and_legend(tmp_path):
+def test_many_lines_are_drawn_without_a_legend(tmp_path):
     for number in range(9):
         made_run(tmp_path / "sweep" / str(number), 30, whole=30, sigma=number, seed=1)
-    made_run(tmp_path / "sweep" / "9", 30, whole=30, sigma=0, seed=2)  # with the first: a band
     page = reported(tmp_path / "sweep")
-    assert "Figures of more than 8 lines have no legend, bands and marks" in page.text
-    plot = page.plots()[0]["attributes"]
-    assert [renderer["attributes"]["glyph"]["name"] for renderer in plot["renderers"]] == ["Line"] * 9
-    assert "below" in plot
-    assert "Legend" not in {part["name"] for part in plot["below"]}
+    assert "Figures of more than 7 lines have no legend." in page.text
     assert len(page.table("Mean seconds of a generation")) == 9
+    lines = [line for _, line in curves._lines(groups_of(runs_of(read_jobs(tmp_path / "sweep"))), ["fitness_mean"], timed=False)]
+    assert [line.label for line in lines] == [""] * 9
 
 
-def test_eight_long_runs_are_thinned_and_below_3_megabytes(tmp_path):
-    for number in range(8):
-        made_run(tmp_path / "sweep" / str(number), 2_000, whole=2_000, sigma=number)
-    page = reported(tmp_path / "sweep")
-    assert (tmp_path / "report.html").stat().st_size < 3e6
-    assert "a point is the mean of 6 generations, and the band has the least and the greatest of them." in page.text
-    assert 2_000 / 7 < max(array["shape"][0] for array in _arrays(page.plots())) <= MOST
-    assert "Legend" in {part["name"] for part in page.plots()[0]["attributes"]["below"]}
-
-
-def _arrays(node):
-    if isinstance(node, dict):
-        if node.get("type") == "ndarray":
-            yield node
-        node = list(node.values())
-    if isinstance(node, list):
-        for entry in node:
-            yield from _arrays(entry)
-
-
-def test_a_bucket_keeps_least_and_greatest_and_runs_weigh_the_same():
-    generations = np.arange(1, 1001)
-    spike = np.where(generations == 500, 7.0, 1.0)
-    short = np.where(generations[:100] == 50, -5.0, 3.0)
-    found = curve([(generations, spike), (generations[:100], short)], LEAST)
-    assert found is not None
-    assert len(found.x) <= LEAST
-    assert found.most.max() == 7.0
-    assert found.least.min() == -5.0
-    assert found.runs[0] == 2
-    assert found.runs[-1] == 1
-    assert found.mean[0] == 2.0  # of the two runs
-    assert found.mean[-1] == 1.0
-    assert (np.diff(found.x) > 0).all()
-    assert curve([(np.array([]), np.array([]))], LEAST) is None
-
-
-def test_short_curves_stay_as_they_are():
-    places, values = np.array([10, 20, 30]), np.array([0.1, 0.3, 0.2])
-    found = curve([(places, values)], LEAST)
-    assert found is not None
-    assert found.x.tolist() == [10, 20, 30]
-    assert found.mean.tolist() == values.tolist()
-    assert not found.has_band
+def test_a_line_is_the_mean_of_runs_that_have_the_generation():
+    long, short = (np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 7, 1])), (np.array([2.0, 3]), np.array([3.0, -5]))
+    places, mean, least, most = curves._over_runs([long, short])
+    assert places.tolist() == [1, 2, 3, 4]
+    assert mean.tolist() == [1, 2, 1, 1]
+    assert least.tolist() == [1, 1, -5, 1]
+    assert most.tolist() == [1, 3, 7, 1]
+    assert len(curves._over_runs([long])) == 2  # no band
 
 
 def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
@@ -305,40 +253,18 @@ def test_a_name_that_no_legend_can_show_is_the_folders(tmp_path):
 
 
 def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(tmp_path):
-    run = made_run(tmp_path / "0", 4)
-    (group,) = groups_of(runs_of(read_jobs(tmp_path)))
-    seconds = read_metrics(run / "metrics.csv")["seconds"].cumsum()  # a run of an earlier version
-    from neuro_cli.report.curves import pictures  # late: bokeh takes a third of a second
+    def drawn() -> list[float]:
+        ((_, line),) = curves._lines(groups_of(runs_of(read_jobs(tmp_path))), ["fitness_mean"], timed=True)
+        return list(line.x)
 
-    (picture,) = pictures([group], ["fitness_mean"], timed=True)
-    assert picture.plot.renderers[0].data_source.data["x"].tolist() == pytest.approx(seconds.round(3).tolist())
+    run = made_run(tmp_path / "0", 4)
+    seconds = read_metrics(run / "metrics.csv")["seconds"].cumsum()  # a run of an earlier version
+    assert drawn() == seconds.tolist()
     lines = (run / "metrics.csv").read_text().splitlines()
     added = ["elapsed_seconds", "0.5", "2.25", "2.5", "9"]
     (run / "metrics.csv").write_text("".join(f"{line},{cell}\n" for line, cell in zip(lines, added, strict=True)))
-    (group,) = groups_of(runs_of(read_jobs(tmp_path)))
-    (picture,) = pictures([group], ["fitness_mean"], timed=True)
-    assert picture.plot.renderers[0].data_source.data["x"].tolist() == [0.5, 2.25, 2.5, 9.0]
-    assert picture.description.endswith("after 9 s")
-
-
-@pytest.mark.parametrize(("slow", "note"), [((4,), "generation 4."), ((1, 4), "generation 1 and generation 4."), ((), "")])
-def test_the_hint_about_slow_generations_names_them(tmp_path, slow, note):
-    run = made_run(tmp_path / "run", 30, whole=30)
-    lines = (run / "metrics.csv").read_text().splitlines()
-    place = lines[0].split(",").index("seconds")
-    for number in range(1, 31):
-        cells = lines[number].split(",")
-        cells[place] = "9.0" if number in slow else "0.5"
-        lines[number] = ",".join(cells)
-    (run / "metrics.csv").write_text("\n".join(lines) + "\n")
-    groups = groups_of(runs_of(read_jobs(run)))
-    from neuro_cli.report.curves import pictures  # late: bokeh takes a third of a second
-
-    told = pictures(groups, ["seconds"])[0]
-    assert note in told.note
-    assert bool(told.note) == bool(slow)
-    assert isinstance(told.plot.y_range, Range1d) == bool(slow)
-    assert not slow or told.plot.y_range.end == pytest.approx(0.55)
+    assert drawn() == [0.5, 2.25, 2.5, 9.0]
+    assert any(text.endswith("after 9 s") for text in reported(tmp_path / "0").figures())
 
 
 def test_a_single_run_says_what_it_is(tmp_path):
@@ -389,7 +315,7 @@ def test_the_command_says_where_the_page_is(tmp_path):
     assert not (tmp_path / "more" / "report.html").exists()
 
 
-def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
+def test_the_command_refuses_in_one_line(tmp_path):
     made_run(tmp_path / "run", 3)
     (tmp_path / "mine.html").write_text("mine")
     told = one_line(neuro_inside("report", "run", "file=mine.html", cwd=tmp_path))
@@ -400,13 +326,8 @@ def test_the_command_refuses_in_one_line(tmp_path, monkeypatch):
     )
     assert "neuro report takes file, html" in one_line(neuro_inside("report", "run", "flie=x", cwd=tmp_path))
     assert "html=3: must be true or false" in one_line(neuro_inside("report", "run", "html=3", cwd=tmp_path))
-    monkeypatch.setattr("neuro_cli.core.install.find_spec", lambda name: None if name == "bokeh" else name)
-    told = one_line(neuro_inside("report", "run", cwd=tmp_path))
-    assert told == "report.html needs bokeh, not installed here: pip install '.[report]', or html=false"
 
 
 def test_a_table_needs_no_library_of_figures():
-    asking = (
-        "import neuro_cli.cli.report, neuro_cli.report.table, sys; sys.exit('bokeh' in sys.modules or 'torch' in sys.modules)"
-    )
+    asking = "import neuro_cli.cli.report, neuro_cli.report.table, sys; sys.exit(len({'matplotlib', 'torch'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", asking], timeout=240).returncode == 0

@@ -90,8 +90,9 @@ class Check:
 
     def reproduce(self) -> Lines:
         """Reproduce tables 1 to 4 of the paper and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
-        from neuro_cli.reproduce.markdown import counts, headlines, summary
-        from neuro_cli.reproduce.results import read_results
+        from results import headlines, read_results, summary
+
+        from neuro_cli.reproduce.markdown import counts
 
         folder = self.folder / "reproduce"
         options = [f"table=[{','.join(ENTRIES)}]", "size=full"]

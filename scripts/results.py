@@ -10,15 +10,20 @@ gave stands in the summary and under `gpu`.
 """
 
 import argparse
+import csv
 import os
 import re
 import shutil
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from neuro_cli.reproduce.markdown import facts, headlines, on_gpu, summary, table
-from neuro_cli.reproduce.outputs import pictures_in
-from neuro_cli.reproduce.results import RowResult, read_results
+from neuro_cli.bench.table import markdown
+from neuro_cli.reproduce.markdown import counts, facts, table, verdict_words
+from neuro_cli.reproduce.outputs import SUFFIXES
+from neuro_cli.reproduce.results import RATIO, RowResult, hardware, ratio, shown, spread
+from neuro_cli.reproduce.verdict import REFERENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "results"
@@ -35,6 +40,77 @@ GROUPS = {
 }
 GPU = "gpu"
 BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)
+
+
+NUMBERS = ("published", "measured", "least", "most")
+FEW = 3  # rows of an entry without published values among the headlines
+
+
+def read_results(path: Path) -> list[RowResult]:
+    """Read the rows that ``neuro reproduce`` wrote."""
+    with path.open(newline="", encoding="utf-8") as file:
+        lines: list[dict[str, Any]] = list(csv.DictReader(file))
+    return [RowResult(**line | {name: float(line[name]) if line[name] else None for name in NUMBERS}) for line in lines]
+
+
+def pictures_in(folder: Path) -> list[Path]:
+    """Return the pictures that the command left in an entry's folder; of one in several formats only the SVG."""
+    pictures = sorted(path for path in folder.glob(f"{folder.name}_*") if path.suffix in SUFFIXES)
+    return [path for path in pictures if path.suffix == ".svg" or path.with_suffix(".svg") not in pictures]
+
+
+def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
+    """Return a table with a line per page of ``pages`` (an address and the results there) and its counts of verdicts."""
+    lines = [
+        (f"[{rows[0].table}]({address})", _size(rows), counts(rows), hardware(rows), max(result.date for result in rows))
+        for address, rows in pages.items()
+    ]
+    return markdown(("entry", "size", "verdicts", "machine", "date"), lines)
+
+
+def on_gpu(results: Sequence[RowResult]) -> bool:
+    """Return whether rows were measured on a GPU: the machine's description names a driver, in earlier files a maker."""
+    return any(word in result.machine for result in results for word in ("driver ", "NVIDIA"))
+
+
+def _size(results: Sequence[RowResult]) -> str:
+    return f"{results[0].size}, GPU" if on_gpu(results) else results[0].size
+
+
+def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
+    """Return the headline rows of each entry: those with a published value, else the first few that were judged.
+
+    The machines follow below the table, each with its entries where there are several.
+    """
+    lines = []
+    for address, results in pages.items():
+        judged = [result for result in results if result.verdict != REFERENCE]
+        chosen = [result for result in judged if result.published is not None] or judged[:FEW]
+        lines += [
+            (
+                f"[{result.table}]({address}), {_size(results)}",
+                result.row,
+                result.quantity,
+                shown(result.published),
+                spread(result),
+                ratio(result),
+                verdict_words(result),
+            )
+            for result in chosen
+        ]
+    rows = markdown(("entry", "row", "what", "published", "measured", RATIO, "verdict"), lines)
+    return f"{rows}\n\n{_machines(list(pages.values()))}"
+
+
+def _machines(entries: Sequence[Sequence[RowResult]]) -> str:
+    """Return a sentence on the machines of ``entries``; empty without a measured row."""
+    places: dict[str, list[str]] = {}
+    for results in entries:
+        places.setdefault(hardware(results), []).append(results[0].table)
+    places.pop("", None)
+    if len(places) == 1:
+        return f"Measured on: {next(iter(places))}."
+    return " ".join(f"Measured on: {machine} ({', '.join(names)})." for machine, names in places.items())
 
 
 def main() -> int:

@@ -1,15 +1,13 @@
-"""Markdown of results: the table of one entry, and a summary with one line per entry."""
+"""Markdown of results: the page of one entry."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from neuro_cli.bench.table import markdown
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.results import RATIO, RowResult, hardware, ratio, shown, spread
-from neuro_cli.reproduce.verdict import REFERENCE, VERDICTS
-
-FEW = 3
+from neuro_cli.reproduce.results import RATIO, RowResult, ratio, shown, spread
+from neuro_cli.reproduce.verdict import VERDICTS
 
 
 def page(entry: Entry, results: Sequence[RowResult], pictures: Sequence[Path] = ()) -> str:
@@ -48,60 +46,6 @@ def facts(results: Sequence[RowResult]) -> str:
     dates = ", ".join(sorted(_distinct(result.date for result in results))) or "never"
     revisions = ", ".join(_distinct(result.git_revision for result in results)) or "unknown"
     return "\n".join([first, *commands, *machines, f"- {dates}; git revision {revisions}"])
-
-
-def summary(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """Return a table with a line per page of ``pages`` (an address and the results there) and its counts of verdicts."""
-    lines = [
-        (f"[{rows[0].table}]({address})", _size(rows), counts(rows), hardware(rows), max(result.date for result in rows))
-        for address, rows in pages.items()
-    ]
-    return markdown(("entry", "size", "verdicts", "machine", "date"), lines)
-
-
-def on_gpu(results: Sequence[RowResult]) -> bool:
-    """Return whether rows were measured on a GPU: the machine's description names a driver, in earlier files a maker."""
-    return any(word in result.machine for result in results for word in ("driver ", "NVIDIA"))
-
-
-def _size(results: Sequence[RowResult]) -> str:
-    return f"{results[0].size}, GPU" if on_gpu(results) else results[0].size
-
-
-def headlines(pages: Mapping[str, Sequence[RowResult]]) -> str:
-    """Return the headline rows of each entry: those with a published value, else the first few that were judged.
-
-    The machines follow below the table, each with its entries where there are several.
-    """
-    lines = []
-    for address, results in pages.items():
-        judged = [result for result in results if result.verdict != REFERENCE]
-        chosen = [result for result in judged if result.published is not None] or judged[:FEW]
-        lines += [
-            (
-                f"[{result.table}]({address}), {_size(results)}",
-                result.row,
-                result.quantity,
-                shown(result.published),
-                spread(result),
-                ratio(result),
-                verdict_words(result),
-            )
-            for result in chosen
-        ]
-    rows = markdown(("entry", "row", "what", "published", "measured", RATIO, "verdict"), lines)
-    return f"{rows}\n\n{_machines(list(pages.values()))}"
-
-
-def _machines(entries: Sequence[Sequence[RowResult]]) -> str:
-    """Return a sentence on the machines of ``entries``; empty without a measured row."""
-    places: dict[str, list[str]] = {}
-    for results in entries:
-        places.setdefault(hardware(results), []).append(results[0].table)
-    places.pop("", None)
-    if len(places) == 1:
-        return f"Measured on: {next(iter(places))}."
-    return " ".join(f"Measured on: {machine} ({', '.join(names)})." for machine, names in places.items())
 
 
 def counts(results: Sequence[RowResult]) -> str:

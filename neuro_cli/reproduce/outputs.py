@@ -107,12 +107,6 @@ def keep_pictures(
     return copied
 
 
-def pictures_in(folder: Path) -> list[Path]:
-    """Return the pictures that :func:`keep_pictures` left in an entry's folder; of one in several formats only the SVG."""
-    pictures = sorted(path for path in folder.glob(f"{folder.name}_*") if path.suffix in SUFFIXES)
-    return [path for path in pictures if path.suffix == ".svg" or path.with_suffix(".svg") not in pictures]
-
-
 def _fitting(patterns: Sequence[str], folders: Sequence[Path]) -> list[Path]:
     """Return the pictures whose names fit, in the order of the patterns."""
     paths = [path for pattern in patterns for place in folders for path in sorted(place.glob(pattern))]

@@ -1,4 +1,4 @@
-"""Results of an entry: rows with published and measured values and their verdicts, written and read as CSV."""
+"""Results of an entry: rows with published and measured values and their verdicts, written as CSV."""
 
 import csv
 import io
@@ -6,13 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import Entry, EntryRow
 from neuro_cli.reproduce.outputs import Measured, measured
 from neuro_cli.reproduce.run import EntryRun, RunOutcome
-from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, PUBLISHED, VERDICTS, Verdict, judge
+from neuro_cli.reproduce.verdict import FAILED, NOT_MEASURABLE, PUBLISHED, Verdict, judge
 from neuro_cli.run_folder.checkpoint import write_atomically
 
 
@@ -37,9 +36,7 @@ class RowResult:
     machine: str
 
 
-NUMBERS = ("published", "measured", "least", "most")
 RATIO = "measured / published"  # a bound is met from one side alone, and this shows how far
-COLUMNS = tuple(field.name for field in fields(RowResult))
 
 
 def results_of(
@@ -96,34 +93,10 @@ def _line(
 def write_results(path: Path, results: Sequence[RowResult]) -> None:
     """Write the CSV file, with numbers in full and missing ones empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, [each.name for each in fields(RowResult)], lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(result) for result in results)
     write_atomically(path, text.getvalue().encode())
-
-
-def read_results(path: Path) -> list[RowResult]:
-    """Read the rows of a CSV file of :func:`write_results`. Raises UserError for another file."""
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise UserError(f"{path}: not a table of neuro reproduce")
-            results = [_read(line) for line in reader]
-    except (OSError, ValueError, TypeError) as error:
-        raise UserError(f"{path}: not a table of neuro reproduce: {error}") from error
-    if any(result.verdict not in VERDICTS for result in results):
-        raise UserError(f"{path}: not a table of neuro reproduce: a verdict is none of {', '.join(VERDICTS)}")
-    return results
-
-
-def _read(line: Mapping[str, str]) -> RowResult:
-    values: dict[str, Any] = {**line, **{name: _number(line[name]) for name in NUMBERS}}
-    return RowResult(**values)
-
-
-def _number(text: str) -> float | None:
-    return float(text) if text else None
 
 
 def shown(value: float | None) -> str:

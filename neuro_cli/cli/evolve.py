@@ -12,9 +12,9 @@ from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, no_exit, printable
 
-# groups that a cluster of neuro evolve does not use, with the options that change nothing
 EXPORT_KEYS = ("file", "from_start", "iteration", "trust")
 APPLY_KEYS = ("file", "trust")
+# groups that a cluster of neuro evolve does not use, with the options that change nothing
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
 
 

@@ -77,7 +77,7 @@ def _rows(network: Network, path: Path) -> Tensor:
         raise UserError(f"{path}: cannot be read as numbers: {' '.join(str(error).split())[:150]}") from error
     if rows.shape == shape:
         rows = rows[None]
-    if path.suffix in TABLES and rows.ndim == 2 and rows[0].numel() == math.prod(shape):
+    if path.suffix in TABLES and math.prod(rows.shape[1:]) == math.prod(shape):
         rows = rows.reshape(-1, *shape)
     if rows.shape[1:] != shape or not len(rows):
         raise UserError(f"{path}: its numbers are {shape_text(tuple(rows.shape))}: the network takes rows of {shape_text(shape)}")
@@ -89,14 +89,14 @@ def _rows(network: Network, path: Path) -> Tensor:
 def _numbers(path: Path) -> np.ndarray:
     if path.suffix == ".parquet":
         return np.array(Table(str(path)).frame, np.float64)
-    with path.open() as file:
-        first = file.readline()
+    lines = path.read_text().splitlines()
     try:
-        list(map(float, first.split(",")))
-        names = 0
-    except ValueError:
-        names = 1
-    return np.loadtxt(path, delimiter=",", skiprows=names, ndmin=2)
+        list(map(float, lines[0].split(",")))
+    except (IndexError, ValueError):
+        lines = lines[1:]  # the first has names
+    if not lines:
+        raise ValueError("it has no row")
+    return np.loadtxt(lines, delimiter=",", ndmin=2)
 
 
 def _chances(network: Network, inputs: Tensor) -> Tensor:

@@ -19,8 +19,7 @@ import numpy as np
 import torch
 
 from neuro_cli.activation_noise.estimator import Activation
-from neuro_cli.bench.checks import integers
-from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.config import BenchConfig, integers
 from neuro_cli.bench.table import show, write
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import Parts, build, threads_of

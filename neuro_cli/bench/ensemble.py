@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.checks import integers
-from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.config import BenchConfig, integers
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.errors import only_warned

@@ -12,8 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.checks import integers
-from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.config import BenchConfig, integers
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import one_of

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.checks import filled_list, integers
-from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.config import BenchConfig, filled_list, integers
 from neuro_cli.bench.stopwatch import timed
 from neuro_cli.bench.table import show, write
 from neuro_cli.bench.trials import Trial, rows_of_trials

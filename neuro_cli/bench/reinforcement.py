@@ -21,8 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.checks import filled_list, integers
-from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.config import BenchConfig, filled_list, integers
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, Timed, timed

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.bench.checks import integers
-from neuro_cli.bench.config import BenchConfig
+from neuro_cli.bench.config import BenchConfig, integers
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
 from neuro_cli.bench.trials import Row
 from neuro_cli.core.checks import one_of

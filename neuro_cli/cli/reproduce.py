@@ -2,6 +2,7 @@
 
 import shlex
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -15,15 +16,16 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import INTERRUPTED, ConfigError
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.tables import print_table
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.reproduce.entry import SIZES, Entry, entries_in, entry_of, read_entry
+
+SHOWN = 70  # most characters of a source, which begins with the paper
 
 
 def reproduce_verb(arguments: list[str]) -> int:
     if not arguments:
-        from neuro_cli.reproduce.listing import show_entries
-
-        show_entries([read_entry(path, SIZES[0]) for path in entries_in(_tables()).values()])
+        _show_entries()
         return 0
     return hydra_verb("reproduce", _reproduce, _check)(arguments)
 
@@ -59,6 +61,20 @@ def entries_of(size: Any, chosen: Any, more: Any) -> list[Entry]:
     if not isinstance(more, dict):
         raise ConfigError("with", more, "must be keys for the commands: +with.seed=2")
     return [entry_of(str(name), node, size, list(overrides_of(more))) for name, node in chosen.items()]
+
+
+def _show_entries() -> None:
+    """Print all entries with title, source and duration."""
+    from rich.markup import escape
+
+    minutes = tuple(f"{size}, minutes" for size in SIZES)
+    rows = []
+    for path in entries_in(_tables()).values():
+        entry = read_entry(path, SIZES[0])
+        times = [f"{entry.minutes[size]:g}" for size in SIZES]
+        rows.append((entry.name, *times, escape(entry.title), escape(shorten(entry.source, SHOWN, placeholder=" ..."))))
+    print_table(("entry", *minutes, "what", "source"), rows, numbers=minutes)
+    print("neuro reproduce table=ENTRY size=quick|full, or table=all; neuro reproduce --help says more")
 
 
 def _tables() -> Path:

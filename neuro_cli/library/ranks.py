@@ -2,6 +2,8 @@
 
 import json
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.copies import state_of
@@ -9,7 +11,8 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import writing
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.first import share_first
+
+PIECE = 2**26  # bytes of a message
 
 
 def share_initial(module: nn.Module, world: World) -> None:
@@ -27,4 +30,15 @@ def share_initial(module: nn.Module, world: World) -> None:
             raise ConfigError("module", type(module).__name__, allowed)
     with writing(state_of(module)):
         for value in state.values():
-            share_first(world, value)
+            _share_first(world, value)
+
+
+def _share_first(world: World, tensor: Tensor) -> None:
+    """Write rank 0's numbers to ``tensor``, piece by piece: no message, and no copy, has all of a large module."""
+    plain = tensor.detach().cpu().contiguous()
+    numbers = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else np.empty(0, np.uint8)
+    for low in range(0, len(numbers), PIECE):
+        piece = numbers[low : low + PIECE]
+        piece[:] = np.frombuffer(world.broadcast(piece.tobytes() if world.rank == 0 else b""), np.uint8)
+    if plain.data_ptr() != tensor.data_ptr():
+        tensor.copy_(plain)

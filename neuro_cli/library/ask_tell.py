@@ -225,7 +225,7 @@ class AskTell:
         self.generation += 1
         self.evaluations += run.population
         run.watched.meet(-scores)
-        self._end_or_go_on(run)
+        self._apply_rules(run)
 
     def tell_one(self, generation: int, place: int, fitness: float) -> bool:
         """Take the fitness of candidate ``place`` of :meth:`ask` as it arrives, in any order; the last one ends the generation.
@@ -260,7 +260,7 @@ class AskTell:
         wanted = run.algo.combination(generation, scores)
         run.algo.tell(generation, torch.from_numpy(_sums(wanted.weights, wanted.moments, noise)))
 
-    def _end_or_go_on(self, run: Run) -> None:
+    def _apply_rules(self, run: Run) -> None:
         """Apply the rules; a run that ended is followed by the next one where restarts are left."""
         rules, finite = self.rules, {}
         assert self.best is not None

@@ -16,7 +16,7 @@ from neuro_cli.algo.cma_weights import mass_of, raw_weights
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.library.bounds import Bounds
 
-LEAST = 0.2  # a standard deviation by which 1.2 % of the members leave the integer in the middle of which the centre is
+LEAST = 0.2  # at this standard deviation 1.2 % of the members round to another integer than a centre in the middle of one
 
 
 def mask_of(integers: Any, size: int) -> np.ndarray:

@@ -162,7 +162,7 @@ def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLo
         if isinstance(failure, UserError | HydraException):
             raise failure  # the sweep failed, not a job
         code = _conclude(this, failure)
-    if _tell(this):
+    if _report(this):
         return code
     if failure is not None:  # no job has a folder: each may have failed before it had one
         raise (refusal(failure) if this.submitted is not None else None) or failure
@@ -217,7 +217,7 @@ def _conclude(sweep: Sweep, failure: BaseException | None) -> int:
     return first.code if isinstance(first, JobFailedError) else FAILED if first is not None else 0
 
 
-def _tell(sweep: Sweep) -> bool:
+def _report(sweep: Sweep) -> bool:
     """Print and write the table; False when no run ever began."""
     log_to(None, 0)  # a job of this process has ended: its log can be closed
     jobs = sweep.submitted

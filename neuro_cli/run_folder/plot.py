@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -25,6 +26,9 @@ MARKED = 60  # most points of a line whose points are marked
 LEGEND = 4  # most entries of a legend next to each other
 
 
+Numbers = Sequence[float] | np.ndarray
+
+
 @dataclass(frozen=True)
 class Line:
     """Line through N points; marks alone where ``style`` is empty.
@@ -33,8 +37,8 @@ class Line:
     that colour the marks. ``steps``: each value holds until the next point. ``right``: on an axis of its own at the right.
     """
 
-    x: Sequence[float]
-    y: Sequence[float]
+    x: Numbers
+    y: Numbers
     label: str = ""
     colour: str = BLACK
     style: Any = "-"
@@ -43,10 +47,10 @@ class Line:
     hollow: bool = False
     steps: bool = False
     right: bool = False
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
+    low: Numbers = ()
+    high: Numbers = ()
     whiskers: str = ""
-    shades: Sequence[float] = ()
+    shades: Numbers = ()
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
 ``lax.map`` and ``vmap``. Large layers: a generation (SGD), or its update alone, against one plain forward pass of all members'
 rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere
-against pycma. Rollouts: ``neuro bench rollout``, steps per second over those of the bare environment. Ratios are medians over
-pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their own, which the first use
-makes (``--environments``).
+against pycma. Rollouts: 1,000 environment steps by 512 policies on one core against one bare environment with a constant action.
+Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their
+own, which the first use makes (``--environments``). Growth with parameters, population and ranks: ``neuro bench growth``.
 """
 
 import argparse
@@ -94,6 +94,13 @@ def ask_row(algo: str, dimensions: int, population: int) -> Row:
     return Row(f"ask_{algo}_{dimensions}_{population}", ours, [reference], 1.0)
 
 
+def rollout_row(name: str, *overrides: str) -> Row:
+    """Return the row of policies in an environment of gymnasium against the bare environment."""
+    given = ["what=rollout", "task=gymnasium", "model=mlp_policy", "model.hidden=[64,64]", "population=512", *overrides]
+    ours, bare = (System(way, "rollout.py", {"overrides": given, "bare": way != "neuro"}) for way in ("neuro", "bare"))
+    return Row(f"rollout_{name}", ours, [bare], 1.0)
+
+
 def all_rows() -> list[Row]:
     """Return the rows in the order of the table."""
     samplers = ("iid", "low_rank", "sign_flip", "noise_table")
@@ -104,6 +111,7 @@ def all_rows() -> list[Row]:
         network_row("char_gpt", 0.3),
         network_row("mlp_784", 0.27),
         network_row("mlp_2048", 0.2),
+        network_row("mnist_3m", 0.27),
         *(network_row(name, 0.4) for name in ("blocks_3x3", "conv_96_160", "mobile_64x64", "strided_32x32", "fives_32x32")),
         *(
             large_row(width, members, rows, sampler, dtype, 1.3)
@@ -116,6 +124,9 @@ def all_rows() -> list[Row]:
             for width, members, rows in ((8192, 16, 64), (2048, 64, 64), (512, 256, 16))
             for dtype in ("float32", "bfloat16")
         ),
+        rollout_row("cart_pole", "task.id=CartPole-v1"),
+        rollout_row("pendulum", "task.id=Pendulum-v1"),
+        rollout_row("bipedal_walker", "task.id=BipedalWalker-v3", "task.max_steps=50"),  # 24 numbers to 4, as policy_512
         *(ask_row(algo, *sizes) for algo in ALGORITHMS for sizes in ((10, 20), (10, 200), (100, 20), (100, 200))),
     ]
 
@@ -184,7 +195,7 @@ def bench(typed: argparse.Namespace, rows: list[Row], console: Console) -> None:
         else:
             pythons[name] = pythons[None]
     heads = ("row", "neuro ms", "reference ms", "reference", "ratio of pairs", "goal", "peak / weights")
-    table = Table(*heads, title="one generation")
+    table = Table(*heads, title="one generation, or 1,000 steps of a rollout")
     before = os.getloadavg()[0]
     with typed.output.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")

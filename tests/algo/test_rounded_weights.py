@@ -36,6 +36,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a small centre step in pieces of 16 rows."""
     monkeypatch.setattr(optimized_centre, "LARGE", 0)
     monkeypatch.setattr(optimized_centre, "ROWS", 16)
+    monkeypatch.setattr(optimized_centre, "PIECE", 1000)
     monkeypatch.setattr(optimized_centre, "_length", lambda size: 1000)
 
 

@@ -20,7 +20,7 @@ from neuro_cli.core.schedule import Schedule
 BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
 SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
 ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
-PIECE = 2**20  # least numbers of a piece, which a thread steps by itself
+PIECE = 2**20  # least numbers that a thread steps by itself
 
 
 def _length(size: int) -> int:
@@ -28,16 +28,19 @@ def _length(size: int) -> int:
     return max(PIECE, min(2**24, size // 16))
 
 
-def _pieces(layout: ParameterLayout, split: bool) -> list[list[Place]]:
-    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums."""
+def _pieces(layout: ParameterLayout, split: bool, length: int) -> list[list[Place]]:
+    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums.
+
+    A piece of more than one step of rows has at most ``length`` numbers.
+    """
     pieces = list[list[Place]]()
     for place in layout.places:
         size = place.stop - place.start
-        if not split or size <= PIECE or len(place.shape) == 4:
+        if not split or size <= length or len(place.shape) == 4:
             pieces.append([place])
             continue
         width = size // place.shape[0]
-        step = max(1, PIECE // (width * ROWS)) * ROWS * width
+        step = max(1, length // (width * ROWS)) * ROWS * width
         bounds = [*range(place.start, place.stop, step), place.stop]
         pieces.append([Place(place.name, low, high, ((high - low) // width, *place.shape[1:])) for low, high in pairwise(bounds)])
     return pieces
@@ -72,7 +75,8 @@ class CentreOptimizer:
             raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
         self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
         self.average = centre.clone() if self._share else None
-        pieces = _pieces(layout, layout.size >= LARGE and class_of(factory) in BY_VALUE)
+        length = PIECE if centre.device.type == "cpu" else _length(layout.size)
+        pieces = _pieces(layout, layout.size >= LARGE and class_of(factory) in BY_VALUE, length)
         self._pieces = [piece for of_one in pieces for piece in of_one]
         self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
         counts = [len(of_one) for of_one in pieces]
@@ -128,12 +132,19 @@ class CentreOptimizer:
 
         last = bisect_left(self._starts, stop) if stop < len(self.centre) else len(self._pieces)  # one without numbers too
         own = range(bisect_left(self._starts, start), last)
-        parts = [range(number, number + 1) for number in own] if self._large else [own]
-        if self.threads is None or self.centre.device.type != "cpu":
-            for part in parts:
-                step(part)
+        if self.threads is None or not self._large or self.centre.device.type != "cpu":
+            step(own)
         else:
-            self.threads.map(step, parts)
+            self.threads.map(step, self._parts(own))
+
+    def _parts(self, own: range) -> list[range]:
+        """Return the numbers of pieces in parts of PIECE numbers at least, but for the last one."""
+        parts, first = list[range](), own.start
+        for number in own:
+            if self._pieces[number].stop - self._starts[first] >= PIECE or number == own[-1]:
+                parts.append(range(first, number + 1))
+                first = number + 1
+        return parts
 
     def _step(self, generation: int, numbers: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
         """Step the pieces of these numbers, whose columns are float32 in ``centre`` (n,), along ``gradient`` (n,)."""

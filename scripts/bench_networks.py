@@ -8,7 +8,8 @@ Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic
 rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere
 against pycma. Rollouts: 1,000 environment steps by 512 policies on one core against one bare environment with a constant action.
 Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their
-own, which the first use makes (``--environments``). Growth with parameters, population and ranks: ``neuro bench growth``.
+own, which the first use makes (``--environments``). MNIST_3M: bench_peers.py; growth with parameters, population and ranks:
+``neuro bench growth``; rank 1 updates of single layers: ``neuro bench layer``.
 """
 
 import argparse
@@ -111,7 +112,6 @@ def all_rows() -> list[Row]:
         network_row("char_gpt", 0.3),
         network_row("mlp_784", 0.27),
         network_row("mlp_2048", 0.2),
-        network_row("mnist_3m", 0.27),
         *(network_row(name, 0.4) for name in ("blocks_3x3", "conv_96_160", "mobile_64x64", "strided_32x32", "fives_32x32")),
         *(
             large_row(width, members, rows, sampler, dtype, 1.3)

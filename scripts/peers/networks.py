@@ -49,12 +49,7 @@ MOBILE: list[Layer] = [
 ]
 STRIDED: list[Layer] = [*plain(3, 64), *plain(64, 64), *plain(64, 128, 3, 2), *plain(128, 128), ["mean"], ["linear", 128, 10]]
 FIVES: list[Layer] = [*plain(3, 24, 5), ["pool"], *plain(24, 48, 5), ["pool"], *plain(48, 96, 5), ["mean"], ["linear", 96, 10]]
-MNIST_3M: list[Layer] = [
-    *plain(1, 32, 5), ["pool"], *plain(32, 64, 5), ["pool"],
-    ["flatten"], ["linear", 3136, 1024], ["relu"], ["linear", 1024, 10],
-]  # fmt: skip
 NETWORKS = {
-    "mnist_3m": Network(MNIST_3M, (1, 28, 28), 64, 128),
     "policy_512": Network(POLICY, (24,), 512, 16, rounds=20),
     "policy_4096": Network(POLICY, (24,), 4096, 16, rounds=10),
     "char_gpt": Network([], (64,), 256, 4, {"vocabulary": 64, "width": 32, "depth": 2, "heads": 4}, rounds=5),

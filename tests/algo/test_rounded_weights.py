@@ -2,6 +2,7 @@
 
 from functools import partial
 from threading import Barrier
+from typing import Any
 
 import pytest
 import torch
@@ -116,7 +117,7 @@ def test_threads_step_pieces_side_by_side_with_the_bits_of_one(kind, dtype, monk
     shared.threads = Threads(2)
     step, both = ScheduledOptimizer.step, Barrier(2, timeout=120)
 
-    def met(*given: object) -> None:
+    def met(*given: Any) -> None:
         if 1024 in {parameter.numel() for parameter in given[3]}:  # a pair of pieces of one span
             both.wait()
         step(*given)

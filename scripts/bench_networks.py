@@ -6,9 +6,10 @@
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
 ``lax.map`` and ``vmap``. Large layers: a generation (SGD), or its update alone, against one plain forward pass of all members'
 rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and tell: a generation on the sphere
-against pycma. Rollouts: seconds of an environment step in a generation against a plain loop of gymnasium. Ratios are medians
-over pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their own, which the first
-use makes (``--environments``).
+against pycma. Rollouts: 1,000 environment steps by 512 policies on one core against one bare environment with a constant action.
+Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their
+own, which the first use makes (``--environments``). MNIST_3M: bench_peers.py; growth with parameters, population and ranks:
+``neuro bench growth``; rank 1 updates of single layers: ``neuro bench layer``.
 """
 
 import argparse
@@ -94,13 +95,11 @@ def ask_row(algo: str, dimensions: int, population: int) -> Row:
     return Row(f"ask_{algo}_{dimensions}_{population}", ours, [reference], 1.0)
 
 
-def rollout_row(task: str, population: int) -> Row:
-    """Return the row of a policy's members in a task of gymnasium against one environment stepped alone."""
-    overrides = ["task=gymnasium", f"task.id={task}", "model=mlp_policy", "model.hidden=[64,64]", f"population={population}"]
-    ours, bare = (
-        System(name, "rollout.py", {"id": task, "overrides": overrides, "bare": name == "bare"}) for name in ("neuro", "bare")
-    )
-    return Row(f"rollout_{task}_{population}", ours, [bare], 1.0)
+def rollout_row(name: str, *overrides: str) -> Row:
+    """Return the row of policies in an environment of gymnasium against the bare environment."""
+    given = ["task=gymnasium", "model=mlp_policy", "model.hidden=[64,64]", "population=512", *overrides]
+    ours, bare = (System(way, "rollout.py", {"overrides": given, "bare": way != "neuro"}) for way in ("neuro", "bare"))
+    return Row(f"rollout_{name}", ours, [bare], 1.0)
 
 
 def all_rows() -> list[Row]:
@@ -125,8 +124,10 @@ def all_rows() -> list[Row]:
             for width, members, rows in ((8192, 16, 64), (2048, 64, 64), (512, 256, 16))
             for dtype in ("float32", "bfloat16")
         ),
+        rollout_row("cart_pole", "task.id=CartPole-v1"),
+        rollout_row("pendulum", "task.id=Pendulum-v1"),
+        rollout_row("bipedal_walker", "task.id=BipedalWalker-v3", "task.max_steps=50"),  # 24 numbers to 4, as policy_512
         *(ask_row(algo, *sizes) for algo in ALGORITHMS for sizes in ((10, 20), (10, 200), (100, 20), (100, 200))),
-        *(rollout_row(task, 512) for task in ("CartPole-v1", "Pendulum-v1", "LunarLander-v3")),
     ]
 
 
@@ -194,7 +195,7 @@ def bench(typed: argparse.Namespace, rows: list[Row], console: Console) -> None:
         else:
             pythons[name] = pythons[None]
     heads = ("row", "neuro ms", "reference ms", "reference", "ratio of pairs", "goal", "peak / weights")
-    table = Table(*heads, title="one generation")
+    table = Table(*heads, title="one generation, or 1,000 steps of a rollout")
     before = os.getloadavg()[0]
     with typed.output.open("w", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")

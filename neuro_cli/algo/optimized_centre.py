@@ -1,5 +1,6 @@
 """Centre with an optimizer, which sees it as tensors of the model's shapes."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -11,6 +12,7 @@ from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.rounding import Rounding
 from neuro_cli.core.schedule import Schedule
 
@@ -18,18 +20,22 @@ from neuro_cli.core.schedule import Schedule
 BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
 SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
 ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
+PIECE = 2**20  # least numbers that a thread steps by itself
 
 
 def _length(size: int) -> int:
-    """Return the least numbers of a span, and of a piece: a share of the centre, since memory for their sums is needed."""
-    return max(2**20, min(2**24, size // 16))
+    """Return the least numbers of a span: a share of the centre, since memory for their sums is needed."""
+    return max(PIECE, min(2**24, size // 16))
 
 
-def _pieces(layout: ParameterLayout, split: bool) -> list[list[Place]]:
-    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums."""
+def _pieces(layout: ParameterLayout, split: bool, length: int) -> list[list[Place]]:
+    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums.
+
+    A piece of more than one step of rows has at most ``length`` numbers.
+    """
     pieces = list[list[Place]]()
     for place in layout.places:
-        size, length = place.stop - place.start, _length(layout.size)
+        size = place.stop - place.start
         if not split or size <= length or len(place.shape) == 4:
             pieces.append([place])
             continue
@@ -61,6 +67,7 @@ class CentreOptimizer:
         average: float = 0.0,
     ) -> None:
         self.rounding: Rounding | None = None
+        self.threads: Threads | None = None  # step pieces side by side
         self._room: Tensor | None = None
         exact = centre.dtype != torch.bfloat16
         self._share = average
@@ -68,12 +75,14 @@ class CentreOptimizer:
             raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
         self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
         self.average = centre.clone() if self._share else None
-        pieces = _pieces(layout, layout.size >= LARGE and class_of(factory) in BY_VALUE)
+        length = PIECE if centre.device.type == "cpu" else _length(layout.size)
+        pieces = _pieces(layout, layout.size >= LARGE and class_of(factory) in BY_VALUE, length)
         self._pieces = [piece for of_one in pieces for piece in of_one]
         self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
         counts = [len(of_one) for of_one in pieces]
         self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
         self._large = len(self._pieces) > len(pieces)
+        self._starts = [piece.start for piece in self._pieces]
 
     def rate_at(self, generation: int) -> float:
         """Return the learning rate of a generation."""
@@ -84,7 +93,8 @@ class CentreOptimizer:
 
         ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
         """
-        self.ascend_span(generation, gradient, 0, decay, more)
+        for low, high in self.spans or [(0, len(self.centre))]:
+            self.ascend_span(generation, gradient[low:high], low, decay, more)
 
     @property
     def spans(self) -> list[tuple[int, int]] | None:
@@ -101,41 +111,56 @@ class CentreOptimizer:
     def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
         """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
         stop = start + len(gradient)
-        gradient.neg_()
-        if self.rounding is None:
-            self._step(generation, start, gradient, self.centre[start:stop], decay, more)
-        else:
-            within = [(low, high) for low, high in self.spans or [] if start <= low and high <= stop]
-            for low, high in within or [(start, stop)]:
-                exact = self._exact(low, high)
-                self._step(generation, low, gradient[low - start : high - start], exact, decay, more)
+        if self.rounding is not None and (self._room is None or len(self._room) < len(gradient)):
+            # one memory for all spans: the C library would reuse none
+            self._room = torch.empty(len(gradient), dtype=torch.float32, device=self.centre.device)
+
+        def step(numbers: range) -> None:
+            """Step the pieces of these numbers, one after the other in memory."""
+            low, high = self._pieces[numbers[0]].start, self._pieces[numbers[-1]].stop
+            centre, own = self.centre[low:high], slice(low - start, high - start)
+            if self.rounding is None:
+                self._step(generation, numbers, gradient[own], centre, decay, more)
+            else:
+                assert self._room is not None
+                exact = self._room[own].copy_(centre)
+                self._step(generation, numbers, gradient[own], exact, decay, more)
                 self.rounding.store(exact, generation, low, self.centre)
-        if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            average, centre = self.average[start:stop], self.centre[start:stop]
-            average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+            if self.average is not None:  # each operation rounds once: every processor and thread count gives the same bits
+                average = self.average[low:high]
+                average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
 
-    def _exact(self, start: int, stop: int) -> Tensor:
-        """Return columns [start, stop) of the centre in float32, in one memory for all spans: the C library would reuse none."""
-        if self._room is None or len(self._room) < stop - start:
-            self._room = torch.empty(stop - start, dtype=torch.float32, device=self.centre.device)
-        return self._room[: stop - start].copy_(self.centre[start:stop])
+        last = bisect_left(self._starts, stop) if stop < len(self.centre) else len(self._pieces)  # one without numbers too
+        own = range(bisect_left(self._starts, start), last)
+        if self.threads is None or not self._large or self.centre.device.type != "cpu":
+            step(own)
+        else:
+            self.threads.map(step, self._parts(own))
 
-    def _step(self, generation: int, start: int, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
-        """Step the pieces of columns from ``start`` on, float32 numbers in ``centre`` (n,), against ``gradient`` (n,)."""
-        stop = start + len(gradient)
+    def _parts(self, own: range) -> list[range]:
+        """Return the numbers of pieces in parts of PIECE numbers at least, but for the last one."""
+        parts, first = list[range](), own.start
+        for number in own:
+            if self._pieces[number].stop - self._starts[first] >= PIECE or number == own[-1]:
+                parts.append(range(first, number + 1))
+                first = number + 1
+        return parts
+
+    def _step(self, generation: int, numbers: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the pieces of these numbers, whose columns are float32 in ``centre`` (n,), along ``gradient`` (n,)."""
+        gradient.neg_()
         if decay:
             gradient.add_(centre, alpha=decay)
-        for parameter, piece in zip(self._parameters, self._pieces, strict=True):
-            if start <= piece.start and piece.stop <= stop:
-                own = slice(piece.start - start, piece.stop - start)
-                parameter.grad = piece.view_of(gradient[own])
-                if self.rounding is not None:
-                    parameter.data = piece.view_of(centre[own])
-        self._optimizer.step(generation, more)
+        start, own = self._starts[numbers[0]], self._parameters[numbers.start : numbers.stop]
+        for parameter, piece in zip(own, self._pieces[numbers.start : numbers.stop], strict=True):
+            columns = slice(piece.start - start, piece.stop - start)
+            parameter.grad = piece.view_of(gradient[columns])
+            if self.rounding is not None:
+                parameter.data = piece.view_of(centre[columns])
+        self._optimizer.step(generation, more, own)
         if self.rounding is not None:
-            for parameter, piece in zip(self._parameters, self._pieces, strict=True):
-                if start <= piece.start and piece.stop <= stop:
-                    parameter.data = _unused(piece, centre)
+            for parameter, piece in zip(own, self._pieces[numbers.start : numbers.stop], strict=True):
+                parameter.data = _unused(piece, centre)
 
     def state(self) -> State:
         state = self._optimizer.state()
@@ -178,12 +203,16 @@ class OptimizedCentre(CentreAlgorithm):
         self, sigma: float, rate: float | None, centre: Tensor, layout: ParameterLayout, population: int, seed: int
     ) -> None:
         """Begin again at ``centre`` by values that were open. ``rate`` None: as given, or by size."""
-        self._sigma_given, self._rate_given, rounding = sigma, rate, self._optimizer.rounding
+        self._sigma_given, self._rate_given, before = sigma, rate, self._optimizer
         self.start(centre, layout, population, seed)
-        self._optimizer.rounding = rounding
+        self._optimizer.rounding, self._optimizer.threads = before.rounding, before.threads
 
     def round_by(self, rounding: Rounding) -> None:
         self._optimizer.rounding = rounding
+
+    def step_by(self, threads: Threads) -> None:
+        """Let ``threads`` step the pieces of a large centre side by side."""
+        self._optimizer.threads = threads
 
     @property
     def centre(self) -> Tensor:

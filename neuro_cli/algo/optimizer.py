@@ -111,6 +111,7 @@ class ScheduledOptimizer:
             groups.setdefault(factor, []).extend(islice(given, count))
             wholes.setdefault(factor, []).append(count)
         self._schedule, self._parameters = schedule, [parameter for group in groups.values() for parameter in group]
+        self._group = {id(parameter): number for number, group in enumerate(groups.values()) for parameter in group}
         # places among them of the pieces of each parameter
         bounds = [0, *accumulate(count for group in wholes.values() for count in group)]
         self._wholes = [range(low, high) for low, high in pairwise(bounds)]
@@ -198,15 +199,27 @@ class ScheduledOptimizer:
         """Return a generation's learning rate of parameters with factor 1."""
         return self._rate * self._schedule.factor(generation)
 
-    def step(self, generation: int, more: float = 1.0) -> None:
-        """Step along the parameters' gradients with the generation's learning rate times ``more``, and drop the gradients."""
-        factor = self._schedule.factor(generation) * more
+    def step(self, generation: int, more: float = 1.0, some: Sequence[nn.Parameter] | None = None) -> None:
+        """Step along the parameters' gradients with the generation's learning rate times ``more``, and drop the gradients.
+
+        ``some``: those that have gradients, None: all. Several threads may step others at the same time.
+        """
+        factor, chosen = self._schedule.factor(generation) * more, self._parameters if some is None else some
         for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
             group["lr"] = rate * factor
         with torch.no_grad():  # the class's own step: torch's wrapper imports the compiler and counts for profilers
-            self._step(self._optimizer)
-        for parameter in self._parameters:  # torch's zero_grad() enters its profiler, for longer than a step of few numbers takes
+            self._step(self._optimizer if len(chosen) == len(self._parameters) else self._of(chosen))
+        for parameter in chosen:  # torch's zero_grad() enters its profiler, for longer than a step of few numbers takes
             parameter.grad = None
+
+    def _of(self, some: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
+        """Return an optimizer of ``some`` parameters with the states of that of all."""
+        part: torch.optim.Optimizer = object.__new__(type(self._optimizer))
+        groups = [{**group, "params": list[nn.Parameter]()} for group in self._optimizer.param_groups]
+        vars(part).update({**vars(self._optimizer), "param_groups": groups})
+        for parameter in some:
+            groups[self._group[id(parameter)]]["params"].append(parameter)
+        return part
 
     def state(self, live: bool = False) -> State:
         """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``.

@@ -8,10 +8,10 @@ learning with limited numerical precision", ICML 2015, section 3.
 import torch
 from torch import Tensor
 
-from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.noise import WEIGHT_STREAM, Noise
 
 TILE = 2**16  # columns whose bits are drawn at once; a word has the bits of two of them
+BLOCK = 2**20  # columns that a thread rounds at once
 
 
 class Rounding:
@@ -22,23 +22,22 @@ class Rounding:
 
     def store(self, values: Tensor, generation: int, start: int, out: Tensor) -> None:
         """Write ``values`` (n,) float32 of columns [start, start + n), rounded, to those columns of ``out`` (M,) bfloat16."""
+        stop = start + len(values)
 
-        def piece(tile: int) -> None:
-            low, high = max(tile * TILE, start), min((tile + 1) * TILE, start + len(values))
-            bits, part = self._bits(generation, tile)[low - tile * TILE : high - tile * TILE], values[low - start : high - start]
-            if part.device.type == "cpu":
-                numbers = part.view(torch.uint32).numpy(), bits.numpy(), out[low:high].view(torch.uint16).numpy()
-                rounding_kernels.rounded(*numbers)
-            else:
-                out[low:high] = rounded(part, bits)
+        def block(number: int) -> None:
+            low, high = max(number * BLOCK, start), min((number + 1) * BLOCK, stop)
+            if self._noise.rounded(values[low - start : high - start], generation, WEIGHT_STREAM, TILE, low, out[low:high]):
+                return
+            for tile in range(low // TILE, -(-high // TILE)):
+                first, last = max(tile * TILE, low), min((tile + 1) * TILE, high)
+                bits = self._bits(generation, tile)[first - tile * TILE : last - tile * TILE]
+                out[first:last] = rounded(values[first - start : last - start], bits)
 
-        self._noise.threads.map(piece, range(start // TILE, -(-(start + len(values)) // TILE)))
+        self._noise.threads.map(block, range(start // BLOCK, -(-stop // BLOCK)))
 
     def _bits(self, generation: int, tile: int) -> Tensor:
-        """Return random integers (TILE,) in [0, 2**16), uint16 on a CPU, else int32: the lower half of a word comes first."""
+        """Return random integers (TILE,) int32 in [0, 2**16): the lower half of a word comes first."""
         words = self._noise.words(generation, [tile], TILE // 2, WEIGHT_STREAM)[0]
-        if words.device.type == "cpu":
-            return words.view(torch.uint16)  # little-endian, as every processor that torch has wheels for
         whole = words.view(torch.int32) if words.dtype == torch.uint32 else words
         return torch.stack([whole & 0xFFFF, (whole >> 16) & 0xFFFF], dim=1).flatten().to(torch.int32)
 

@@ -1,6 +1,7 @@
-"""Seconds of an environment step, by a generation of neuro or a plain loop of gymnasium, for every line on standard input.
+"""Environment steps by a population of policies, or bare ones with a constant action, for every line on standard input.
 
-python rollout.py SETTING_AS_JSON; prints one JSON object a line. ``"bare": true`` is the loop, with one action for all steps.
+python rollout.py SETTING_AS_JSON; prints one JSON object a line: the seconds of 1,000 steps on one core. ``"overrides"``: those
+of ``neuro train``; ``"bare": true``: one environment alone, with the first action that its space draws.
 """
 
 import json
@@ -9,52 +10,57 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-STEPS = 20_000  # of the loop
+import torch
+
+from neuro_cli.cli.compose import composed_training
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.runner.build import build
+from neuro_cli.runner.options import Options
+from neuro_cli.task.reinforcement import Reinforcement
+
+BARE = 20_000  # steps of the bare environment
 
 
-def neuro_step(setting: dict[str, Any]) -> Callable[[], float]:
-    """Return a function that runs a generation, noise and update included."""
-    from neuro_cli.cli.compose import composed_training
-    from neuro_cli.fabric.base import SingleProcess
-    from neuro_cli.runner.loop import assemble
-    from neuro_cli.runner.options import Options
+def population_steps(parts: Any) -> Callable[[int], int]:
+    """Return a function that scores the members of a generation and counts the steps; sampling is included."""
+    task, members = parts.task, range(parts.config.population)
+    column = task.score_names.index("steps")
 
-    config = composed_training([*setting["overrides"], f"threads={setting['threads']}"]).config
-    work = assemble(Options(config), SingleProcess())
-    generations = iter(range(10**9))
+    def play(generation: int) -> int:
+        scores = parts.distribution.job.scorer.scores(parts.algo.ask(generation), generation, members)
+        return round(float(scores[:, column].sum()) * task.episodes)
 
-    def step() -> float:
-        start, row = time.perf_counter(), work.step(next(generations))
-        return (time.perf_counter() - start) / float(row["environment_steps"] or 0)
-
-    return step
+    parts.distribution.step(0)  # compiles, makes the environments, and gives the statistics something to normalise by
+    return play
 
 
-def bare_step(setting: dict[str, Any]) -> Callable[[], float]:
-    """Return a function that steps one environment alone."""
-    import gymnasium
-
-    environment = gymnasium.make(setting["id"])
+def bare_steps(task: Reinforcement) -> Callable[[int], int]:
+    """Return a function that steps one environment with a constant action."""
+    environment = task.maker.make()
     environment.action_space.seed(0)
     action = environment.action_space.sample()
 
-    def step() -> float:
-        start = time.perf_counter()
+    def play(_: int) -> int:
         environment.reset(seed=0)
-        for number in range(STEPS):
+        for number in range(BARE):
             _, _, terminated, truncated, _ = environment.step(action)
             if terminated or truncated:
                 environment.reset(seed=number)
-        return (time.perf_counter() - start) / STEPS
+        return BARE
 
-    return step
+    return play
 
 
 def main() -> None:
     setting = json.loads(sys.argv[1])
-    step = (bare_step if setting["bare"] else neuro_step)(setting)
-    for _ in sys.stdin:
-        print(json.dumps({"seconds": step()}), flush=True)
+    torch.set_num_threads(1)
+    parts = build(Options(composed_training([*setting["overrides"], "threads=1"]).config), SingleProcess())
+    assert isinstance(parts.task, Reinforcement)
+    play = bare_steps(parts.task) if setting["bare"] else population_steps(parts)
+    for number, _ in enumerate(sys.stdin, 1):
+        start = time.perf_counter()
+        steps = play(number)
+        print(json.dumps({"seconds": (time.perf_counter() - start) * 1000 / steps}), flush=True)
 
 
 if __name__ == "__main__":

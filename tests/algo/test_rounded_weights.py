@@ -1,6 +1,8 @@
 """A centre kept in bfloat16, and steps of some columns after the others."""
 
 from functools import partial
+from threading import Barrier
+from typing import Any
 
 import pytest
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from neuro_cli.algo import optimized_centre
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.algo.optimized_centre import CentreOptimizer
+from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
@@ -36,6 +39,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a small centre step in pieces of 16 rows."""
     monkeypatch.setattr(optimized_centre, "LARGE", 0)
     monkeypatch.setattr(optimized_centre, "ROWS", 16)
+    monkeypatch.setattr(optimized_centre, "PIECE", 1000)
     monkeypatch.setattr(optimized_centre, "_length", lambda size: 1000)
 
 
@@ -103,6 +107,33 @@ def test_columns_after_columns_give_the_bits_of_all_at_once(dtype, monkeypatch):
         for low, high in parted.spans:
             parted.ascend_span(generation, estimate[low:high], low, decay=0.1)
     assert torch.equal(whole.centre, parted.centre)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_threads_step_pieces_side_by_side_with_the_bits_of_one(kind, dtype, monkeypatch):
+    in_pieces(monkeypatch)
+    alone, shared = made(kind, dtype, lr=0.01), made(kind, dtype, lr=0.01)
+    shared.threads = Threads(2)
+    step, both = ScheduledOptimizer.step, Barrier(2, timeout=120)
+
+    def met(*given: Any) -> None:
+        if 1024 in {parameter.numel() for parameter in given[3]}:  # a pair of pieces of one span
+            both.wait()
+        step(*given)
+
+    monkeypatch.setattr(optimized_centre, "_length", lambda size: 2048 + 224)
+    for generation in range(2):
+        alone.ascend(generation, gradient(alone, generation), decay=0.1)
+    monkeypatch.setattr(ScheduledOptimizer, "step", met)
+    for generation in range(2):
+        shared.ascend(generation, gradient(shared, generation), decay=0.1)
+    assert torch.equal(alone.centre, shared.centre)
+    assert alone.state().tensors.keys() == shared.state().tensors.keys()
+    for name, tensor in alone.state().tensors.items():
+        assert torch.equal(tensor, shared.state().tensors[name]), name
+    if dtype == torch.bfloat16:  # memory for one span, not for all
+        assert len(shared._room) == max(high - low for low, high in shared.spans)
 
 
 def test_tensors_whose_step_depends_on_all_move_together(monkeypatch):

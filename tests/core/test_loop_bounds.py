@@ -27,7 +27,7 @@ from neuro_cli.core.kernels import attention, blas, blocks, convolutions, own_la
 from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
-from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
+from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
 from neuro_cli.core.rows import Geometry, MemberBatch, layer_norm, out_sizes, random_orders
 from neuro_cli.core.seeds import key_of
 from neuro_cli.sampler.placement import add_placed_taps, count_places
@@ -191,6 +191,15 @@ def test_rounding_by_given_bits(loops, size):
     out = np.empty(size, np.uint16)
     loops(rounding).rounded(values, bits, out)
     np.testing.assert_array_equal(out, (values + np.uint32(0xFFFF)) >> np.uint32(16))
+
+
+@pytest.mark.parametrize(("start", "size"), [(0, 0), (0, 8), (3, 4), (7, 30), (16, 1)])
+def test_rounding_by_the_bits_of_columns(loops, start, size):
+    values, out = np.arange(size, dtype=np.uint32) * np.uint32(65537), np.empty(size, np.uint16)
+    loops(rounding).rounded_columns(*key_of(1), 2, WEIGHT_STREAM, 8, start, values, out)
+    wanted = [addressed.random_words(1, 2, tile, WEIGHT_STREAM, 4).view(np.uint16) for tile in range(start // 8, 6)]
+    bits = np.concatenate(wanted)[start % 8 :][:size]
+    np.testing.assert_array_equal(out, (values + bits) >> np.uint32(16))
 
 
 @given(directions=st.sampled_from([1, 2, 5, 6, 11]), lines=SIZES, columns=st.sampled_from([1, 2, 63, 64, 65]))

@@ -62,3 +62,16 @@ def test_rows_are_compared_with_their_references(tmp_path, pattern, names, refer
     ]
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert "ratio of" in done.stdout
+
+
+@pytest.mark.slow  # processes of their own
+def test_rollouts_are_compared_with_the_bare_environment(tmp_path):
+    options = ("--rows", "rollout_cart_pole", "--repeats", "1", "--threads", "1", "--output", "here/rows.csv")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    with (tmp_path / "here" / "rows.csv").open() as file:
+        seconds = {row["system"]: float(row["seconds"]) for row in csv.DictReader(file)}
+    assert seconds.keys() == {"neuro", "bare"}
+    assert all(1e-4 < value < 60 for value in seconds.values())  # of 1,000 steps

@@ -6,6 +6,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.algo.average import follow
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
@@ -46,9 +47,8 @@ class CentreOptimizer:
     A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
     tensors, one after the other where it can, and its states are float32.
 
-    ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
-    the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
-    "Acceleration of stochastic approximation by averaging", 1992. Steps write to ``centre`` itself. Raises ConfigError.
+    ``average`` in [0, 1): share of the past in an average of the centres (:mod:`neuro_cli.algo.average`), 0: no average. Steps
+    write to ``centre`` itself. Raises ConfigError.
     """
 
     def __init__(
@@ -110,9 +110,8 @@ class CentreOptimizer:
                 exact = self._exact(low, high)
                 self._step(generation, low, gradient[low - start : high - start], exact, decay, more)
                 self.rounding.store(exact, generation, low, self.centre)
-        if self.average is not None:  # each operation rounds once, so that every processor and thread count gives the same bits
-            average, centre = self.average[start:stop], self.centre[start:stop]
-            average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+        if self.average is not None:
+            follow(self.average[start:stop], self.centre[start:stop], self._share, generation)
 
     def _exact(self, start: int, stop: int) -> Tensor:
         """Return columns [start, stop) of the centre in float32, in one memory for all spans: the C library would reuse none."""

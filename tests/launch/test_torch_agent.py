@@ -1,4 +1,4 @@
-"""``ranks=N fabric=gloo``: torchrun's ranks by one command, which stops cleanly and prints no traceback."""
+"""``ranks=N fabric=gloo``: ranks by one command, forks with shared imports, which stops cleanly and prints no traceback."""
 
 import signal
 import subprocess
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
-from support.torch_ranks import rank_of
-from support.worlds import clean_environment, neuro, wait_for_end, wait_for_rows
+from support.worlds import clean_environment, descendants, neuro, wait_for_end, wait_for_rows
 
 from neuro_cli.cli import doctor
 
@@ -24,6 +23,11 @@ def started(folder: Path) -> subprocess.Popen:
     return process
 
 
+def agent_and_ranks(command: int) -> list[int]:
+    """Processes below a command, whose ranks have the command line of the agent that forked them, one after the other."""
+    return sorted(pid for pid in descendants(command) if b"torch_agent" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
 @pytest.mark.slow
 def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
     process = started(tmp_path)
@@ -37,7 +41,7 @@ def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
 @pytest.mark.slow
 def test_a_killed_rank_is_one_line(tmp_path):
     process = started(tmp_path)
-    subprocess.run(["kill", "-KILL", str(pid := rank_of(process.pid, 1))], check=True)
+    subprocess.run(["kill", "-KILL", str(pid := agent_and_ranks(process.pid)[2])], check=True)
     _, errors = process.communicate(timeout=240)
     wait_for_end([pid])
     assert process.returncode == 1

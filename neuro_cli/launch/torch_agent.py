@@ -54,6 +54,7 @@ def become(words: list[str], own: dict[str, str], agent: int) -> None:
     """Let this fork be ``python -P WORDS`` with the variables ``own``; it gets SIGTERM when the process ``agent`` ends."""
     for number in STOPS:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
     die_with_parent(signal.SIGTERM, agent)
     os.environ.update(own)
     kind, what, *arguments = words

@@ -15,7 +15,7 @@ WORDS = ("population=10", "batch_size=16", "threads=1", "model=MNIST_10K", "chec
 
 
 def started(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "neuro_cli", "train", *WORDS, "generations=500", "hydra.run.dir=run"]
+    command = [sys.executable, "-m", "neuro_cli", "train", *WORDS, "generations=5000", "hydra.run.dir=run"]
     process = subprocess.Popen(
         command, cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -28,9 +28,17 @@ def agent_and_ranks(command: int) -> list[int]:
     return sorted(pid for pid in descendants(command) if b"torch_agent" in Path(f"/proc/{pid}/cmdline").read_bytes())
 
 
+def shared_bytes(pid: int) -> int:
+    """Memory of a process that it shares and that is in no file."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Shared_Dirty:"))
+
+
 @pytest.mark.slow
 def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
     process = started(tmp_path)
+    for pid in agent_and_ranks(process.pid)[1:]:
+        assert shared_bytes(pid) > 1e8  # imports; a rank that began by itself shares pages of files alone
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors

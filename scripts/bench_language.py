@@ -152,7 +152,7 @@ def score(args: argparse.Namespace) -> None:
 
 
 def memory(args: argparse.Namespace) -> None:
-    """Print the most memory of plain inference, of a run of one rank, and of one of two."""
+    """Print the most memory of plain inference, of a run of one rank, and of one of two by MPI or as forks."""
     run = [
         sys.executable, "-m", "neuro_cli", "train", "+experiment=smollm_additions", f"model.path={args.model}",
         f"model.trainable={args.trainable}", f"precision={args.dtype}", "population=16", "batch_size=8", "generations=2",
@@ -161,11 +161,11 @@ def memory(args: argparse.Namespace) -> None:
     inference = [sys.executable, __file__, args.model, "inference", "--dtype", args.dtype, *["--quantised"] * args.quantised]
     base = sum(most(inference))
     print(f"inference {base:.0f} MB", flush=True)
-    for ranks in ("null", 2):
-        each = most([*run, f"ranks={ranks}", "threads=1"])
+    for words in (["ranks=null"], ["ranks=2"], ["ranks=1", "fabric=gloo"], ["ranks=2", "fabric=gloo"]):
+        each = most([*run, *words, "threads=1"])
         made, parts = sum(each), " + ".join(f"{one:.0f}" for one in each if one > 10)
         print(
-            f"run with ranks={ranks}, {args.trainable} {args.dtype}: {made:.0f} MB ({parts}), {made / base:.2f} of inference",
+            f"run with {' '.join(words)}, {args.trainable} {args.dtype}: {made:.0f} MB ({parts}), {made / base:.2f} of inference",
             flush=True,
         )
 

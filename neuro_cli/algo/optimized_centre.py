@@ -7,6 +7,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.algo.average import follow
 from neuro_cli.algo.base import CentreAlgorithm, State
 from neuro_cli.algo.by_size import by_size
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
@@ -52,9 +53,8 @@ class CentreOptimizer:
     A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
     tensors, one after the other where it can, and its states are float32.
 
-    ``average`` in [0, 1): share of the past in an exponential average of the centres, 0: no average. After step t = 0, 1, ...
-    the share is at most (1 + t) / (10 + t), so that the initial centre is soon forgotten. Averaging: Polyak and Juditsky,
-    "Acceleration of stochastic approximation by averaging", 1992. Steps write to ``centre`` itself. Raises ConfigError.
+    ``average`` in [0, 1): share of the past in an average of the centres (:mod:`neuro_cli.algo.average`), 0: no average. Steps
+    write to ``centre`` itself. Raises ConfigError.
     """
 
     def __init__(
@@ -126,9 +126,8 @@ class CentreOptimizer:
                 exact = self._room[own].copy_(centre)
                 self._step(generation, numbers, gradient[own], exact, decay, more)
                 self.rounding.store(exact, generation, low, self.centre)
-            if self.average is not None:  # each operation rounds once: every processor and thread count gives the same bits
-                average = self.average[low:high]
-                average.sub_(centre).mul_(min(self._share, (1 + generation) / (10 + generation))).add_(centre)
+            if self.average is not None:
+                follow(self.average[low:high], centre, self._share, generation)
 
         last = bisect_left(self._starts, stop) if stop < len(self.centre) else len(self._pieces)  # one without numbers too
         own = range(bisect_left(self._starts, start), last)

@@ -9,7 +9,7 @@ from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 3"  # format of messages between peers
 BASE_KEY = "path"  # key of a model that begins with a file or a folder, whose place differs from machine to machine
-PATH, SCHEDULE = f"model.{BASE_KEY}", "selection.lr_schedule"
+PATH, SCHEDULE, AVERAGE = f"model.{BASE_KEY}", "selection.lr_schedule", "algo.average"
 BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # keys of entries that are hashes of contents
 ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}
 HISTORY = "neuro evolve 1"  # format of committed records: runs of earlier versions can be read and continued
@@ -22,11 +22,14 @@ def cluster_identity(config: dict[str, Any], initial: str, base: str | None = No
     """
     local = config["cluster"].get("local_iterations", 1)
     path = config["model"].get(BASE_KEY) or PATH  # a task may name it too, for the tokenizer
+    settings = {key: value for key, value in identity_of(config).items() if key != PATH and value != path}
+    if not settings.get(AVERAGE):
+        settings.pop(AVERAGE, None)  # ledgers of earlier versions have no such entry
     return {
         **({} if local == 1 else {"cluster.local_iterations": local}),
         "protocol": HISTORY,
         "noise": LAW,
-        **{key: value for key, value in identity_of(config).items() if key != PATH and value != path},
+        **settings,
         **_selection(config["selection"]),
         "election": config["election"]["_target_"],
         **({} if base is None else {BASE: base}),

@@ -17,12 +17,13 @@ class Reporter:
     def __init__(self, state: PeerState, connections: Connections, ledger: PeerLedger, leader: Leader) -> None:
         self._state, self._connections, self._ledger, self._leader = state, connections, ledger, leader
         self._pending: ScoreReport | None = None
+        self._sent = False
         self._pause, self._due = RESEND, 0.0
 
     def submit(self, report: ScoreReport) -> None:
         if misfit(self._state.me, report, self._ledger.limits):
             return  # scored under a former name: the worker scores the members of the new one
-        self._pending = report
+        self._pending, self._sent = report, False
         if self._state.entered.is_set():
             self._state.election.finished()
         self.hurry()
@@ -44,11 +45,15 @@ class Reporter:
         self._pending = None
 
     def send(self) -> None:
-        """Send the report if its iteration is not committed; it may have been lost, or the leader is new."""
+        """Send the report until its iteration is committed: it may have been lost, or the leader is new.
+
+        One that comes later is sent once, so that the leader sees whether this peer is still in time.
+        """
         state, report = self._state, self._pending
         if report is None or not state.entered.is_set():
             return
-        if report.scores.iteration < self._ledger.next - 1:
+        past = self._ledger.next - 1 - report.scores.iteration
+        if past > 0 or (past == 0 and self._sent):
             self._pending = None
             return
         leader = state.election.leader
@@ -56,3 +61,4 @@ class Reporter:
             self._leader.take(state.me, report)
         elif leader is not None:
             self._connections.send(leader, message_of(report))
+            self._sent = True

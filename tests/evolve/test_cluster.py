@@ -18,9 +18,9 @@ from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.runner.load import load
 
-# examples of a direction's own; the schedule ends at one iteration, at whichever a peer ends
+# examples of a direction's own; the schedule ends at one iteration, at whichever a peer ends; models are averages of centres
 PAIRS = (
-    "layout=per_example", "selection.shaping=pair_z_score", "selection.lr_schedule.kind=cosine",
+    "layout=per_example", "algo.average=0.9", "selection.shaping=pair_z_score", "selection.lr_schedule.kind=cosine",
     "selection.lr_schedule.generations=10000000",
 )  # fmt: skip
 # peers that train while others start: naps leave the cores to those
@@ -114,8 +114,9 @@ def test_the_default_cluster_ends_with_its_founder(tmp_path):
     environment = clean_environment() | dict([mark.split("=")])
     command = [sys.executable, "-m", "neuro_cli", "evolve", *SMALL, "hydra.run.dir=run"]
     done = subprocess.run(
-        [*command, "generations=20"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240
-    )
+        [*command, "generations=20", "algo.average=0.9"], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        timeout=240,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     summaries = [
         json.loads((folder / "summary.json").read_text()) for folder in (tmp_path / "run", *(tmp_path / "run/peers").iterdir())

@@ -51,7 +51,7 @@ def same(one: Snapshot, other: Snapshot) -> bool:
 
 
 def test_a_replay_and_a_snapshot_in_its_middle_give_the_same_policy_and_statistics(made):
-    live, replayed, late = made(), made(), made()
+    live, replayed, late = (made("algo.average=0.5") for _ in range(3))
     start, records, middle = snapshot_of(live), [], None
     for iteration in range(4):
         records.append(committed(live, iteration))
@@ -69,6 +69,7 @@ def test_a_replay_and_a_snapshot_in_its_middle_give_the_same_policy_and_statisti
     for iteration in (2, 3):
         apply(late, records[iteration], bytes([iteration]) * 32)
     assert same(snapshot_of(late), snapshot_of(live))
+    assert torch.equal(snapshot_of(late).tensors["average"], steps_of(live).solution)
     restore_snapshot(live, start)  # as when a peer's history gives way to another
     assert same(snapshot_of(live), start)
 

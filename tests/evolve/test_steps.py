@@ -1,14 +1,28 @@
 """The model that steps make: the winner itself, the same bits on any number of threads."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 import torch
 from support.configs import composed
 from test_ledger import START
 
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.algo.optimized_centre import CentreOptimizer
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.schedule import CONSTANT
+from neuro_cli.evolve.identity import difference
 from neuro_cli.evolve.ledger.record import MEMBERS, InvalidRecordError, LedgerRecord, decoded, encoded
-from neuro_cli.evolve.training.model import apply, check_model, first_member, steps_of
+from neuro_cli.evolve.training.model import (
+    apply,
+    check_model,
+    first_member,
+    identity_with_base,
+    moved_by,
+    restore_snapshot,
+    snapshot_of,
+    steps_of,
+)
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
@@ -62,6 +76,32 @@ def test_threads_change_no_bit_and_a_step_is_the_sum_of_its_members(sampler):
             expected += coefficient * sign * law.explicit(7, direction).double()
     assert torch.allclose(found[0].double(), expected, atol=1e-5)
     parts.threads.close()
+
+
+def test_the_average_of_centres_is_that_of_neuro_train_and_leaves_the_centre_as_it_is():
+    parts, plain = parts_of("threads=1", "algo.average=0.9"), parts_of("threads=1")
+    steps = steps_of(parts)
+    train = CentreOptimizer(partial(torch.optim.SGD, lr=1.0), CONSTANT, steps.centre.clone(), parts.layout, average=0.9)
+    for iteration in range(4):
+        step = Step(iteration, 6, np.linspace(-0.3, 0.2, 4, dtype=np.float32), paired=True)
+        apply(parts, record(iteration, [step]), b"")
+        apply(plain, record(iteration, [step]), b"")
+        train.ascend(iteration, moved_by(plain, step))
+    assert torch.equal(steps.centre, steps_of(plain).centre)
+    assert torch.equal(steps.centre, train.centre)
+    assert torch.equal(steps.solution, train.average)
+    assert torch.equal(steps_of(plain).solution, steps.centre)
+    assert not torch.equal(steps.solution, steps.centre)
+
+
+def test_a_snapshot_with_an_average_and_one_without_are_of_other_runs():
+    parts, plain = parts_of("threads=1", "algo.average=0.9"), parts_of("threads=1")
+    for one, other in ((parts, plain), (plain, parts)):
+        with pytest.raises(UserError, match="a snapshot does not fit the model"):
+            restore_snapshot(one, snapshot_of(other))
+    identities = [identity_with_base(each, each.config.plain) for each in (parts, plain)]
+    assert difference(*identities) == "algo.average is 0.9 in the cluster, None at the newcomer"
+    assert "algo.average" not in identities[1]  # as in ledgers of earlier versions
 
 
 def test_a_step_of_pairs_has_the_bits_of_the_same_step_of_members_and_half_its_bytes():

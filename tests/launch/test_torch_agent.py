@@ -1,4 +1,4 @@
-"""``ranks=N fabric=gloo``: torchrun's ranks by one command, which stops cleanly and prints no traceback."""
+"""``ranks=N fabric=gloo``: ranks by one command, forks with shared imports, which stops cleanly and prints no traceback."""
 
 import signal
 import subprocess
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
-from support.torch_ranks import rank_of
-from support.worlds import clean_environment, neuro, wait_for_end, wait_for_rows
+from support.worlds import clean_environment, descendants, neuro, wait_for_end, wait_for_rows
 
 from neuro_cli.cli import doctor
 
@@ -16,7 +15,7 @@ WORDS = ("population=10", "batch_size=16", "threads=1", "model=MNIST_10K", "chec
 
 
 def started(folder: Path) -> subprocess.Popen:
-    command = [sys.executable, "-m", "neuro_cli", "train", *WORDS, "generations=500", "hydra.run.dir=run"]
+    command = [sys.executable, "-m", "neuro_cli", "train", *WORDS, "generations=5000", "hydra.run.dir=run"]
     process = subprocess.Popen(
         command, cwd=folder, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -24,9 +23,22 @@ def started(folder: Path) -> subprocess.Popen:
     return process
 
 
+def agent_and_ranks(command: int) -> list[int]:
+    """Processes below a command, whose ranks have the command line of the agent that forked them, one after the other."""
+    return sorted(pid for pid in descendants(command) if b"torch_agent" in Path(f"/proc/{pid}/cmdline").read_bytes())
+
+
+def shared_bytes(pid: int) -> int:
+    """Memory of a process that it shares and that is in no file."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Shared_Dirty:"))
+
+
 @pytest.mark.slow
 def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
     process = started(tmp_path)
+    for pid in agent_and_ranks(process.pid)[1:]:
+        assert shared_bytes(pid) > 1e8  # imports; a rank that began by itself shares pages of files alone
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
@@ -37,7 +49,7 @@ def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
 @pytest.mark.slow
 def test_a_killed_rank_is_one_line(tmp_path):
     process = started(tmp_path)
-    subprocess.run(["kill", "-KILL", str(pid := rank_of(process.pid, 1))], check=True)
+    subprocess.run(["kill", "-KILL", str(pid := agent_and_ranks(process.pid)[2])], check=True)
     _, errors = process.communicate(timeout=240)
     wait_for_end([pid])
     assert process.returncode == 1

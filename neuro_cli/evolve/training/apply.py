@@ -8,13 +8,14 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from neuro_cli.algo.seed_steps import SeedSteps
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.seeds import model_seed, seeded
-from neuro_cli.evolve.identity import BASE, BASE_KEY, INITIAL
+from neuro_cli.evolve.identity import AVERAGE, BASE, BASE_KEY, INITIAL
 from neuro_cli.evolve.ledger.portable import SUFFIX, PortableLedger, read_portable
 from neuro_cli.evolve.ledger.record import decoded
 from neuro_cli.evolve.training.model import frozen_tensors, noise_of, tensors_sha256
@@ -42,13 +43,13 @@ def apply_ledger(file: Path, model: Path, place: Path | None, trust: list[str]) 
     module = _module(saved, model)
     layout = ParameterLayout(module, saved.channels_last)
     _compare(saved, module, layout, model)
-    centre = _replayed(saved, layout, layout.flatten(module))
-    digest = parameters_sha256(centre)
+    solution = _replayed(saved, layout, layout.flatten(module))
+    digest = parameters_sha256(solution)
     if digest != saved.parameters_sha256:
         raise UserError(
             f"{file}: its records lead to parameters {digest} here, to {saved.parameters_sha256} where it was written"
         )
-    write(place, base, module, evolved(layout, centre))
+    write(place, base, module, evolved(layout, solution))
     return said(place, saved.ledger.next, digest, saved.ledger.head)
 
 
@@ -78,17 +79,17 @@ def _compare(saved: PortableLedger, module: nn.Module, layout: ParameterLayout, 
 
 
 def _replayed(saved: PortableLedger, layout: ParameterLayout, centre: Tensor) -> Tensor:
-    """Return ``centre`` (M,) after all records, in the order of operations of a peer."""
+    """Return the solution (M,) after all records, as a peer computes it from the initial ``centre`` (M,)."""
     population: Any = saved.identity.get("population")
+    steps = SeedSteps(saved.identity.get("algo.sigma"), saved.identity.get(AVERAGE, 0.0))
+    steps.start(centre, layout, population, saved.identity["seed"])
     threads = Threads(usable_cores())
     try:
         sampler: Sampler = make({"sampler": saved.sampler}, "sampler", Sampler)
         sampler.check(population)
         sampler.bind(Noise(saved.identity["seed"], layout.size, torch.device("cpu"), threads), population, layout)
         for content in saved.ledger.records:
-            sums = [noise_of(sampler, step, layout.size) for step in decoded(content).steps]
-            for one in sums:
-                centre += one
+            steps.step([noise_of(sampler, step, layout.size) for step in decoded(content).steps], saved.ledger.head)
     finally:
         threads.close()
-    return centre
+    return steps.solution

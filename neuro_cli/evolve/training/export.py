@@ -36,7 +36,7 @@ def export(
         if file.suffix == SUFFIX:
             _write_ledger(file, config, peer)
         elif tuned:
-            write(file, base, peer.parts.model, evolved(peer.parts.layout, steps_of(peer.parts).centre))
+            write(file, base, peer.parts.model, evolved(peer.parts.layout, steps_of(peer.parts).solution))
         else:
             facts = facts_of(config, peer.iteration, peer.parts.task.inputs(), None, {})
             write_model(file, peer.module(), {**facts, "parameters_sha256": peer.digest})

@@ -19,6 +19,7 @@ from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.identity import cluster_identity
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.peer_ledger import Snapshot
+from neuro_cli.evolve.state_transfer import shapes_of
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts
 from neuro_cli.sampler.base import Estimator
@@ -26,7 +27,7 @@ from neuro_cli.selection.base import Selection, Step
 
 log = logging.getLogger(__name__)
 
-CENTRE, TASK = "centre", "task."  # names of a snapshot's tensors: the parameters, and the task's state
+TASK = "task."  # begins the names of the task's tensors in a snapshot, beside those of the algorithm
 
 
 def steps_of(parts: Parts) -> SeedSteps:
@@ -53,20 +54,18 @@ def noise_of(sampler: Estimator, step: Step, size: int) -> Tensor:
 def snapshot_of(parts: Parts) -> Snapshot:
     """Return a snapshot of the present model."""
     steps = steps_of(parts)
-    tensors = {CENTRE: steps.centre.cpu().clone()}
+    tensors = {name: tensor.cpu() for name, tensor in steps.state().tensors.items()}
     tensors |= {f"{TASK}{name}": tensor.cpu().clone() for name, tensor in parts.task.state().items()}
     return Snapshot(steps.iteration, steps.head, tensors)
 
 
 def restore_snapshot(parts: Parts, snapshot: Snapshot) -> None:
     """Restore a :func:`snapshot_of` the model. Raises UserError for one of another model."""
-    tensors = dict(snapshot.tensors)
-    centre, steps = tensors.pop(CENTRE, None), steps_of(parts)
-    if centre is None or centre.shape != steps.centre.shape or centre.dtype != steps.centre.dtype:
+    own = {name: tensor.to(parts.device) for name, tensor in snapshot.tensors.items() if not name.startswith(TASK)}
+    if shapes_of(own) != shapes_of(steps_of(parts).state().tensors):
         raise UserError("a snapshot does not fit the model")
-    scalars = {"iteration": snapshot.iteration, "head": snapshot.head.hex()}
-    steps.restore(State({"centre": centre.to(parts.device)}, scalars))
-    parts.task.restore({name.removeprefix(TASK): tensor for name, tensor in tensors.items()})
+    steps_of(parts).restore(State(own, {"iteration": snapshot.iteration, "head": snapshot.head.hex()}))
+    parts.task.restore(State(snapshot.tensors).part(TASK.removesuffix(".")))
 
 
 def first_member(peer: str, iteration: int, parts: Parts) -> int:

@@ -16,7 +16,7 @@ from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.ledger.record import InvalidRecordError, decoded
 from neuro_cli.evolve.peer_ledger import Snapshot
-from neuro_cli.evolve.training.model import CENTRE, TASK, apply, check_model, identity_with_base, restore_snapshot, steps_of
+from neuro_cli.evolve.training.model import TASK, apply, check_model, identity_with_base, restore_snapshot, steps_of
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.summary import parameters_sha256
@@ -36,7 +36,7 @@ def newest_snapshot(run: Path) -> Snapshot | None:
         return None
     head = bytes.fromhex(checkpoint.scalars["algo"]["head"])
     task = {f"{TASK}{name}": tensor for name, tensor in checkpoint.part("task").items()}
-    return Snapshot(checkpoint.generation, head, {CENTRE: checkpoint.part("algo")["centre"], **task})
+    return Snapshot(checkpoint.generation, head, {**checkpoint.part("algo"), **task})
 
 
 def restore_run(
@@ -101,12 +101,12 @@ class ReplayedPeer:
 
     @property
     def digest(self) -> str:
-        return parameters_sha256(steps_of(self.parts).centre)
+        return parameters_sha256(steps_of(self.parts).solution)
 
     def module(self) -> nn.Module:
         """Return the network with the task's statistics of observations, so that it works by itself."""
-        centre = centre_module(self.parts, steps_of(self.parts).centre, max(self.iteration - 1, 0))
-        return self.parts.task.deployed(centre)
+        module = centre_module(self.parts, steps_of(self.parts).solution, max(self.iteration - 1, 0))
+        return self.parts.task.deployed(module)
 
 
 @contextmanager

@@ -24,7 +24,6 @@ from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, image_inputs
 
-
 MOVES = 1  # address of the seed that moves images
 
 

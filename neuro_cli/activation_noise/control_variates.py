@@ -69,8 +69,7 @@ class ControlVariates:
         rows = addresses.sides * addresses.examples  # examples in the passes of a draw
         most = pass_rows(max(1, addresses.widths[-1]), passes.settings.device, MEASURED * rows)
         self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
-        # the variance of a correction is numbers / rewards times the squares that predictions leave unexplained, and these are the
-        # most that it can remove
+        # the variance of a correction is numbers / rewards times what predictions leave unexplained, the most that it can remove
         numbers = max(sum(addresses.widths[layer] for layer in addresses.layers_in(group)) for group in range(addresses.groups))
         noisier = numbers / addresses.each > addresses.draws * addresses.sides * addresses.rewards
         self._tolerated = HALF if noisier else UNEXPLAINED

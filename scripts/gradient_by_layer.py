@@ -25,6 +25,7 @@ from neuro_cli.model.char_gpt import CharGPT
 
 WAYS: dict[str, dict[str, Any]] = {
     "alone": {},
+    "never": {"correction": "never"},
     "always": {"correction": "always"},
     "plain": {"control_variates": False},
 }

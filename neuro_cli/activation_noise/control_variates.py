@@ -29,6 +29,7 @@ from neuro_cli.scoring.chunk_size import pass_rows
 log = logging.getLogger(__name__)
 
 UNEXPLAINED = 0.1  # share of the squares of rewards' changes that predictions may leave unexplained and still suffice
+HALF = 0.5  # the same where corrections are noisier than that: predictions stand alone, but go on learning
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
@@ -68,6 +69,10 @@ class ControlVariates:
         rows = addresses.sides * addresses.examples  # examples in the passes of a draw
         most = pass_rows(max(1, addresses.widths[-1]), passes.settings.device, MEASURED * rows)
         self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
+        # the variance of a correction is numbers / rewards times what predictions leave unexplained, the most that it can remove
+        numbers = max(sum(addresses.widths[layer] for layer in addresses.layers_in(group)) for group in range(addresses.groups))
+        noisier = numbers / addresses.each > addresses.draws * addresses.sides * addresses.rewards
+        self._tolerated = HALF if noisier else UNEXPLAINED
         self._said = False
         self.fitted: int | None = None
 
@@ -105,13 +110,13 @@ class ControlVariates:
                 clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
             observed, fits = self._observe(clean, draw, checked), fits + 1
         learnt.models.learn(clean.record.nodes, observed, threads)
-        suffices = self._suffices
-        alone = suffices or self._correction == "never"
+        trusted = self._explains(self._tolerated)
+        alone = trusted or self._correction == "never"
         self.fitted = fits * len(observed) * self._addresses.rewards if alone else None
-        if suffices and not learnt.reported:
+        if trusted and not learnt.reported:
             learnt.reported = True
             log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
-                     clean.generation, 100 * (1 - UNEXPLAINED))  # fmt: skip
+                     clean.generation, 100 * (1 - self._tolerated))  # fmt: skip
         return alone
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
@@ -129,11 +134,15 @@ class ControlVariates:
 
     @property
     def _suffices(self) -> bool:
-        """Return whether predictions explain enough to do without corrections."""
+        """Return whether predictions explain so much that they need not learn in every generation."""
+        return self._explains(UNEXPLAINED)
+
+    def _explains(self, unexplained_share: float) -> bool:
+        """Return whether predictions leave at most a share of the squares unexplained; never where each is corrected."""
         if self._correction == "always" or self._learnt.squares is None:
             return False
         unexplained, total = self._learnt.squares.tolist()
-        return total > 0 and unexplained <= UNEXPLAINED * total
+        return total > 0 and unexplained <= unexplained_share * total
 
     def _is_joint(self, clean: CleanPass) -> bool:
         """Return whether noise on one reward's outputs changes other rewards: then each is predicted from all noise."""

@@ -43,8 +43,9 @@ class Activation(Estimator):
     where there are more than 16 and corrections end once predictions suffice. ``antithetic``: draws in mirrored pairs, of 2
     passes; else each is compared with the clean pass. ``control_variates``: subtract predictions that learn in the run from the
     fitnesses; auto: where algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they
-    explain 90 % of the effect of noise and suffice | never, with the bias of what predictions miss. ``credit`` of a token's
-    noise, where each has a reward: its own | those of the following tokens too | all of the example. Raises ConfigError.
+    explain 90 % of the effect of noise, or half where corrections are noisier | never, with the bias of what predictions miss.
+    ``credit`` of a token's noise, where each has a reward: its own | those of the following tokens too | all of the example.
+    Raises ConfigError.
     """
 
     def __init__(

@@ -17,11 +17,14 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
+from neuro_cli.core.seeds import number_seed
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, image_inputs
+
+MOVES = 1  # address of the seed that moves images
 
 
 @dataclass(frozen=True)
@@ -48,14 +51,16 @@ class Classification(BatchJudged):
     """Legend: N examples, B of them in a batch, K logits, C channels.
 
     ``fitness``: negative_cross_entropy | accuracy | a name of ``metrics``, which :class:`batch_metrics.BatchMetrics` describes.
-    ``evaluation_batch``: test examples in one evaluation chunk; with ``metrics`` all are one.
+    ``evaluation_batch``: test examples in one evaluation chunk; with ``metrics`` all are one. ``shift`` >= 0: training images are
+    moved by up to so many pixels along both axes, by another step in every epoch, and black follows.
     """
 
     name: str
     metrics: tuple[Metric, ...] = (ACCURACY, LOSS)
 
-    def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
+    def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0) -> None:
         self.judge_by(metrics, fitness)
+        self.shift = integer("task.shift", shift, 0)
         one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy", *self._together.names))
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self.metrics = (*type(self).metrics, *self._together.declared)
@@ -104,6 +109,7 @@ class Classification(BatchJudged):
             raise ConfigError("batch_size", batch_size, f"task={self.name} has {size} training examples")
         self.batch_size = batch_size
         self._stream = ExampleStream(seed, size, device)
+        self._moves = ExampleStream(number_seed(seed, MOVES), size, device)
         self.place(data, device)
         self.count_chunks(len(data.test.targets))
 
@@ -117,6 +123,8 @@ class Classification(BatchJudged):
             Split(split.images.permute(0, 2, 3, 1).contiguous().to(device), split.targets.to(device))
             for split in (data.train, data.test)
         )
+        border = (0, 0, *[self.shift] * 4)
+        self._train = Split(F.pad(self._train.images, border), self._train.targets) if self.shift else self._train
         pixels = self.input_shape[1] * self.input_shape[2]
         std = torch.tensor(data.std, dtype=torch.float64)
         # one value for each column of a flattened image is two to five times as fast as broadcasting over C
@@ -150,7 +158,18 @@ class Classification(BatchJudged):
         first = generation * self.batch_size
         examples = self._stream.examples(first + start, first + stop)
         # index_select copies whole images; torch's [index] copies pixel by pixel, ten times as slow
-        return Batch(self.normalised(self._train.images.index_select(0, examples)), self._train.targets[examples])
+        images = self._train.images.index_select(0, examples)
+        if self.shift:
+            images = self._moved(images, self._moves.examples(first + start, first + stop))
+        return Batch(self.normalised(images), self._train.targets[examples])
+
+    def _moved(self, images: Tensor, places: Tensor) -> Tensor:
+        """Return parts (B, H, W, C) of images with a border; ``places`` (B,) in [0, N), each once in an epoch, choose them."""
+        steps, (_, height, width) = 2 * self.shift + 1, self.input_shape
+        chosen = places * steps**2 // self._moves.size
+        rows = (chosen // steps)[:, None] + torch.arange(height, device=images.device)
+        columns = (chosen % steps)[:, None] + torch.arange(width, device=images.device)
+        return images[torch.arange(len(images), device=images.device)[:, None, None], rows[:, :, None], columns[:, None]]
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
         """Return logits (B, K) float32. K may exceed the number of classes; the rest are classes that never occur."""

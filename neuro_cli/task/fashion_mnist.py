@@ -31,9 +31,10 @@ class FashionMNIST(TorchvisionTask):
     std = (0.3530,)
 
     def __init__(
-        self, root: str, download: bool, system_folder: str | None, fitness: str, evaluation_batch: int, metrics: Any = None
-    ) -> None:
-        super().__init__(root, download, fitness, evaluation_batch, metrics)
+        self, root: str, download: bool, system_folder: str | None, fitness: str, evaluation_batch: int, metrics: Any = None,
+        shift: int = 0,
+    ) -> None:  # fmt: skip
+        super().__init__(root, download, fitness, evaluation_batch, metrics, shift)
         self.packed = [Path(system_folder) / f"{file}.gz" for file in IDX_FILES] if system_folder else []
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:

@@ -23,8 +23,8 @@ class ImageFolder(Classification):
 
     name = "image_folder"
 
-    def __init__(self, root: str, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
-        super().__init__(fitness, evaluation_batch, metrics)
+    def __init__(self, root: str, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0) -> None:
+        super().__init__(fitness, evaluation_batch, metrics, shift)
         if not isinstance(root, str) or not root:
             raise ConfigError("task.root", root, "must be a folder")
         self.root = Path(root).expanduser()

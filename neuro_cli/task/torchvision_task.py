@@ -26,8 +26,10 @@ class TorchvisionTask(Classification):
     std: ClassVar[tuple[float, ...]]
     output_size = 10
 
-    def __init__(self, root: str, download: bool, fitness: str, evaluation_batch: int, metrics: Any = None) -> None:
-        super().__init__(fitness, evaluation_batch, metrics)
+    def __init__(
+        self, root: str, download: bool, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0
+    ) -> None:
+        super().__init__(fitness, evaluation_batch, metrics, shift)
         if not isinstance(root, str) or not root:
             raise ConfigError("task.root", root, "must be a folder")
         if not isinstance(download, bool):

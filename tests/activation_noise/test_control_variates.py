@@ -239,6 +239,17 @@ def test_predictions_stand_alone_once_they_explain_fitnesses(name, caplog):
     assert always.distribution.scores(0, always.algo.ask(0)).any()
 
 
+@pytest.mark.parametrize(("examples", "alone"), [(2, True), (64, False)])
+def test_half_explained_suffices_where_a_correction_has_more_numbers_than_rewards(examples, alone, monkeypatch, caplog):
+    """16 numbers of noise on a layer: more than the rewards of 2 draws of 2 examples, fewer than those of 64."""
+    caplog.set_level("INFO")
+    monkeypatch.setattr(control_variates, "UNEXPLAINED", 0.0)
+    make = partial(nn.Sequential, nn.Linear(5, 16), nn.Tanh(), nn.Linear(16, 3))
+    parts = bound(make, Made((5,), 3, examples), control_variates=True, correction="auto", draws=2, antithetic=False)
+    assert parts.distribution.scores(0, parts.algo.ask(0)).any() != alone
+    assert ("stand alone where they explain 50 %" in caplog.text) == alone
+
+
 class Gated(nn.Module):
     """Outputs that are multiplied with each other: torch keeps both for the backward pass."""
 

@@ -143,3 +143,23 @@ def test_real_mnist_has_the_published_statistics(shared_data):
     mean, std = pixel_statistics(data.train.images)
     assert (mean[0], std[0]) == pytest.approx((0.1307, 0.3081), abs=1e-4)
     assert task.batch(0, 0, 128).inputs.stride() == (784, 1, 28, 1)
+
+
+def test_shifted_images_are_parts_of_the_padded_ones_and_come_to_every_place(tmp_path):
+    write(tmp_path / MNIST.folder, idx_files(train=30))
+    plain, moved = make(MNIST, tmp_path), make(MNIST, tmp_path, shift=2)
+    for task in (plain, moved):
+        load(task, input_shape=(1, 28, 28))
+    places = []
+    for generation in range(30):
+        before, after = (task.batch(generation, 0, task.batch_size) for task in (plain, moved))
+        assert torch.equal(before.targets, after.targets)
+        black = moved.normalised(torch.zeros(1, 28, 28, 1, dtype=torch.uint8))[0, 0, 0, 0].item()
+        padded = torch.nn.functional.pad(before.inputs, [2] * 4, value=black)
+        for image, whole in zip(after.inputs, padded, strict=True):
+            fits = [(y, x) for y in range(5) for x in range(5) if torch.equal(image, whole[:, y : y + 28, x : x + 28])]
+            assert len(fits) == 1
+            places += fits
+    assert set(places) == {(y, x) for y in range(5) for x in range(5)}
+    assert torch.equal(moved.batch(3, 0, 4).inputs, torch.cat([moved.batch(3, k, k + 1).inputs for k in range(4)]))
+    assert torch.equal(plain.test_batch(0).inputs, moved.test_batch(0).inputs)

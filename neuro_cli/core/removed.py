@@ -8,6 +8,7 @@ from neuro_cli.core.errors import ConfigError
 # option: advice, the end of "GROUP=NAME: was removed; "
 OPTIONS = {
     "hydra/launcher=broker": "hydra/launcher=joblib, ray or slurm runs the jobs of a sweep elsewhere",
+    "experiment=any_environment": "task=gymnasium has such settings as its defaults",
     "election=succession": "election=takeover works down to one survivor too",
     "pool=local": "pool=embedded trains candidates on this machine",
 }

@@ -94,6 +94,7 @@ def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
     for task in GROUPS["task"]:
         if option_of("task", task)["_target_"].endswith((".Reinforcement", ".PettingZoo")):
             needs[f"task={task}"] = {"model": "mlp_policy"}
+    needs["task=gymnasium"] = {"model": "small_policy", "algo": "openai_es_policy"}
     needs |= {f"task={task}": {"model": "char_gpt"} for task in ("text", "reward", "choices")}
     chosen = {}
     for group, option in OPTIONS:
@@ -103,6 +104,20 @@ def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
         if entries:
             chosen[f"{group}={option}"] = {str(key).removeprefix("override /").partition("@")[0]: name for key, name in entries}
     assert chosen == needs
+
+
+def test_an_untuned_environment_has_defaults_of_its_own_where_nothing_is_typed():
+    """A typed option, an experiment and a verb that has no algorithm come before those that a task chooses."""
+    plain = composed("task=gymnasium")
+    assert plain["algo"] == composed("algo=openai_es_policy")["algo"] != composed()["algo"]
+    assert (plain["model"]["hidden"], plain["task"]["common_episodes"]) == ([8], False)
+    assert composed("task=gymnasium", "algo=snes")["algo"] == composed("algo=snes")["algo"]
+    tuned = "experiment=half_cheetah_4800"
+    assert composed(tuned, "task=gymnasium")["algo"] == composed(tuned)["algo"]
+    assert composed("task=gymnasium", verb="evolve")["algo"] == composed(verb="evolve")["algo"]
+    for other in GROUPS["task"]:
+        if other != "gymnasium":
+            assert composed(f"task={other}")["algo"] == composed()["algo"]
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

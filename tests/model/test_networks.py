@@ -14,7 +14,7 @@ from neuro_cli.model.strided_cnn import StridedCNN
 from neuro_cli.model.wide_resnet import WideResNet
 
 CONF = Path(__file__).parents[2] / "conf"
-SIZED = {"mlp_policy", "gru_policy", "char_gpt", "huggingface"}  # by their task or their file, and tested with it
+SIZED = {"mlp_policy", "small_policy", "gru_policy", "char_gpt", "huggingface"}  # by their task or their file, and tested with it
 OPTIONS = sorted({path.stem for path in (CONF / "model").glob("*.yaml")} - SIZED)
 PARAMETERS = {
     "MNIST_10K": 11_274,

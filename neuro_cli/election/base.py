@@ -99,16 +99,16 @@ class Election(ABC):
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
         """Remove ``peer``, as the leader."""
 
+    @abstractmethod
+    def resign(self, removed: Callable[[], None]) -> None:
+        """Lead no more; ``removed`` is called when this peer, as the leader, has removed itself too."""
+
     def word(self) -> dict[str, Any] | None:
         """Return the leader's answer at its leader port; None where this peer does not lead or has no such port."""
         return None
 
     def finished(self) -> None:  # noqa: B027 (most elections have clocks of their own)
         """Note that this peer has finished its own iteration and reports to the leader."""
-
-    @abstractmethod
-    def resign(self) -> None:
-        """Hand over to another member, as the leader and as far as that is possible."""
 
     @abstractmethod
     def receive(self, peer: str, message: dict[str, Any]) -> None:

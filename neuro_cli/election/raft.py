@@ -76,7 +76,7 @@ class Raft(Election):
     @property
     def can_commit(self) -> bool:
         replica = self.replica
-        return replica.leads and replica.successor is None and self._suffices(replica.members)
+        return replica.leads and self._suffices(replica.members)
 
     def can_remove(self, peer: str) -> bool:
         """Return whether the members that stay can agree: a change counts as soon as it is in the log (Ongaro 2014, 4.1).
@@ -108,9 +108,9 @@ class Raft(Election):
         else:
             self._changes.append((enters, peer, done))
 
-    def resign(self) -> None:
-        self.replica.transfer(self._connected, self.host.now())
-        self._settle()
+    def resign(self, removed: Callable[[], None]) -> None:
+        if self.replica.leads:
+            self.remove(self.me, lambda done: removed() if done else None)
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
         """Take a message. Raises ValueError for one that no peer of this version sends."""

@@ -34,6 +34,5 @@ FIELDS: dict[str, dict[str, Field]] = {
         "term": NUMBER, "index": NUMBER, "index_term": NUMBER, "members": MEMBERS, "position": NUMBER, "head": HEAD,
     },
     "appended": {"term": NUMBER, "matches": FLAG, "index": NUMBER},
-    "stand": {"term": NUMBER},
     "removed": {"term": NUMBER, "leader": NAME},
 }  # fmt: skip

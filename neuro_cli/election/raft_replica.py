@@ -2,8 +2,8 @@
 
 After figure 2 of Ongaro and Ousterhout, "In Search of an Understandable Consensus Algorithm" (USENIX ATC 2014), with what
 Ongaro's thesis ("Consensus: Bridging Theory and Practice", Stanford 2014) adds: membership changes one server at a time
-(chapter 4, and the correction that a leader first commits an entry of its own term), leadership transfer (3.10), snapshots
-(chapter 5), pre-vote (9.6), and a leader that steps down when it hears from too few (6.2).
+(chapter 4, and the correction that a leader first commits an entry of its own term), snapshots (chapter 5), pre-vote (9.6),
+and a leader that steps down when it hears from too few (6.2). A leader that leaves removes itself (4.2.2).
 
 Raft asks for a disk because a server comes back under its name. Here a name is never used again: a process that died joins
 as a new member. So its term, vote and log live exactly as long as its name, and nothing is written.
@@ -65,7 +65,7 @@ class Replica(Voter):
         self.progress: dict[str, Progress] = {}
         self.lacks: tuple[int, bytes, str] | None = None  # position, head, leader of a snapshot that was not taken
         self._before_snapshot: tuple[Log, int, tuple[int, bytes]] | None = None  # log, committed, position before a snapshot
-        self._beat = self._transfer_ends = 0.0
+        self._beat = 0.0
 
     def tick(self, now: float) -> None:
         """Do what is due at ``now``, in seconds of any clock that never goes back."""
@@ -73,8 +73,6 @@ class Replica(Voter):
             if now >= self._deadline:
                 self._stand(now)
             return
-        if self.successor is not None and now >= self._transfer_ends:
-            self.successor = None
         if now >= self._beat:
             self._broadcast(now)
         # a leader steps down when too few answer, unless the removal of one more silent peer would leave it enough
@@ -103,7 +101,7 @@ class Replica(Voter):
         self._lead_entry(Entry(self.term, None), now)
 
     def _lead_entry(self, entry: Entry, now: float) -> bool:
-        if not self.leads or self.successor is not None:
+        if not self.leads:
             return False
         self.log.append(entry)
         for peer in self._others():
@@ -111,15 +109,6 @@ class Replica(Voter):
         self._broadcast(now)
         self._advance(now)
         return True
-
-    def transfer(self, peers: set[str], now: float) -> None:
-        """Hand over, as the leader, to the one of ``peers`` with most entries; refuse proposals until then."""
-        able = set(self._others()) & peers if self.leads else set()
-        if able:
-            successor = min(able, key=lambda peer: (-self.progress[peer].match, peer))
-            self.successor, self._transfer_ends = successor, now + self._timing.longest
-            self._append_to(successor)
-            self._urge(successor)
 
     def compact(self, index: int, position: tuple[int, bytes]) -> None:
         """Drop entries up to ``index`` <= ``committed``; the owner's ledger at ``position`` holds all of them."""
@@ -134,7 +123,7 @@ class Replica(Voter):
         kind, term = message.pop("type"), message.pop("term")
         handlers: dict[str, Callable[..., None]] = {
             "ask": self._asked, "vote": self._voted, "append": self._appends, "snapshot": self._takes_snapshot,
-            "appended": self._appended, "stand": self._urged, "removed": self._removed,
+            "appended": self._appended, "removed": self._removed,
         }  # fmt: skip
         handler = handlers[kind]
         if message.get("pre"):
@@ -247,7 +236,6 @@ class Replica(Voter):
             follower.match = max(follower.match, index)
             follower.next = max(follower.next, follower.match + 1)
             self._advance(now)
-            self._urge(peer)
         else:
             follower.next = max(follower.match + 1, index, 1)
         if self.leads and peer in self.members and (not matches or self.log.base < follower.next <= self.log.last):
@@ -262,7 +250,3 @@ class Replica(Voter):
             self._broadcast(now)
             if self.me not in self.log.members_at(index):  # our own removal
                 self._follow(self.term, None, now)
-
-    def _urge(self, peer: str) -> None:
-        if self.leads and peer == self.successor and self.progress[peer].match == self.log.last:
-            self._send(peer, type="stand", term=self.term)

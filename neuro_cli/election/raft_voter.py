@@ -1,7 +1,6 @@
 """Votes of Raft: how a replica becomes a candidate and a leader, and whom it votes for.
 
-After sections 5.1, 5.2 and 5.4.1 of Ongaro and Ousterhout 2014, with pre-vote (section 9.6 of Ongaro's thesis) and leadership
-transfer (3.10).
+After sections 5.1, 5.2 and 5.4.1 of Ongaro and Ousterhout 2014, with pre-vote (section 9.6 of Ongaro's thesis).
 """
 
 import random
@@ -38,7 +37,6 @@ class Voter(ABC):
         self.vote: str | None = None
         self.outbox: list[tuple[str, dict[str, Any]]] = []
         self.removed_by: str | None = None  # leader of a cluster that has removed us
-        self.successor: str | None = None  # follower to which this leader hands over
         self._votes: set[str] = set()
         self._heard = float("-inf")  # time of the last message of a leader
         self._deadline = now if members == (me,) else self._later(now)
@@ -91,7 +89,7 @@ class Voter(ABC):
         if self.role == STANDS_BEFORE:
             self._become_candidate(now)
         elif self.role == CANDIDATE:
-            self.role, self.leader, self.successor = LEADER, self.me, None
+            self.role, self.leader = LEADER, self.me
             self._lead(now)
 
     def _become_candidate(self, now: float) -> None:
@@ -105,7 +103,7 @@ class Voter(ABC):
             self.term, self.vote = term, None
         if self.leads:
             self._deadline = self._later(now)
-        self.role, self.leader, self.successor = FOLLOWER, leader, None
+        self.role, self.leader = FOLLOWER, leader
         if leader is not None:
             self._heard, self._deadline = now, self._later(now)
 
@@ -149,8 +147,3 @@ class Voter(ABC):
         """Note that a member with a leader does not know us: we were removed while nobody could hear us."""
         if self.leader is None and term >= self.term:
             self.removed_by = leader
-
-    def _urged(self, peer: str, term: int, now: float) -> None:
-        """Stand at once, without asking before: the leader wants us in its place."""
-        if term == self.term and peer == self.leader and self.me in self.members:
-            self._become_candidate(now)

@@ -16,14 +16,24 @@ from typing import Any
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.election.base import Election, Host
-from neuro_cli.election.messages import InvalidMessageError, checked
+from neuro_cli.election.fields import Field
+from neuro_cli.election.messages import CONTENT, HEAD, MEMBERS, NAME, NUMBER, InvalidMessageError, checked
 from neuro_cli.election.settling import SECONDS, Settling
-from neuro_cli.election.takeover_messages import FIELDS
 
 log = logging.getLogger(__name__)
 
 REMEMBERED = 64  # peers that are not members and still get messages
 SHORTEST, LONGEST = 0.5, 600.0  # bounds of the wait for the leader, in seconds, whatever an iteration took
+
+# fields of each message, with their checks
+FIELDS: dict[str, dict[str, Field]] = {
+    "beat": {"term": NUMBER, "position": NUMBER, "head": HEAD, "members": MEMBERS},
+    "commit": {"term": NUMBER, "content": CONTENT},
+    "here": {},
+    "level": {},
+    "ahead": {"position": NUMBER, "head": HEAD},
+    "led": {"leader": NAME},
+}
 
 
 class FirstToFinish(Election):
@@ -188,8 +198,8 @@ class FirstToFinish(Election):
             self._speak()
         return trouble
 
-    def resign(self) -> None:
-        """Close the port, and do not lead again."""
+    def resign(self, removed: Callable[[], None]) -> None:
+        """Close the port, and do not lead again; whoever takes the place removes this peer when asked."""
         self._resigned = True
         if self.leads:
             self._leader = None

@@ -4,6 +4,7 @@ The import of ``mpi4py.MPI`` starts MPI, so it waits until a world is needed.
 """
 
 import os
+import signal
 import sys
 import time
 import warnings
@@ -16,11 +17,11 @@ import numpy as np
 from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import core_limit
-from neuro_cli.fabric.asleep import wait_asleep
 from neuro_cli.fabric.base import Arrived, Exchange, World
 from neuro_cli.fabric.shell import forget_step
 
 FIX = f"{install('mpi')} brings MPICH"
+ALERT = 1e-4  # seconds of waiting without sleep
 LAST_WORDS = 0.5  # seconds from an error's line to the end of all ranks
 NAP = 0.01  # longest sleep between two tests for a broadcast, in seconds
 SHORT_NAP = 0.001  # longest sleep before other collectives, in seconds, where ranks share cores
@@ -47,6 +48,24 @@ def library_name(version: str) -> str:
 def nearly_alike(counts: list[int]) -> bool:
     """Return whether padding all blocks to the longest adds few bytes."""
     return max(counts) * len(counts) <= sum(counts) + sum(counts) // 8
+
+
+def wait_asleep(request: Any, nap: float) -> None:
+    """Wait for an MPI request with sleeps up to ``nap`` seconds, at most an eighth of the wait; MPI's own waits poll.
+
+    Ctrl-C is delayed until the end of the wait, as MPI does: rank 0 reports it.
+    """
+    begun = time.perf_counter()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        while not request.Test():
+            waited = time.perf_counter() - begun
+            if waited < ALERT:
+                os.sched_yield()
+            else:
+                time.sleep(min(waited / 8, nap))
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class MpiExchange(Exchange):

@@ -71,8 +71,8 @@ class RayPool(Pool):
         """Return ``workers``, tasks that Ray can do at a time, and ``running`` tasks, those that wait included."""
         if self._ray is None:
             return {"workers": 0, "running": 0}
-        total = self._ray.cluster_resources()
-        places = [total.get(name, 0.0) / need for name, need in self._resources() if need]
+        total, needs = self._ray.cluster_resources(), {"CPU": self._needs["num_cpus"], "GPU": self._needs["num_gpus"]}
+        places = [total.get(name, 0.0) / need for name, need in needs.items() if need]
         return {"workers": int(min(places)), "running": len(self._running)}
 
     def close(self) -> None:
@@ -83,10 +83,6 @@ class RayPool(Pool):
                 self._ray.cancel(handle, force=True)
             self._running.clear()
             self._ray.shutdown()
-
-    def _resources(self) -> Iterator[tuple[str, float]]:
-        yield "CPU", self._needs["num_cpus"]
-        yield "GPU", self._needs["num_gpus"]
 
     def _result(self, handle: Any) -> WorkResult:
         name, begun = self._running.pop(handle)

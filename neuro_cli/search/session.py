@@ -38,8 +38,8 @@ def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None
     pool = _pool(config.plain["pool"], name)
     try:
         record = SearchRecord(run, config, name, None if checkpoint is None else engine.strategy.generation)
-        with StopRequest(config.time_limit) as stop, SearchDisplay(engine) as view:
-            return _Session(config, engine, pool, record, view, before).run(stop)
+        with StopRequest(config.time_limit) as stop:
+            return _Session(config, engine, pool, record, SearchDisplay(engine), before).run(stop)
     finally:
         pool.close()
 

@@ -14,7 +14,7 @@ from neuro_cli.core.errors import ConfigError
 
 TOKENS = "tokens"
 UNITS = ("characters", "bytes", TOKENS)
-SHOWN = 5  # most unknown characters named in an error
+SHOWN, SHORT = 5, 60  # most unknown characters named in an error; characters of a text that it quotes
 
 
 def contents_of(files: Sequence[Path] | None, key: str = "task.files") -> dict[str, bytes]:
@@ -38,7 +38,12 @@ def contents_of(files: Sequence[Path] | None, key: str = "task.files") -> dict[s
 
 
 class Vocabulary:
-    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all tokens, sorted by code point; None: bytes."""
+    """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all tokens, sorted by code point; None: bytes.
+
+    ``end``: number of the token that ends a text, None without one.
+    """
+
+    end: int | None = None
 
     def __init__(self, characters: str | None) -> None:
         self.characters = characters
@@ -56,7 +61,11 @@ class Vocabulary:
         points = np.unique(np.concatenate([_points(_decoded(*named)) for named in texts.items()]))
         return cls("".join(map(chr, points.tolist())))
 
-    def encode(self, name: str, text: bytes) -> Tensor:
+    def numbers(self, text: str) -> list[int]:
+        """Return the numbers of the tokens of a problem's ``text``. Raises ConfigError for an unknown character."""
+        return self.encode(text[:SHORT], text.encode(), "task.problems").tolist() if text else []
+
+    def encode(self, name: str, text: bytes, key: str = "task.files") -> Tensor:
         """Return numbers (n,) int32 of the tokens of a file's ``text``. Raises ConfigError for an unknown character."""
         if self._points is None:
             return torch.from_numpy(np.frombuffer(text, np.uint8).astype(np.int32))
@@ -65,14 +74,18 @@ class Vocabulary:
         unknown = np.unique(points[self._points[numbers] != points])
         if unknown.size:
             names = ", ".join(f"{chr(point)!r}" for point in unknown[:SHOWN].tolist())
-            raise ConfigError("task.files", name, f"{names}: not among the {self.size} characters of the run's vocabulary")
+            raise ConfigError(key, name, f"{names}: not among the {self.size} characters of the run's vocabulary")
         return torch.from_numpy(numbers.astype(np.int32))
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of token numbers; bytes that are no UTF-8 become U+FFFD."""
+    def decode(self, tokens: Sequence[int], special: bool = True) -> str:
+        """Return the text of token numbers; bytes that are no UTF-8 become U+FFFD. ``special``: with tokens that mark a place."""
         if self.characters is None:
             return bytes(tokens).decode(errors="replace")
         return "".join(self.characters[token] for token in tokens)
+
+    def chat(self, prompt: str) -> str:
+        """Return ``prompt`` as a user's message in the chat template, up to the answer. Raises ConfigError."""
+        raise ConfigError("task.chat", True, "needs the tokenizer of a language model (task.tokenizer) with a chat template")
 
     def widths(self) -> Tensor:
         """Return the bytes (size,) int64 of every token in UTF-8."""
@@ -84,13 +97,23 @@ class PretrainedVocabulary(Vocabulary):
 
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(None)
-        self.tokenizer, self.size = tokenizer, len(tokenizer)
+        self.tokenizer, self.size, self.end = tokenizer, len(tokenizer), tokenizer.eos_token_id
 
-    def encode(self, name: str, text: bytes) -> Tensor:
-        return torch.tensor(self.tokenizer.encode(_decoded(name, text), add_special_tokens=False), dtype=torch.int32)
+    def numbers(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        return str(self.tokenizer.decode(list(tokens), clean_up_tokenization_spaces=False))
+    def encode(self, name: str, text: bytes, key: str = "task.files") -> Tensor:
+        return torch.tensor(self.numbers(_decoded(name, text)), dtype=torch.int32)
+
+    def decode(self, tokens: Sequence[int], special: bool = True) -> str:
+        settings = {"skip_special_tokens": not special, "clean_up_tokenization_spaces": False}
+        return str(self.tokenizer.decode(list(tokens), **settings))
+
+    def chat(self, prompt: str) -> str:
+        if not getattr(self.tokenizer, "chat_template", None):
+            raise ConfigError("task.chat", True, "the tokenizer has no chat template")
+        messages = [{"role": "user", "content": prompt}]
+        return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
     def widths(self) -> Tensor:
         """Return the number of bytes (size,) int64 of every token; a letter in a byte-level token's name stands for a byte."""

@@ -129,3 +129,11 @@ def test_results_are_stored_once(tmp_path):
     assert len(store.settle(twice)) == 1
     assert store.settle(twice) == []
     store.close()
+
+
+def test_a_change_after_the_end_is_an_error_of_the_store(tmp_path):
+    """A call under way may outlive its broker, and answers for errors of the store alone."""
+    store = Store(tmp_path)
+    store.close()
+    with pytest.raises(StoreError, match="closed database"):
+        store.note("name", "value")

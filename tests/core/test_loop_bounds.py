@@ -383,16 +383,11 @@ def test_policies(loops, widths, count, seed, bias):
         np.testing.assert_allclose(out[row], value, rtol=1e-4, atol=1e-4)
     steps, sums, seen = np.zeros(4, np.int64), np.zeros((4, 2 * widths[0])), np.empty_like(x)
     mean, inverse = np.zeros(widths[0], np.float32), np.ones(widths[0], np.float32)
-    episode, chosen = np.arange(count) % 4, np.empty(count, np.int64)
+    episode = np.arange(count) % 4
     base, raw = np.full(widths[0], 0.5), x.astype(np.float64)
     assert kernels.meet(raw, episode, base, mean, inverse, np.float32(9), steps, sums, seen)
     np.testing.assert_array_equal(seen, (raw - base).astype(np.float32))
     assert steps.sum() == count
-    assert kernels.choose(out, 5, chosen)
-    np.testing.assert_array_equal(chosen, 5 + out.argmax(axis=1) if count else chosen)
-    low, high, between = np.full(widths[-1], -0.1, np.float32), np.full(widths[-1], 0.2, np.float32), np.empty_like(out)
-    assert kernels.bound(out, low, high, between)
-    np.testing.assert_array_equal(between, out.clip(low, high))
 
 
 def numbers(*shape: int) -> np.ndarray:
@@ -416,7 +411,7 @@ def numbers(*shape: int) -> np.ndarray:
             "attended",
             (numbers(1, 1, 3, 2).transpose(0, 1, 3, 2), *(numbers(1, 1, 2, 3),) * 2, 1.0, False, numbers(1, 1, 2, 3)),
         ),
-        (policy_kernels, "bound", (numbers(2, 3), numbers(2), numbers(3), numbers(2, 3))),
+        (policy_kernels, "lay_out", (np.array([[3, 2, 0, 6, 0]]), numbers(1, 8), numbers(1, 7))),
     ],
 )
 def test_a_shape_that_does_not_fit_is_an_error(module, name, arguments):

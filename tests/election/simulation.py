@@ -416,9 +416,15 @@ class Simulation:
         return all(2 * len(view & alive) > len(view) for view in self._views(self._able()))
 
     def _leave(self, peer: Peer) -> None:
-        """Hand over, ask the next leader to be removed, go."""
+        """Resign, ask the next leader to be removed, go."""
         peer.leaving = True
-        peer.election.resign()
+
+        def go() -> None:
+            if peer.leaving:
+                peer.alive = peer.alive and self.safe and not self._may_die(peer)
+                peer.leaving = False
+
+        peer.election.resign(go)
 
         def ask(attempt: int) -> None:
             if not peer.leaving:
@@ -429,8 +435,7 @@ class Simulation:
             elif peer.alive and attempt < 20:
                 self.later(0.2, lambda: ask(attempt + 1))
                 return
-            peer.alive = peer.alive and self.safe and not self._may_die(peer)
-            peer.leaving = False
+            go()
 
         self.later(0.1, lambda: ask(0))
 

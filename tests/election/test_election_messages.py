@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_raft import Net
 
-from neuro_cli.election import raft_messages, takeover_messages
+from neuro_cli.election import raft_messages, takeover
 from neuro_cli.election.messages import END, TERMS_AHEAD, InvalidMessageError, checked
 from neuro_cli.election.raft_replica import Replica
 from neuro_cli.election.raft_voter import Timing
@@ -24,7 +24,6 @@ VALID = {
     },
     "snapshot": {"term": 3, "index": 9, "index_term": 3, "members": ["a", "b"], "position": 5, "head": b"12345678"},
     "appended": {"term": 3, "matches": True, "index": 1},
-    "stand": {"term": 3},
     "removed": {"term": 3, "leader": "a@b:1"},
     "beat": {"term": 3, "position": 7, "head": b"12345678", "members": ["a", "b"]},
     "commit": {"term": 3, "content": b"x"},
@@ -33,7 +32,7 @@ VALID = {
     "led": {"leader": "a@b:1"},
     "level": {},
 }
-ALL = raft_messages.FIELDS | takeover_messages.FIELDS
+ALL = raft_messages.FIELDS | takeover.FIELDS
 ANYTHING = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=3), st.binary(max_size=3)

@@ -156,18 +156,22 @@ def test_a_removal_that_would_leave_too_few_waits():
     assert done[-1:] in ([True], [False])
 
 
-def test_the_place_is_handed_over():
+@pytest.mark.parametrize("others", ["b", "bc"])
+def test_a_leader_that_leaves_removes_itself(others):
     net = Net()
-    net.join("b")
-    net.join("c")
+    for name in others:
+        net.join(name)
     net.work(3)
-    before = net.leader
-    before.election.resign()
+    before, done = net.leader, list[bool]()
+    before.election.resign(lambda: done.append(True))
     net.run(0.3)
+    assert done == [True]
+    net.lost.add(before.name)  # it ends
+    net.run(3.0)
     assert net.leader is not before
-    assert net.leader.election.term > 1
+    assert net.leader.election.members == sorted({"a", *others} - {before.name})
     net.work(1)
-    assert {len(host.ledger) for host in net.hosts.values()} == {4}
+    assert {len(host.ledger) for name, host in net.hosts.items() if name != before.name} == {4}
 
 
 def test_a_leader_that_too_few_answer_steps_down():

@@ -145,8 +145,9 @@ class HostileCluster:
         self.grammar = Grammar()
         with hearing(self.grammar, patch):
             founder = InProcess(folder / "f", election)
-            self.honest = [InProcess(folder / name, election, join=founder.address, grace=600.0) for name in "ab"]
+            self.honest = [InProcess(folder / name, election, join=founder.address, grace=600.0) for name in "abc"]
             progress([founder, *self.honest])
+            self.honest.pop().end(leave=True)
             founder.end(leave=True)  # which led
             wait(lambda: any(peer.leads for peer in self.honest), 30, "another leader")
             hostile = InProcess(folder / "h", election, join=self.honest[0].address, grace=600.0)

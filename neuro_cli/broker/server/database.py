@@ -82,8 +82,9 @@ class Database:
             yield self._db
             self._db.execute("COMMIT")
         except BaseException as error:
-            if self._db.in_transaction:
-                with suppress(sqlite3.Error):
+            # a file that was closed meanwhile has no answer to in_transaction: a call under way may outlive its broker
+            with suppress(sqlite3.Error):
+                if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
             if isinstance(error, sqlite3.Error | UnicodeError):
                 raise self._failed(error) from error

@@ -175,12 +175,14 @@ class Membership:
             log.info("left without a farewell: %s", error or type(error).__name__)
 
     async def leave(self) -> None:
-        if self._state.election.leader == self._state.me:
-            self._state.election.resign()
-        while self._state.election.leader in (None, self._state.me):
+        """Have this peer removed: by itself where it leads and can, else by the leader."""
+        election, me, removed = self._state.election, self._state.me, asyncio.Event()
+        if election.leader == me:
+            election.resign(removed.set)
+        while (leader := election.leader) in (None, me) and not removed.is_set():
             await asyncio.sleep(TICK)
-        leader = self._state.election.leader
-        assert leader is not None
+        if leader is None or removed.is_set():
+            return
         channel, _ = await self._state.dial(leader, self._state.hello("leave"), ("left", "leader"), END)
         channel.close()
 

@@ -20,9 +20,8 @@ from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.inputs import Inputs
 from neuro_cli.task.language.generation import logits_at
 from neuro_cli.task.language.problems import Problem, Source, digest_of, split
-from neuro_cli.task.language.tokenizer import Characters, Pretrained, Tokenizer
 from neuro_cli.task.text import paths_of
-from neuro_cli.task.tokens import Vocabulary, contents_of
+from neuro_cli.task.tokens import PretrainedVocabulary, Vocabulary, contents_of
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +74,7 @@ class LanguageTask(Task):
         self._parts: tuple[list[Problem], list[Problem]] | None = None
         self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
         self._digest: Tensor | None = None  # SHA-256 of the problems, None until they are loaded
-        self.tokens: Tokenizer | None = None
+        self.tokens: Vocabulary | None = None
 
     def _read(self) -> tuple[list[Problem], list[Problem]]:
         """Return training and test problems. Raises ConfigError."""
@@ -99,23 +98,23 @@ class LanguageTask(Task):
         """Return the tokens of a prompt and of the solved problems before it."""
         assert self.tokens is not None
         if self._chat:
-            return self.tokens.encode(self.tokens.chat(self._before + problem.prompt))
-        return self._shown + self.tokens.encode(problem.prompt)
+            return self.tokens.numbers(self.tokens.chat(self._before + problem.prompt))
+        return self._shown + self.tokens.numbers(problem.prompt)
 
     @cached_property
     def _shown(self) -> list[int]:
         """Tokens of the solved problems before each prompt."""
         assert self.tokens is not None
-        return self.tokens.encode(self._before) if self._before else []
+        return self.tokens.numbers(self._before) if self._before else []
 
-    def _make_tokenizer(self, problems: Sequence[Problem]) -> Tokenizer:
+    def _make_tokenizer(self, problems: Sequence[Problem]) -> Vocabulary:
         if self._tokenizer_path is not None:
             from neuro_cli.language.pretrained import load_tokenizer  # imported here, as transformers takes seconds
 
-            return Pretrained(load_tokenizer(self._tokenizer_path))
+            return PretrainedVocabulary(load_tokenizer(self._tokenizer_path))
         texts = {text for each in problems for text in (each.prompt, each.answer, *each.choices)}
         complete = "".join([*sorted(texts), self._general_text(), self._end or ""])
-        return Characters(Vocabulary.of({"": complete.encode()}, "characters"))
+        return Vocabulary.of({"": complete.encode()}, "characters")
 
     def _general_text(self) -> str:
         """Return the first part of the general text, long enough for its tokens. Raises ConfigError."""
@@ -128,7 +127,7 @@ class LanguageTask(Task):
     def _ended(self, text: str) -> list[int]:
         """Return the tokens of an answer and of its end."""
         assert self.tokens is not None
-        tokens = self.tokens.encode(text + (self._end or ""))
+        tokens = self.tokens.numbers(text + (self._end or ""))
         return tokens + ([self.tokens.end] if self._end is None and self.tokens.end is not None else [])
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
@@ -167,7 +166,7 @@ class LanguageTask(Task):
         if self._general is None:
             return torch.zeros(0, WINDOW + 1, dtype=torch.int64, device=device)
         assert self.tokens is not None
-        tokens = self.tokens.encode(self._general_text())[: self._general_tokens + 1]
+        tokens = self.tokens.numbers(self._general_text())[: self._general_tokens + 1]
         count = (len(tokens) - 1) // WINDOW
         if count < 1:
             raise ConfigError("task.general", self._general, f"it has {len(tokens)} tokens, more than {WINDOW} are needed")
@@ -197,8 +196,8 @@ class LanguageTask(Task):
     def state(self) -> dict[str, Tensor]:
         """Return the problems' digest, and the vocabulary's code points, as other problems would number tokens differently."""
         assert self._digest is not None
-        vocabulary = self.tokens.vocabulary if isinstance(self.tokens, Characters) else None
-        points = {} if vocabulary is None else {"vocabulary": torch.tensor(list(map(ord, vocabulary.characters or "")))}
+        characters = None if self.tokens is None else self.tokens.characters
+        points = {} if characters is None else {"vocabulary": torch.tensor(list(map(ord, characters)))}
         return {"problems_sha256": self._digest, **points}
 
     def restore(self, state: dict[str, Tensor]) -> None:
@@ -206,7 +205,7 @@ class LanguageTask(Task):
             return
         loaded, self._saved = self._digest is not None, state
         if "vocabulary" in state and not loaded:
-            self.tokens = Characters(Vocabulary("".join(map(chr, state["vocabulary"].tolist()))))
+            self.tokens = Vocabulary("".join(map(chr, state["vocabulary"].tolist())))
         elif self.tokens is None and self._tokenizer_path is not None:
             self.tokens = self._make_tokenizer([])  # a module is loaded without the problems
         if loaded:
@@ -223,9 +222,10 @@ class LanguageTask(Task):
 
     def deployed(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with its tokenizer, which turns text into inputs and outputs into text."""
-        module.__dict__["tokenizer" if isinstance(self.tokens, Pretrained) else "vocabulary"] = (
-            self.tokens.tokenizer if isinstance(self.tokens, Pretrained) else self.tokens.vocabulary  # type: ignore[union-attr]
-        )
+        if isinstance(self.tokens, PretrainedVocabulary):
+            module.__dict__["tokenizer"] = self.tokens.tokenizer
+        else:
+            module.__dict__["vocabulary"] = self.tokens
         return module
 
     def evaluate_chunk(self, module: nn.Module, chunk: int) -> np.ndarray:

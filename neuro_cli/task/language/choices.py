@@ -13,8 +13,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import LanguageTask
-from neuro_cli.task.language.generation import logits_at
-from neuro_cli.task.language.tokenizer import padded
+from neuro_cli.task.language.generation import logits_at, padded
 
 MARGIN = Metric("test_margin", "test margin", ".4f", "nats")
 FITNESSES = ("margin", "accuracy", "negative_cross_entropy")

@@ -1,6 +1,6 @@
 """Answers of a language model: logits at chosen places, and generated tokens."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,3 +86,11 @@ def read(tokens: Tensor) -> list[Any]:
     """Return the numbers of a tensor as lists, read across the members that share it."""
     with torch._C.DisableTorchFunction():
         return list(tokens.tolist())
+
+
+def padded(rows: Sequence[Sequence[int]], value: int, width: int | None = None) -> Tensor:
+    """Return rows of any lengths as (N, ``width``) int64, by default the longest's, padded on the right with ``value``."""
+    result = torch.full((len(rows), max(map(len, rows), default=0) if width is None else width), value, dtype=torch.int64)
+    for row, tokens in enumerate(rows):
+        result[row, : len(tokens)] = torch.tensor(tokens, dtype=torch.int64)
+    return result

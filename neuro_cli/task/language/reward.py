@@ -20,11 +20,10 @@ from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
 from neuro_cli.core.voters import Voters, most_frequent
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import LanguageTask
-from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, read
+from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, padded, read
 from neuro_cli.task.language.problems import Problem
 from neuro_cli.task.language.reward_pool import RewardPool
 from neuro_cli.task.language.rewards import REWARDS
-from neuro_cli.task.language.tokenizer import padded
 
 FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
 SOLVED = 1.0  # least reward of an answer that counts as right
@@ -148,7 +147,7 @@ class Reward(LanguageTask):
     def _end_tokens(self) -> set[int]:
         """Return the tokens that end a generated answer."""
         assert self.tokens is not None
-        mine = [] if self._end is None else self.tokens.encode(self._end)
+        mine = [] if self._end is None else self.tokens.numbers(self._end)
         return ({mine[0]} if len(mine) == 1 else set()) | ({self.tokens.end} if self.tokens.end is not None else set())
 
     def _encoded(self, problems: Sequence[Problem], before: list[int] | None) -> list[_Coded]:
@@ -159,7 +158,7 @@ class Reward(LanguageTask):
         assert self.tokens is not None
         coded = []
         for each in problems:
-            prompt = self._asked(each) if before is None else before + self.tokens.encode(each.prompt)
+            prompt = self._asked(each) if before is None else before + self.tokens.numbers(each.prompt)
             coded.append(_Coded(prompt, self._ended(each.answer)))
             if not all(coded[-1]):
                 raise ConfigError("task.problems", self._source.name, f"prompt or answer of {each.prompt[:60]!r} has no token")
@@ -243,7 +242,7 @@ class Reward(LanguageTask):
         """Return the text of generated tokens up to its end."""
         assert self.tokens is not None
         end = next((place for place, token in enumerate(row) if token in self._ends), len(row))
-        text = self.tokens.decode(row[:end])
+        text = self.tokens.decode(row[:end], special=False)
         return text.split(self._end)[0] if self._end else text
 
     def _rewarded(self, texts: list[str], numbers: list[int], problems: Sequence[Any]) -> list[tuple[float, float]]:

@@ -7,23 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.environment import Spaces
-
-kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
 
 def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
     """Return an action for each row of ``outputs`` (n, O) float32, and whether all outputs are numbers; if not, any action."""
+    good = bool(np.isfinite(outputs).all())
     if spaces.actions:
-        choices = np.empty(len(outputs), np.int64)
-        good = kernels.choose(outputs, spaces.first, choices)
-        return list(choices), bool(good)  # np.int64, as action_space.sample() gives; gymnasium checks an int for longer
-    if spaces.low.dtype == np.float32:
-        vectors = np.empty(outputs.shape, np.float32)
-        good = kernels.bound(outputs, spaces.low, spaces.high, vectors)
-        return vectors, bool(good)
-    return bounded(outputs, spaces.low, spaces.high), bool(np.isfinite(outputs).all())
+        # np.int64, as action_space.sample() gives; gymnasium checks an int for longer
+        return list(spaces.first + outputs.argmax(axis=1)), good
+    return bounded(outputs, spaces.low, spaces.high), good
 
 
 def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

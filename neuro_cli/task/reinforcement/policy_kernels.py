@@ -1,4 +1,4 @@
-"""Compiled loops between two steps of many environments: normalise observations, run policies, read off actions.
+"""Compiled loops between two steps of many environments: normalise observations, run policies.
 
 Every row is computed alone, in a fixed order, by additions, products and divisions that are not fused. An answer depends
 neither on the other rows of the batch nor on vector instructions or a mathematics library.
@@ -7,8 +7,6 @@ No index is checked inside a loop: sizes are asserted before it, and a row's epi
 
 Legend: n rows (environments that run), J episodes, I inputs, O outputs, M parameters, W policies.
 """
-
-from fractions import Fraction
 
 import numba as nb
 import numpy as np
@@ -22,24 +20,10 @@ LARGEST = float(np.finfo(np.float32).max)  # largest observation that a policy t
 _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
 
 
-def _continued_fraction(depth: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return coefficients of P and Q in powers of x**2, so that tanh x is nearly x P / Q.
-
-    Lambert's continued fraction x / (1 + x**2 / (3 + x**2 / (5 + ...))), cut off after ``depth`` terms. All coefficients are
-    positive, so no digits are lost in the sums.
-    """
-    upper, lower = [Fraction(1)], [Fraction(2 * depth - 1)]
-    for term in range(2 * depth - 3, 0, -2):
-        scaled = [term * value for value in lower]
-        above = [Fraction(0), *upper]
-        size = max(len(scaled), len(above))
-        added = [sum((part[i] for part in (scaled, above) if i < len(part)), Fraction(0)) for i in range(size)]
-        upper, lower = lower, added
-    unit = lower[0]
-    return tuple(np.array([float(value / unit) for value in part], np.float32) for part in (upper, lower))  # type: ignore[return-value]
-
-
-_P, _Q = _continued_fraction(13)
+# tanh x is nearly x P / Q: Lambert's continued fraction x / (1 + x**2 / (3 + x**2 / (5 + ...))), cut off after 13 terms. All
+# coefficients, in powers of x**2, are positive, so no digits are lost in the sums
+_P = np.array([1, 1.4666666e-01, 5.2173915e-03, 6.6252585e-05, 3.2286837e-07, 5.179706e-10, 1.2648855e-13], np.float32)
+_Q = np.array([1, 4.8e-01, 3.188406e-02, 6.625259e-04, 5.2304677e-06, 1.5193805e-08, 1.1510458e-11], np.float32)
 _P0, _P1, _P2, _P3, _P4, _P5, _P6 = _P
 _Q0, _Q1, _Q2, _Q3, _Q4, _Q5, _Q6 = _Q
 
@@ -168,33 +152,4 @@ def meet(raw, episode, base, mean, inverse, clip, steps, sums, x):
             line[i] += z
             line[inputs + i] += np.float64(z) * np.float64(z)
             x[r, i] = min(max(z, -clip), clip)
-    return good
-
-
-@_compiled
-def choose(outputs, first, chosen):
-    """Choose the first of the greatest of each row of ``outputs`` (n, O), counted from ``first``; whether all are numbers."""
-    good = True
-    assert chosen.size >= outputs.shape[0]
-    for r in range(outputs.shape[0]):
-        best = 0
-        for j in range(outputs.shape[1]):
-            if not np.isfinite(outputs[r, j]):
-                good = False
-            if outputs[r, j] > outputs[r, best]:
-                best = j
-        chosen[r] = first + best
-    return good
-
-
-@_compiled
-def bound(outputs, low, high, chosen):
-    """Clip each row of ``outputs`` (n, O) to ``low`` and ``high`` (O,); whether all were numbers."""
-    good = True
-    assert chosen.shape == outputs.shape and low.size == high.size == outputs.shape[1]
-    for r in range(outputs.shape[0]):
-        for j in range(outputs.shape[1]):
-            if not np.isfinite(outputs[r, j]):
-                good = False
-            chosen[r, j] = min(max(outputs[r, j], low[j]), high[j])
     return good

@@ -1,20 +1,19 @@
 """Simulators, which step the environments of an episode loop together.
 
-gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` and :mod:`classic_control` step the
-environments that they know together, with the same bits. :mod:`envpool_simulator` takes other implementations of them,
-with other numbers.
+gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the environments that it knows
+together, with the same bits. :mod:`envpool_simulator` takes other implementations of them, with other numbers.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """
 
 import logging
+from contextlib import closing
 from math import isfinite
 from typing import Any, Protocol
 
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.reinforcement.classic_control import ClassicSimulator, agrees, rule_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.envpool_simulator import EnvPoolSimulator
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
@@ -24,6 +23,7 @@ log = logging.getLogger(__name__)
 
 ENDLESS = 1_000_000  # most steps of an episode without a limit
 SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
+COMPARED = 40  # most steps of the comparison with gymnasium
 
 
 class Simulator(Protocol):
@@ -109,18 +109,35 @@ def simulator_of(maker: EnvironmentFactory, size: int, fresh: bool, choice: str)
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
         return GymnasiumSimulator(maker, size, fresh)
     environment = maker.make()
-    rule = rule_of(environment)
-    if rule is not None:
-        if agrees(environment, rule):
-            log.info("%s: stepped together by numpy", maker.identifier)
-            return ClassicSimulator(environment, rule, size)
-        log.warning("%s: numpy's steps for many differ from gymnasium's: stepped one by one, slower", maker.identifier)
     reason = unserved(environment)
     if reason is None:
-        log.info("%s: stepped together by mujoco.batch", maker.identifier)
-        return MujocoSimulator(environment, size)
+        simulator = MujocoSimulator(environment, size)
+        if agrees(maker, simulator):
+            log.info("%s: stepped together by mujoco.batch", maker.identifier)
+            return simulator
+        reason = "gymnasium's own steps give other numbers"
     environment.close()
     if choice == "direct":
         raise ConfigError("task.simulator", choice, f"{reason}; auto or gymnasium step it by gymnasium")
     log.info("%s: stepped by gymnasium: %s", maker.identifier, reason)
     return GymnasiumSimulator(maker, size, fresh)
+
+
+def agrees(maker: EnvironmentFactory, simulator: Simulator) -> bool:
+    """Return whether ``simulator`` has the bits of an environment by ``maker``, in an episode of random actions.
+
+    Its rules are those of gymnasium's private code, which another release may change.
+    """
+    with closing(maker.make()) as environment:
+        space, rng, total = environment.action_space, np.random.default_rng(0), 0.0
+        raw, slots = np.ravel(environment.reset(seed=0)[0])[None].astype(np.float64), np.zeros(1, np.int64)
+        same, over = np.array_equal(simulator.begin(0, 0), raw[0]), False
+        for _ in range(COMPARED):
+            if over or not same:
+                break
+            action = rng.uniform(space.low, space.high).astype(space.dtype)
+            seen, reward, terminated, truncated, _ = environment.step(action)
+            total, over = total + float(reward), bool(terminated or truncated)
+            ended = bool(simulator.step(slots, action[None], raw))
+            same = np.array_equal(raw[0], seen) and simulator.total(0) == total and ended == over
+    return same

@@ -176,8 +176,3 @@ def unwrapped(environment: Any) -> tuple[Any, int]:
             limits.append(environment._max_episode_steps)
         environment = environment.env
     return environment, min(limits, default=0)
-
-
-def only_harmless(environment: Any) -> bool:
-    """Return whether ``environment`` has no other wrapper."""
-    return unwrapped(environment)[0] is environment.unwrapped

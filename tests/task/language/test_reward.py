@@ -36,7 +36,7 @@ class Adder(nn.Module):
         asked, _, begun = text.partition(" = ")
         total = sum(map(int, asked.split(" + ")))
         wanted = f"{total // 10}{(total + (total % 3 == 0)) % 10}\n"
-        return self._tokens.encode(wanted[len(begun) : len(begun) + 1] or "\n")[0]
+        return self._tokens.numbers(wanted[len(begun) : len(begun) + 1] or "\n")[0]
 
 
 def loaded(batch_size: int = 8, **options) -> Reward:
@@ -123,7 +123,7 @@ def test_state_refuses_other_problems_on_resume_alone(tmp_path):
     fresh = Reward(data_seed=1, count=200, test_size=30)
     fresh.restore(task.state())
     fresh.load(input_shape=None, device=torch.device("cpu"), seed=3, batch_size=4)
-    assert fresh.tokens.vocabulary.characters == task.tokens.vocabulary.characters
+    assert fresh.tokens.characters == task.tokens.characters
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import torch
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.language.reward import Reward
-from neuro_cli.task.language.tokenizer import Pretrained
 from neuro_cli.task.text import Text
 from neuro_cli.task.tokens import PretrainedVocabulary
 
@@ -28,26 +27,27 @@ def tokenizer():
 
 
 def test_text_is_tokens_and_text_again(tokenizer):
-    tokens = Pretrained(tokenizer)
-    assert tokens.decode(tokens.encode("é one 12\n")) == "é one 12\n"
+    tokens = PretrainedVocabulary(tokenizer)
+    assert tokens.decode(tokens.numbers("é one 12\n")) == "é one 12\n"
+    assert tokens.decode(tokens.numbers("<user>12")) == "<user>12"
+    assert tokens.decode(tokens.numbers("<user>12"), special=False) == "12"
     assert tokens.size == 259
     assert tokens.end == 0
     assert tokens.chat("one") == "<user> one <assistant> "
-    vocabulary = PretrainedVocabulary(tokenizer)
     text = "é one"
-    assert vocabulary.widths()[vocabulary.encode("a", text.encode()).long()].sum() == len(text.encode())
+    assert tokens.widths()[tokens.encode("a", text.encode()).long()].sum() == len(text.encode())
 
 
 def test_an_answer_ends_with_the_tokenizers_own_end(tokenizer, monkeypatch):
     task = Reward(count=60, test_size=10, end=None, chat=True, shots=1, reward="exact_match")
-    monkeypatch.setattr(task, "_make_tokenizer", lambda problems: Pretrained(tokenizer))
+    monkeypatch.setattr(task, "_make_tokenizer", lambda problems: PretrainedVocabulary(tokenizer))
     task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=4)
     batch = task.batch(0, 0, 4)
     row, (number, place, *wanted) = batch.inputs[0].tolist(), batch.targets[0, 0].tolist()
     problem = task._training[number]
-    assert task.tokens.decode(row[: place + 1]).endswith(f"\n{problem.prompt}  ")
+    assert task.tokens.decode(row[: place + 1], special=False).endswith(f"\n{problem.prompt}  ")
     assert tokenizer.decode(row[: place + 1]).endswith("<assistant> ")
-    assert wanted == [*task.tokens.encode(problem.answer), 0]
+    assert wanted == [*task.tokens.numbers(problem.answer), 0]
     assert task._text([*wanted, 5, 6]) == problem.answer
 
 

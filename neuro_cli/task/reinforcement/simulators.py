@@ -1,7 +1,8 @@
 """Simulators, which step the environments of an episode loop together.
 
-gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` steps the environments that it knows
-together, with the same bits. :mod:`envpool_simulator` takes other implementations of them, with other numbers.
+gymnasium's own Python steps one environment after the other; :mod:`mujoco_batch` and :mod:`classic_control` step the
+environments that they know together, with the same bits. :mod:`envpool_simulator` takes other implementations of them,
+with other numbers.
 
 Legend: n environments that are stepped, I numbers of an observation.
 """
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.reinforcement.classic_control import ClassicSimulator, rule_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.envpool_simulator import EnvPoolSimulator
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, unserved
@@ -23,7 +25,7 @@ log = logging.getLogger(__name__)
 
 ENDLESS = 1_000_000  # most steps of an episode without a limit
 SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
-COMPARED = 40  # most steps of the comparison with gymnasium
+EPISODES, STEPS = 4, 40  # of the comparison with gymnasium
 
 
 class Simulator(Protocol):
@@ -109,11 +111,12 @@ def simulator_of(maker: EnvironmentFactory, size: int, fresh: bool, choice: str)
             raise ConfigError("task.simulator", choice, "with task.anew=true only auto or gymnasium")
         return GymnasiumSimulator(maker, size, fresh)
     environment = maker.make()
-    reason = unserved(environment)
+    rule = rule_of(environment)
+    reason = None if rule else unserved(environment)
     if reason is None:
-        simulator = MujocoSimulator(environment, size)
+        simulator = ClassicSimulator(environment, rule, size) if rule else MujocoSimulator(environment, size)
         if agrees(maker, simulator):
-            log.info("%s: stepped together by mujoco.batch", maker.identifier)
+            log.info("%s: stepped together by %s", maker.identifier, "numpy" if rule else "mujoco.batch")
             return simulator
         reason = "gymnasium's own steps give other numbers"
     environment.close()
@@ -124,20 +127,23 @@ def simulator_of(maker: EnvironmentFactory, size: int, fresh: bool, choice: str)
 
 
 def agrees(maker: EnvironmentFactory, simulator: Simulator) -> bool:
-    """Return whether ``simulator`` has the bits of an environment by ``maker``, in an episode of random actions.
+    """Return whether ``simulator`` has the bits of an environment by ``maker``, in episodes of random actions.
 
     Its rules are those of gymnasium's private code, which another release may change.
     """
     with closing(maker.make()) as environment:
-        space, rng, total = environment.action_space, np.random.default_rng(0), 0.0
-        raw, slots = np.ravel(environment.reset(seed=0)[0])[None].astype(np.float64), np.zeros(1, np.int64)
-        same, over = np.array_equal(simulator.begin(0, 0), raw[0]), False
-        for _ in range(COMPARED):
-            if over or not same:
-                break
-            action = rng.uniform(space.low, space.high).astype(space.dtype)
-            seen, reward, terminated, truncated, _ = environment.step(action)
-            total, over = total + float(reward), bool(terminated or truncated)
-            ended = bool(simulator.step(slots, action[None], raw))
-            same = np.array_equal(raw[0], seen) and simulator.total(0) == total and ended == over
-    return same
+        space, rng, slots = environment.action_space, np.random.default_rng(0), np.zeros(1, np.int64)
+        for seed in range(EPISODES):
+            raw, total = np.ravel(environment.reset(seed=seed)[0])[None].astype(np.float64), 0.0
+            if not np.array_equal(simulator.begin(0, seed), raw[0]):
+                return False
+            for _ in range(STEPS):
+                action = rng.integers(space.n) if hasattr(space, "n") else rng.uniform(space.low, space.high).astype(space.dtype)
+                seen, reward, terminated, truncated, _ = environment.step(action)
+                total, over = total + float(reward), bool(terminated or truncated)
+                ended = bool(simulator.step(slots, np.array([action]), raw))
+                if not np.array_equal(raw[0], seen) or simulator.total(0) != total or ended != over:
+                    return False
+                if over:
+                    break
+    return True

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.reinforcement import mujoco_batch
+from neuro_cli.task.reinforcement import classic_control, mujoco_batch
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 from neuro_cli.task.reinforcement.mujoco_batch import MujocoSimulator, stopwatch, untimed
 from neuro_cli.task.reinforcement.policies import policies_of
@@ -25,6 +25,9 @@ SERVED = [
     ("Walker2d-v5", {}, "mujoco"),
     ("Swimmer-v5", {"forward_reward_weight": 3.5}, "mujoco"),
     ("Ant-v5", WITHOUT_CONTACTS, "mujoco"),
+    ("CartPole-v1", {}, "gymnasium"),
+    ("CartPole-v1", {"sutton_barto_reward": True}, "gymnasium"),
+    ("Pendulum-v1", {"g": 9.81}, "gymnasium"),
 ]
 SLOTS = 3
 
@@ -106,6 +109,7 @@ def test_a_row_without_a_number_ends_alone():
     ("identifier", "options", "reason"),
     [
         ("MountainCar-v0", {}, "only HalfCheetah, Hopper, "),
+        ("CartPole-v1", {"render_mode": "rgb_array"}, "only HalfCheetah, Hopper, "),
         ("Ant-v5", {}, "contact forces count; task.options.contact_cost_weight=0"),
         ("LunarLander-v3", {}, "only HalfCheetah, Hopper, "),
         ("Hopper-v5", {"render_mode": "depth_array"}, "it draws pictures"),
@@ -210,3 +214,14 @@ def test_steps_that_differ_from_gymnasiums_step_aside(identifier, rule, monkeypa
     caplog.set_level(logging.INFO)
     assert isinstance(simulator_of(EnvironmentFactory(identifier, None, {}), 2, False, "auto"), GymnasiumSimulator)
     assert f"{identifier}: stepped by gymnasium: gymnasium's own steps give other numbers" in caplog.text
+
+
+def test_steps_by_numpy_that_differ_step_aside(monkeypatch, caplog):
+    def wrong(plain, states, actions):
+        after, seen, rewards, over = classic_control._pendulum(plain, states, actions)
+        return after, seen, rewards * (1 + 1e-15), over
+
+    monkeypatch.setitem(classic_control.RULES, "pendulum.PendulumEnv", wrong)
+    caplog.set_level(logging.INFO)
+    assert isinstance(simulator_of(EnvironmentFactory("Pendulum-v1", 5, {}), 2, False, "auto"), GymnasiumSimulator)
+    assert "Pendulum-v1: stepped by gymnasium: gymnasium's own steps give other numbers" in caplog.text

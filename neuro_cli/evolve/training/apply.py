@@ -80,14 +80,15 @@ def _compare(saved: PortableLedger, module: nn.Module, layout: ParameterLayout, 
 
 def _replayed(saved: PortableLedger, layout: ParameterLayout, centre: Tensor) -> Tensor:
     """Return the solution (M,) after all records, as a peer computes it from the initial ``centre`` (M,)."""
-    population: Any = saved.identity.get("population")
-    steps = SeedSteps(saved.identity.get("algo.sigma"), saved.identity.get(AVERAGE, 0.0))
-    steps.start(centre, layout, population, saved.identity["seed"])
+    settings: dict[str, Any] = saved.identity
+    population = settings["population"]
+    steps = SeedSteps(settings["algo.sigma"], settings.get(AVERAGE, 0.0))
+    steps.start(centre, layout, population, settings["seed"])
     threads = Threads(usable_cores())
     try:
         sampler: Sampler = make({"sampler": saved.sampler}, "sampler", Sampler)
         sampler.check(population)
-        sampler.bind(Noise(saved.identity["seed"], layout.size, torch.device("cpu"), threads), population, layout)
+        sampler.bind(Noise(settings["seed"], layout.size, torch.device("cpu"), threads), population, layout)
         for content in saved.ledger.records:
             steps.step([noise_of(sampler, step, layout.size) for step in decoded(content).steps], saved.ledger.head)
     finally:

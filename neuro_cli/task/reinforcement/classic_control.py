@@ -98,4 +98,3 @@ class ClassicSimulator:
 
     def close(self) -> None:
         self._environment.close()
-

@@ -267,21 +267,6 @@ def test_noise(loops, start, length, count):
         assert torch.equal(rows, torch.stack([base + steps, base - steps], 1).view(-1, stop))
 
 
-def test_noise_past_the_caches(loops, request):
-    """More tiles of members than a cache has room for; the last one is cut short."""
-    size = 2**20 + 5 if "guarded" in request.node.name else 2 * philox.TILE + 5  # what is far is near in Python
-    whole = torch.zeros(2 * size + 64)
-    first = -(whole.data_ptr() // 4) % 16
-    plus, minus = whole[first : first + size], whole[first + -(-size // 16) * 16 :][:size]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(addressed, "tier", Tier(few=0))
-        base = normal(size)
-        Noise(1, size, torch.device("cpu"), Threads(1)).perturb(base, torch.tensor([0.5]), 2, 3, plus, minus)
-    step = 0.5 * philox.normals(philox.words(key_of(1), 2, torch.tensor([3]), NOISE_STREAM, 0, size))[0]
-    assert torch.equal(plus, base + step)
-    assert torch.equal(minus, base - step)
-
-
 @given(
     lines=FEW, width=SIZES, rank=st.integers(1, 2), sides=st.sampled_from([(True, True), (True, False), (False, True)]),
     one=st.booleans(), seed=SEEDS, kept=SIZES,

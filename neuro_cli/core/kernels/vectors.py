@@ -143,16 +143,6 @@ def _eight_gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value, h
     return builder.bitcast(entries, ir.VectorType(_I32, LANES))
 
 
-@by_address(_PLACE, _PLACE, _NUMBER, _PLACE, _PLACE)
-def mirrored(builder, noise, base, scale, plus, minus):
-    """Write base + scale * noise and base - scale * noise, LANES numbers at addresses, to whole cache lines, past the caches."""
-    eps, centre = (builder.load(_at(builder, place, _F32), align=4) for place in (noise, base))
-    step = builder.fmul(everywhere(builder, scale), eps)  # rounded by itself, as without vectors
-    for place, value in ((plus, builder.fadd(centre, step)), (minus, builder.fsub(centre, step))):
-        written = builder.store(value, _at(builder, place, _F32), align=4 * LANES)
-        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
-
-
 def _signed(builder: ir.IRBuilder, source: ir.Value, bits: ir.Value, lanes: int) -> ir.Value:
     """Return numbers at an address, with the other sign where the bit of their lane is 1."""
     value = builder.load(_at(builder, source, _F32, lanes), align=4)

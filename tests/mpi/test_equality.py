@@ -31,12 +31,11 @@ ALGORITHMS = (
         "episodes",
         "accuracy",
         "permutation",
-        "noise_table",
         "tiny",
         "weights",
     ),
     *PER_EXAMPLE,
-    *(name for name in SAMPLERS if name not in (*PER_EXAMPLE, "antithetic", "iid", "noise_table", "permutation")),
+    *(name for name in SAMPLERS if name not in (*PER_EXAMPLE, "antithetic", "iid", "permutation")),
 )
 NETWORKS = {  # where it is not MNIST_10K
     "tiny": ("model._target_=tiny_nets.Tiny",),

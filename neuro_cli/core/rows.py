@@ -288,21 +288,6 @@ class MemberBatch:
         row_kernels.add_outer(target, source, factors.contiguous().numpy(), self.examples, self._scales(y.dtype), groups)
         return y
 
-    def add_low_rank(self, y: Tensor, x: Tensor, factors: Tensor, read: np.ndarray, written: np.ndarray, share: float) -> bool:
-        """Add scale * share * (x b^T) a to features ``y`` (n, .., C) where compiled loops can; say whether that was done.
-
-        ``factors`` (D, W): b of each rank from column read[rank] on, a from column written[rank] on.
-        """
-        target, source = _channels_last(y, -1), _channels_last(x, -1)
-        same = y.dtype == x.dtype == factors.dtype
-        if target is None or source is None or not same or not factors.is_contiguous():
-            return False
-        scales = self._scales(y.dtype)
-        row_kernels.add_low_rank(
-            target, source, factors.numpy(), read, written, np.array([share], scales.dtype), self.examples, scales
-        )
-        return True
-
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         """Return x * weight + bias, each (S or 1, D or 1, values of ``shape``); ``shape`` broadcasts against a row of ``x``."""
         split = x.reshape(len(self.scales), self.directions, self.examples, *x.shape[1:])

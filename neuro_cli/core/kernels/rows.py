@@ -210,30 +210,6 @@ def projected(x, filters, examples, out):
 
 
 @_reordered
-def add_low_rank(y, x, factors, read, written, share, examples, scales):
-    """Compute y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
-
-    y (n, points, C), x (n, points, C'); factors (D, W): b of rank q from column read[q] on, a from column written[q] on, as they
-    lie there: next to a small layer the cost of a copy shows. ``share``: (1,), of the type of y.
-    """
-    channels, inner = y.shape[2], x.shape[2]
-    assert inner > 0 and x.shape[:2] == y.shape[:2] and read.size == written.size and share.size == 1
-    assert y.shape[0] <= scales.size * factors.shape[0] * examples
-    for q in range(read.size):
-        assert 0 <= read[q] <= factors.shape[1] - inner and 0 <= written[q] <= factors.shape[1] - channels
-    for row in range(y.shape[0]):
-        line = factors[(row // examples) % factors.shape[0]]
-        scale = share[0] * scales[row // (factors.shape[0] * examples)]
-        for point in range(y.shape[1]):
-            source, target = x[row, point], y[row, point]
-            for q in range(read.size):
-                amount = scale * _dot(source, line[read[q] : read[q] + inner])
-                spread = line[written[q] : written[q] + channels]
-                for c in range(channels):
-                    target[c] += amount * spread[c]
-
-
-@_reordered
 def normalised(x, weights, biases, numbers, out):
     """Layer norm over C of every point, times weights[row] plus biases[row]; x and out (n, points, C), weights and biases (n, C).
 

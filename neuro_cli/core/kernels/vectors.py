@@ -215,10 +215,10 @@ GROUP = 5  # directions of a table: its 2^5 numbers are two registers
 
 @by_address(_PLACE, _PLACE, _PLACE, _PLACE, types.UniTuple(_PLACE, 2), _PLACE, _PLACE)
 def signed_sums(builder, tables, groups, rows, columns, steps, out, width):
-    """Add to a tile of float32 sums at address ``out``, lines of ``width`` numbers, what tables say of the signs of its places.
+    """Add to a tile of float32 sums at address ``out``, in lines of ``width`` numbers, each place's number of each group's table.
 
-    Of every group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
-    lines of ``steps``[0] and ``steps``[1] numbers: a place's number is that of the table at (row's xor column's).
+    For each group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
+    lines of ``steps``[0] and ``steps``[1] numbers. The row's int32 xor the column's is the index of a place in the table.
     """
     floats, ints = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
     row_step, column_step = (builder.mul(builder.extract_value(steps, place), size(4)) for place in (0, 1))

@@ -13,11 +13,11 @@ import neuro_cli as neuro
 from neuro_cli.algo.base import Proposal
 from neuro_cli.model.char_gpt import CharGPT
 from neuro_cli.sampler import dense
-from neuro_cli.sampler.drawn import KEPT, DrawnNoise
+from neuro_cli.sampler.iid import KEPT, DrawnNoise
 from neuro_cli.scoring import chunk_size
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.passes.elementwise import tanh
+from neuro_cli.scoring.passes.perturbed import tanh
 
 SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip")
 

@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
 from neuro_cli.core.kernels import attention, blas, blocks, convolutions, own_layer, rounding, winograd
-from neuro_cli.core.kernels import noise as noise_kernels
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
@@ -360,7 +359,6 @@ def numbers(*shape: int) -> np.ndarray:
         (blas, "product", (numbers(3, 4), numbers(5, 4), numbers(3, 4))),
         (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
         (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
-        (noise_kernels, "add_drawn", (numbers(2, 5), np.ones((1, 3)), np.array([1]), np.zeros((1, 5)))),
         (attention, "attended", (*(numbers(1, 1, 2, 3),) * 2, numbers(1, 1, 3, 2), 1.0, False, numbers(1, 1, 2, 2))),
         (
             attention,

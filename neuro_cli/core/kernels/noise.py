@@ -252,16 +252,3 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
         for row in range(rows):
             for k in range(max(start, low), min(stop, low + TILE)):
                 out[row, k - start] = np.float32(total[row, k - low - a])
-
-
-@_compiled
-def add_drawn(noise, weights, moments, total):
-    """Add to ``total`` (K, n) float64 what :func:`combine` sums, of ``noise`` (D, n) float32, in the same order."""
-    assert noise.shape == (weights.shape[1], total.shape[1])
-    assert weights.shape[0] == moments.size == total.shape[0]
-    for low in range(0, noise.shape[1], TILE):
-        high = min(low + TILE, noise.shape[1])
-        for d in range(noise.shape[0]):
-            for row in range(weights.shape[0]):
-                if weights[row, d] != 0.0:
-                    add_moment(noise[d, low:high], weights[row, d], moments[row], total[row, low:high])

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, blocks, convolutions, own_layer, rounding, winograd
+from neuro_cli.core.kernels import attention, blas, blocks, own_layer, rounding, winograd
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, Noise, Tier
@@ -201,11 +201,6 @@ def test_convolutions_with_own_weights(loops, **given):
     geometry = Geometry(given["stride"], given["padding"], given["dilation"])
     assume(min(out_sizes(given["image"], given["kernel"], geometry)) > 0)
     test_convolutions.test_they_are_those_of_torch.hypothesis.inner_test(**given)
-    base, noise = normal(2, 3, 5).numpy()
-    rows, columns = (1 - 2 * np.random.default_rng(1).integers(2, size=(4, count)).astype(np.float32) for count in (3, 5))
-    out = np.empty((4, 3, 5), np.float32)
-    loops(convolutions).own_weights(base, noise, rows, columns, np.float32(0.5), out)
-    np.testing.assert_array_equal(out, base + noise * (np.float32(0.5) * rows[:, :, None] * columns[:, None]))
 
 
 @pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")

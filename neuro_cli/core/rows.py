@@ -149,23 +149,14 @@ class MemberBatch:
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             return kernels.flip(x, words, self._rows(), channel)
-        source = _channels_last(x, channel)
-        if source is None:
-            return self.by_direction(x, _signs(words, x, channel), channel, torch.mul)
-        out = torch.empty_like(x)
-        row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
-        return out
+        return self.by_direction(x, _signs(words, x, channel), channel, torch.mul)
 
     def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
         """Return y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
         kernels = gpu.row_kernels(y)
         if kernels is not None:
             return kernels.add_flipped(y, t, words, self.scales, self._rows(), channel)
-        target, source = _channels_last(y, channel), _channels_last(t, channel)
-        if target is None or source is None:
-            return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
-        row_kernels.add_flipped(target, source, words.numpy(), self.examples, self._scales(y.dtype))
-        return y
+        return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
 
     def add(self, y: Tensor, t: Tensor) -> Tensor:
         """Return y + scale * t; may write to ``y``."""

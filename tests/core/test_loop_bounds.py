@@ -71,7 +71,7 @@ def test_signs_and_places_of_features(loops, channels, kept, examples, seed, sin
     test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
 
 
-OPERATIONS = ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
+OPERATIONS = ["add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -87,14 +87,9 @@ def test_rows_of_images(loops, name, channels, size, directions, examples, sides
     x, y, maps = (
         test_rows.image(members.count, width, *size, dtype=dtype, seed=seed) for width in (channels, channels, 2 * groups)
     )
-    bits, order = (
-        words(directions, -(-channels // 32), seed),
-        random_orders(words(directions, channels, seed), -(-channels // 2)),
-    )
+    order = random_orders(words(directions, channels, seed), -(-channels // 2))
     vectors, factors = normal(directions, channels).to(dtype), normal(directions, 2, channels).to(dtype)
     calls = {
-        "flip": lambda y: members.flip(x, bits, 1),
-        "add_flipped": lambda y: members.add_flipped(y, x, bits, 1),
         "add_vectors": lambda y: members.add_vectors(y, vectors, 1),
         "gather": lambda y: members.gather(x, order, 1),
         "add_scattered": lambda y: members.add_scattered(y, members.gather(x, order, 1), order, 1),

@@ -96,7 +96,7 @@ def ask_row(algo: str, dimensions: int, population: int) -> Row:
 
 def all_rows() -> list[Row]:
     """Return the rows in the order of the table."""
-    samplers = ("iid", "low_rank", "sign_flip")
+    samplers = ("iid", "low_rank", "sign_flip", "noise_table")
     return [
         network_row("policy_512", 0.15),
         network_row("policy_4096", 0.12),

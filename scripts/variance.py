@@ -29,6 +29,7 @@ from neuro_cli.core.shaping import PAIR_SHAPINGS, SHAPINGS
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.sampler.noise_table import NoiseTable
 from neuro_cli.sampler.permutation import Permutation
 from neuro_cli.sampler.sign_flip import SignFlip
 
@@ -107,6 +108,7 @@ ROWS = [
     Row("permutation, both", lambda: Permutation("both"), lambda s, d: with_floor(s, d, permutation_floor(s))),
     Row("permutation, outputs", lambda: Permutation("outputs"), lambda s, d: with_floor(s, d, permutation_floor(s, "outputs"))),
     Row("permutation, inputs", lambda: Permutation("inputs"), lambda s, d: with_floor(s, d, permutation_floor(s, "inputs"))),
+    Row("noise_table", lambda: NoiseTable(1 << 21), iid),
 ]  # fmt: skip
 SHAPES = {"linear 4 x 6": Shape(4, 6), "convolution 4 x 3 x 3 x 3": Shape(4, 3, 9), "bias of 10": Shape(10, 1)}
 

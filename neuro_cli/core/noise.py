@@ -25,8 +25,7 @@ log = logging.getLogger(__name__)
 # the name of the law by which addresses give numbers: peers of another law would make other models of the same seeds
 LAW = "philox4x32-10, quantile table, 1"
 # meanings of the fourth word of an address
-NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM = range(5)
-# 5 and 6 were those of a sampler that no longer exists
+NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
 EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, WEIGHT_STREAM = 7, 8, 9, 11
 
 

@@ -9,14 +9,12 @@ from neuro_cli.core.errors import ConfigError
 OPTIONS = {
     "hydra/launcher=broker": "hydra/launcher=joblib, ray or slurm runs the jobs of a sweep elsewhere",
     "election=succession": "election=takeover works down to one survivor too",
-    "sampler=noise_table": "sampler=antithetic draws the noise of each direction as fast",
     "pool=local": "pool=embedded trains candidates on this machine",
 }
 # class of a saved config: the option that named it
 CLASSES = {
     "neuro_cli.election.succession.Succession": "election=succession",
     "neuro_cli.election.takeover.Takeover": "election=succession",
-    "neuro_cli.sampler.noise_table.NoiseTable": "sampler=noise_table",
     "neuro_cli.broker.local_pool.LocalPool": "pool=local",
     "neuro_cli.pool.local.LocalPool": "pool=local",
 }

@@ -44,7 +44,7 @@ def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, mon
     """One training a seed, and the noise of an estimate does not depend on the steps that are asked for."""
     (tmp_path / "tiny.py").write_text(TINY)
     monkeypatch.syspath_prepend(tmp_path)
-    gone = [f"~samplers.{name}" for name in ("permutation", "permutation_50", "permutation_10", "permutation_6")]
+    gone = [f"~samplers.{name}" for name in ("noise_table", "permutation", "permutation_50", "permutation_10", "permutation_6")]
     setting = ("model._target_=tiny.Tiny", "correlation.populations=[64]", "repeats=2", "batch_size=16", *gone)
 
     def measured(*overrides):

@@ -296,6 +296,18 @@ def test_sums_of_placed_noise(loops, directions, lines, inner, taps, square, fir
     np.testing.assert_allclose(made, wanted[low:], rtol=1e-9, atol=1e-9)
 
 
+@given(count=st.sampled_from([0, 1, 2, 70]), directions=st.integers(0, 3), start=st.integers(0, 3))
+@drawn
+def test_sums_of_a_table(loops, count, directions, start):
+    table, offsets = normal(80).numpy(), np.array([0, 80 - start - count, 2])[:directions]
+    weights, out = np.arange(1.0, 1 + 2 * directions).reshape(2, directions), np.empty((2, count), np.float32)
+    loops(blocks).table_sums(table, offsets, weights, np.array([1, 2]), start, out)
+    values = np.stack([table[start + offset :][:count] for offset in offsets] or [np.zeros(count)]).astype(np.float64)[
+        :directions
+    ]
+    np.testing.assert_allclose(out, [weights[0] @ values, weights[1] @ (values**2 - 1)], rtol=1e-4, atol=1e-4)
+
+
 @given(
     widths=st.lists(st.sampled_from([1, 2, 3, 4, 5, 9]), min_size=2, max_size=4),
     count=st.integers(0, 3),
@@ -349,6 +361,7 @@ def numbers(*shape: int) -> np.ndarray:
         (blas, "product", (numbers(3, 4), numbers(5, 4), numbers(3, 4))),
         (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
         (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
+        (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
         (attention, "attended", (*(numbers(1, 1, 2, 3),) * 2, numbers(1, 1, 3, 2), 1.0, False, numbers(1, 1, 2, 2))),
         (
             attention,

@@ -24,13 +24,15 @@ def net(image: bool) -> tuple[nn.Module, tuple[int, ...]]:
 def test_every_member_answers_with_its_own_parameters(name, image):
     """Against torch's functional call with the member's noise, which combine gives for a weight of 1 on that member."""
     model, shape = net(image)
+    sampler = neuro.sampler.NoiseTable(size=100_000) if name == "noise_table" else name
     parameters = dict(model.named_parameters())
     rows = torch.randn(MEMBERS * EXAMPLES, *shape)
-    with neuro.perturbed(model, name, MEMBERS, sigma=SIGMA, seed=4, generation=2) as noise:
+    with neuro.perturbed(model, sampler, MEMBERS, sigma=SIGMA, seed=4, generation=2) as noise:
         outputs = model(rows)
     steps = [noise.combine(np.eye(MEMBERS)[member]) for member in range(MEMBERS)]
     assert all(step[key].shape == parameter.shape for step in steps for key, parameter in parameters.items())
-    with neuro.perturbed(model, name, MEMBERS, sigma=SIGMA, seed=4, generation=2, shared=True):
+    sampler = neuro.sampler.NoiseTable(size=100_000) if name == "noise_table" else name
+    with neuro.perturbed(model, sampler, MEMBERS, sigma=SIGMA, seed=4, generation=2, shared=True):
         shared = model(rows[:EXAMPLES])
     with torch.no_grad():
         for member, step in enumerate(steps):

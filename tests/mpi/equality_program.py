@@ -54,6 +54,7 @@ ALGORITHMS = {
     "control_variates": ACTIVATION,
     "tiny": ("model._target_=tiny_nets.Tiny",),  # fewer blocks of int8 than ranks
     "weights": ("algo=openai_es", "sampler=low_rank", "weights=bfloat16", "precision=bfloat16"),
+    "noise_table": ("sampler=noise_table", "sampler.size=100000", "algo=snes"),
 }
 ALGORITHMS |= {name: sampler_of(name) for name in SAMPLERS if name not in ALGORITHMS}
 # settings that follow the name of a method

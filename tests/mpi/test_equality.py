@@ -31,11 +31,12 @@ ALGORITHMS = (
         "episodes",
         "accuracy",
         "permutation",
+        "noise_table",
         "tiny",
         "weights",
     ),
     *PER_EXAMPLE,
-    *(name for name in SAMPLERS if name not in (*PER_EXAMPLE, "antithetic", "iid", "permutation")),
+    *(name for name in SAMPLERS if name not in (*PER_EXAMPLE, "antithetic", "iid", "noise_table", "permutation")),
 )
 NETWORKS = {  # where it is not MNIST_10K
     "tiny": ("model._target_=tiny_nets.Tiny",),

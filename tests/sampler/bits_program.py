@@ -17,6 +17,7 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.sampler.noise_table import NoiseTable
 from neuro_cli.sampler.permutation import Permutation
 from neuro_cli.sampler.sign_flip import SignFlip
 
@@ -28,6 +29,7 @@ def samplers() -> dict[str, Sampler]:
     """Return a sampler of every kind of sum by its name."""
     return {
         "iid": Iid(antithetic=True),
+        "noise_table": NoiseTable(2**15),
         "low_rank": LowRank(1),
         "low_rank_3": LowRank(3),
         "sign_flip": SignFlip(),

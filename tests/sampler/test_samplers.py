@@ -156,6 +156,7 @@ def test_pairs_refuse_an_odd_population():
         ("sampler=permutation sampler.sides=rows", "sampler.sides=rows: must be one of auto, outputs, inputs, both"),
         ("sampler=sign_flip sampler.sides=x", "sampler.sides=x: must be one of both, outputs, inputs"),
         ("sampler=sign_flip sampler.directions_per_noise=0", "sampler.directions_per_noise=0: must be an integer >= 1"),
+        ("sampler=noise_table sampler.size=1", "sampler.size=1: must be an integer >= 2"),
         ("sampler=sign_flip sampler.antithetic=7", "sampler.antithetic=7: must be true or false"),
     ],
 )

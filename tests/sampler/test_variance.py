@@ -13,6 +13,7 @@ import torch
 
 from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.sampler.noise_table import NoiseTable
 from neuro_cli.sampler.sign_flip import SignFlip
 
 
@@ -36,11 +37,14 @@ def near(measured: tuple[float, float], formula: float) -> None:
     assert error < 0.1 * formula  # so that the test means something
 
 
+ROWS = [row for row in script.ROWS if row.name != "noise_table"]
+
+
 @pytest.mark.parametrize(  # a layer of taps meets every formula whole, the others some of them
     ("row", "shape"),
     [
-        *((row, CONVOLUTION) for row in script.ROWS),
-        *(pytest.param(row, (LINEAR, BIAS)[place % 2], marks=pytest.mark.slow) for place, row in enumerate(script.ROWS[::2])),
+        *((row, CONVOLUTION) for row in ROWS),
+        *(pytest.param(row, (LINEAR, BIAS)[place % 2], marks=pytest.mark.slow) for place, row in enumerate(ROWS[::2])),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -65,6 +69,18 @@ def test_the_mean_over_sign_flips_of_one_matrix_is_the_gradient_times_squares_of
     expected = eps[0] ** 2 * gradient  # all directions have the sizes of one matrix
     assert torch.allclose((eps**2).std(0), torch.zeros(LINEAR.size, dtype=torch.float64), atol=1e-6)
     assert ((estimates.mean(0) - expected).abs() < 5 * estimates.std(0) / 64 + 1e-9).all()
+
+
+def test_a_noise_table_is_as_many_directions_as_it_has_places_and_no_more(tmp_path):
+    size = 96
+    sampler = NoiseTable(size, str(tmp_path))
+    mean, error = script.variance(sampler, LINEAR, 4096, 100)
+    table = torch.from_numpy(np.array(sampler._table)).double().unfold(0, LINEAR.size, 1)
+    kept = table.T @ table / len(table) - torch.eye(LINEAR.size, dtype=torch.float64)
+    floor = float(kept.square().sum()) / LINEAR.size
+    second = float((table.square().sum(1)[:, None, None] * table[:, :, None] * table[:, None]).mean(0).trace()) / LINEAR.size
+    near((mean, error), floor + second / 4096)  # the part that falls with the directions is small
+    assert 0.4 < floor / ((LINEAR.size + 1) / len(table)) < 2.5  # one table; the formula is the mean over tables
 
 
 @pytest.mark.parametrize("ratio", [0.0, 1.0, 4.0])

@@ -18,7 +18,7 @@ from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.perturbed import tanh
 
-SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip")
+SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "noise_table")
 
 
 def policy() -> nn.Sequential:
@@ -67,7 +67,7 @@ def test_members_that_share_a_pass_have_the_scores_of_single_ones(sampler, examp
     share_passes(evolution(policy(), examples, sampler=sampler))
 
 
-@pytest.mark.parametrize("sampler", ["antithetic", "iid"])
+@pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
 def test_dense_noise_takes_a_step_size_for_each_parameter(sampler, examples):
     es = evolution(policy(), examples, sampler=sampler)
     scale = torch.rand(es.centre.numel(), generator=torch.Generator().manual_seed(2)) * 0.2 + 0.01

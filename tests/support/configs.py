@@ -17,10 +17,12 @@ from neuro_cli.cli.options.tree import BASE
 from neuro_cli.core.files import config_folder
 from neuro_cli.sampler.base import Sampler
 
+SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an option is small enough for a test
+
 
 def sampler_of(name: str) -> tuple[str, ...]:
     """Return the overrides that choose a sampler."""
-    return (f"sampler={name}",)
+    return (f"sampler={name}", *SMALL.get(name, ()))
 
 
 def class_of(name: str, group: str = "sampler") -> type:

@@ -17,6 +17,7 @@ from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Block
 from neuro_cli.sampler.low_rank import LowRank
+from neuro_cli.sampler.noise_table import NoiseTable
 from neuro_cli.sampler.permutation import Permutation
 from neuro_cli.sampler.sign_flip import SignFlip
 
@@ -31,6 +32,8 @@ def noise_numbers(sampler: Sampler, drawn_bytes: int = FLOAT) -> tuple[int, int]
     those do not suffice four; permuted noise is drawn for all weights of a layer, and the share in use is a copy.
     ``drawn_bytes``: of a direction's own normal number, which a GPU rounds to the precision of the pass while it draws.
     """
+    if isinstance(sampler, NoiseTable):
+        return sampler.size, FLOAT * sampler.size
     if not isinstance(sampler, BlockSums):
         numbers = sampler.directions * sampler.layout.size
         return numbers, drawn_bytes * numbers

@@ -10,6 +10,8 @@ below what they are places of.
 import numba as nb
 import numpy as np
 
+from neuro_cli.core.kernels.noise import add_moment
+
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
@@ -115,3 +117,28 @@ def add_placed(shared, rows, columns, weights, low, high, square, out):
                 for j in range(places.size):
                     value = np.float64(source[j])  # float32 sums of thousands of directions would lose digits
                     target[nb.uint32(places[j])] += weight * (value * value if square else value)
+
+
+@_compiled
+def table_sums(table, offsets, weights, moments, start, out):
+    """Set ``out``[k, c] = sum over d of weights[k, d] * moment_k(table[offsets[d] + start + c]), summed in float64.
+
+    ``moments``: 1 for the value, 2 for its square - 1.
+    """
+    assert weights.shape == (moments.size, offsets.size) and out.shape[0] == moments.size and start >= 0
+    for d in range(offsets.size):
+        assert 0 <= offsets[d] <= table.size - start - out.shape[1]
+    piece = 2048  # columns at once: their sums stay in the cache
+    total = np.empty((weights.shape[0], piece), np.float64)
+    for low in range(0, out.shape[1], piece):
+        length = min(piece, out.shape[1] - low)
+        total[:] = 0
+        for d in range(offsets.size):
+            first = offsets[d] + start + low
+            source = table[first : first + length]
+            for row in range(weights.shape[0]):
+                if weights[row, d] != 0.0:  # all but one of a row of the genetic algorithm are
+                    add_moment(source, weights[row, d], moments[row], total[row])
+        for row in range(weights.shape[0]):
+            for c in range(length):
+                out[row, low + c] = np.float32(total[row, c])

@@ -245,13 +245,11 @@ class Noise:
         directions: Sequence[int],
         start: int = 0,
         stop: int | None = None,
-        drawn: Sequence[Tensor] | None = None,
     ) -> Tensor:
         """Return sums (K, stop - start) float32: row k is the sum over d of weights[k, d] * moment_k(noise[d]).
 
         ``weights`` (K, D) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Summed in float64 in the
-        order given, so the bits of a column depend on nothing else. ``drawn``: noise (d, size) float32 of the directions, chunk
-        after chunk, where it was drawn before.
+        order given, so the bits of a column depend on nothing else.
         """
         stop = self.size if stop is None else stop
         wanted = _Sums(np.ascontiguousarray(weights, np.float64), moments, generation, directions, start, stop)
@@ -267,10 +265,7 @@ class Noise:
         def piece(bounds: tuple[int, int]) -> None:
             a, b = bounds
             target = out[:, a - start : b - start]
-            if drawn is None:
-                kernels.combine(*self._key, generation, NOISE_STREAM, chosen, wanted.weights, kinds, a, target)
-            else:
-                _combine_drawn(drawn, wanted.weights, kinds, a, target)
+            kernels.combine(*self._key, generation, NOISE_STREAM, chosen, wanted.weights, kinds, a, target)
 
         self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
         return torch.from_numpy(out)
@@ -324,16 +319,6 @@ def _numbers(directions: Sequence[int]) -> np.ndarray:
     if isinstance(directions, range):
         return np.arange(directions.start, directions.stop, directions.step, dtype=np.int64)
     return np.asarray(directions, np.int64)
-
-
-def _combine_drawn(drawn: Sequence[Tensor], weights: np.ndarray, moments: np.ndarray, start: int, out: np.ndarray) -> None:
-    """Write the sums of noise drawn before, at columns [start, start + n), into ``out`` (K, n)."""
-    total, first = np.zeros(out.shape), 0
-    for noise in drawn:
-        part = np.ascontiguousarray(weights[:, first : first + len(noise)])
-        kernels.add_drawn(noise[:, start : start + out.shape[1]].numpy(), part, moments, total)
-        first += len(noise)
-    out[:] = total
 
 
 def _tile_pieces(start: int, stop: int, count: int) -> list[tuple[int, int]]:

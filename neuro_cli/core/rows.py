@@ -149,23 +149,14 @@ class MemberBatch:
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             return kernels.flip(x, words, self._rows(), channel)
-        source = _channels_last(x, channel)
-        if source is None:
-            return self.by_direction(x, _signs(words, x, channel), channel, torch.mul)
-        out = torch.empty_like(x)
-        row_kernels.flip(source, words.numpy(), self.examples, _pixels(out, channel))
-        return out
+        return self.by_direction(x, _signs(words, x, channel), channel, torch.mul)
 
     def add_flipped(self, y: Tensor, t: Tensor, words: Tensor, channel: int) -> Tensor:
         """Return y + scale * t with the channels' signs of each row's direction; may write to ``y``."""
         kernels = gpu.row_kernels(y)
         if kernels is not None:
             return kernels.add_flipped(y, t, words, self.scales, self._rows(), channel)
-        target, source = _channels_last(y, channel), _channels_last(t, channel)
-        if target is None or source is None:
-            return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
-        row_kernels.add_flipped(target, source, words.numpy(), self.examples, self._scales(y.dtype))
-        return y
+        return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
 
     def add(self, y: Tensor, t: Tensor) -> Tensor:
         """Return y + scale * t; may write to ``y``."""
@@ -287,21 +278,6 @@ class MemberBatch:
             return self.add(y, (split * by_row).sum(-1).flatten(-2).movedim(-1, channel))
         row_kernels.add_outer(target, source, factors.contiguous().numpy(), self.examples, self._scales(y.dtype), groups)
         return y
-
-    def add_low_rank(self, y: Tensor, x: Tensor, factors: Tensor, read: np.ndarray, written: np.ndarray, share: float) -> bool:
-        """Add scale * share * (x b^T) a to features ``y`` (n, .., C) where compiled loops can; say whether that was done.
-
-        ``factors`` (D, W): b of each rank from column read[rank] on, a from column written[rank] on.
-        """
-        target, source = _channels_last(y, -1), _channels_last(x, -1)
-        same = y.dtype == x.dtype == factors.dtype
-        if target is None or source is None or not same or not factors.is_contiguous():
-            return False
-        scales = self._scales(y.dtype)
-        row_kernels.add_low_rank(
-            target, source, factors.numpy(), read, written, np.array([share], scales.dtype), self.examples, scales
-        )
-        return True
 
     def affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         """Return x * weight + bias, each (S or 1, D or 1, values of ``shape``); ``shape`` broadcasts against a row of ``x``."""

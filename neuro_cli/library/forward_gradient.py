@@ -34,7 +34,7 @@ from neuro_cli.library.scorer import agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population
 from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.scoring.isolation import Watched
+from neuro_cli.scoring.isolation import difference
 
 SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # of a loss that torch can follow, and of one with steps or calls that it cannot
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -108,7 +108,7 @@ class ForwardGradient(Loop):
         if credit is not None:
             one_of("credit", credit, CREDITS)
         sampler = Activation(draws, space, scale, schedule, antithetic, control_variates, credit or "own", correction)
-        self._layout, self._reference = ParameterLayout(self._model), self._model
+        self._layout = ParameterLayout(self._model)
         method = self._connect(distribution, fabric, world)
         self._start_threads(threads, next(self._model.parameters()).device)
         self._subject = type(self._model).__name__
@@ -120,7 +120,7 @@ class ForwardGradient(Loop):
         options = {name: getattr(sampler, name) for name in ("draws", "space", "scale", "schedule", "antithetic", "correction")}
         asked = {"seed": seed, "sigma": self._sigma, "control_variates": control_variates, "credit": credit}
         self._settings = {"parameters": self._layout.size, "precision": precision, **options, **asked}
-        self._watched: Watched | None = None
+        self._reference: nn.Module | None = None  # the model as the populations have it
         self._vector: Tensor | None = None  # the parameters, in memory that each step uses again
         self._versions: list[tuple[int, int]] = []
         share_initial(self._model, self.world)
@@ -167,16 +167,15 @@ class ForwardGradient(Loop):
         """Return the population for the present batch, with the model as it is now."""
         self._follow()
         with agreed(self.world):
-            if self._watched is None:
+            if self._reference is None:
                 self._layout, self._reference = ParameterLayout(self._model), copied(self._model)
                 self._task.misfit(self._reference)
                 self._layout.release_storage(self._reference)
-                self._watched = Watched(self._reference, self._model)
             return self._populations.at(self._task.form)
 
     def _follow(self) -> None:
         """Follow what a script has changed in the model but for its parameters: buffers are copied, the rest is bound again."""
-        if self._watched is None:
+        if self._reference is None:
             return
         frozen = [name for name, parameter in self._model.named_parameters() if not parameter.requires_grad]
         if frozen != [name for name, parameter in self._reference.named_parameters() if not parameter.requires_grad]:
@@ -190,11 +189,11 @@ class ForwardGradient(Loop):
                 if own.shape == given.shape:
                     own.copy_(given)
             self._populations.refresh(self._model)
-        if self._watched.difference() is not None:
+        if difference(self._reference, self._model) is not None:
             self._forget()
 
     def _forget(self) -> None:
-        self._watched = self._vector = None
+        self._reference = self._vector = None
         self._populations.clear()
 
     def _add(self, layout: ParameterLayout, gradient: Tensor, reached: set[str]) -> None:

@@ -212,14 +212,7 @@ class LowRankPerturbation(StructuredPerturbation):
         return layer.low_rank(self.factors, shifts, (block.first + rank * block.rows, block.first), rank, 1 / math.sqrt(rank))
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
-        block, rank = self.block(place), self.sampler.rank
-        if operator.geometry is None:
-            written = block.first + np.arange(rank) * block.rows
-            read = block.first + rank * block.rows + np.arange(rank) * block.width
-            if operator.transposed:
-                read, written = written, read
-            if self.rows.add_low_rank(y, x, self.factors, read, written, 1 / math.sqrt(rank)):
-                return y
+        block = self.block(place)
         rows, columns = self.sampler.vectors_of(block, self.factors, self.dtype)
         if operator.geometry is None:
             by, to = (rows, columns) if operator.transposed else (columns, rows)

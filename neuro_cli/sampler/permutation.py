@@ -27,11 +27,10 @@ from neuro_cli.core.rows import MemberBatch, placed_values
 from neuro_cli.core.sums import Vectors, add_outer_sum
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
-from neuro_cli.sampler.placement import Placement, PlacementPlan, add_placed_taps, count_places, placed_sum
+from neuro_cli.sampler.placement import Placement, PlacementPlan, count_places, placed_sum
 from neuro_cli.sampler.shared_noise import NoiseReusing
 from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
-MANY_TAPS = 5  # least taps of a convolution that are placed together; fewer are placed value by value
 Factors = dict[str, Placement]  # placements by name of the block
 
 
@@ -188,10 +187,6 @@ class Permutation(NoiseReusing):
             count_places(index[:, first : first + len(lines)], weights.float(), lines)
             return
         low, shared = target.low + first, self._flat_rows(block, target.address)
-        if lines.device.type == "cpu" and block.spatial >= MANY_TAPS:
-            form = (block.spatial, block.inner_last)
-            add_placed_taps(shared, (rows, inputs), form, weights, low, target.moment == 2, lines)
-            return
         bounds = (low, low + len(lines), block.rows, block.width)
         lines += placed_sum(shared, rows, self._columns_of(block, inputs), weights, bounds, target.moment == 2)
 

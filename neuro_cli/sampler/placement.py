@@ -96,15 +96,3 @@ def placed_sum(
         chosen = (order >= low) & (order < high)
         out[(order[chosen] - low)[:, None], places] += weight * values[chosen]
     return out
-
-
-def add_placed_taps(
-    shared: Tensor, places: tuple[Tensor, Tensor], form: tuple[int, bool], weights: Tensor, low: int, square: bool, out: Tensor
-) -> None:
-    """Add :func:`placed_sum` of a convolution to ``out`` (rows from ``low``, width) float64, tap by tap on a CPU.
-
-    ``places`` of E's rows (D, r) and inputs (D, c); ``form``: taps, and whether the inputs of a tap are neighbours in a flat row.
-    """
-    rows, inputs = (part.contiguous().numpy() for part in places)
-    given = (weights.numpy(), low, low + len(out), square, out.numpy())
-    block_kernels.add_placed_taps(shared.numpy(), rows, inputs, *form, *given)

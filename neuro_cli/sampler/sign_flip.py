@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import block_kernels, convolution_kernels
+from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import LARGE, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
@@ -211,18 +211,6 @@ class FlippedPerturbation(StructuredPerturbation):
 
     def writer(self, block: Block) -> Writer:
         return self.sampler.writer(block, self.factors, self.address)
-
-    def own_weights(self, block: Block, weight: Tensor, scale: float) -> Tensor:
-        if weight.dtype != torch.float32:
-            return super().own_weights(block, weight, scale)
-        rows, inner = self.sampler.signs_of(block, self.factors)
-        noise = block.cube(self.sampler.shared.flat(self.address)[block.columns]).flatten(1).contiguous()
-        result = torch.empty(len(rows), *weight.shape, dtype=torch.float32)
-        columns = np.repeat(inner, block.spatial, axis=1)
-        convolution_kernels.own_weights(
-            weight.contiguous().numpy(), noise.numpy(), rows, columns, np.float32(scale), result.numpy()
-        )
-        return result
 
     def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
         if self.sampler.in_parts:

@@ -27,7 +27,7 @@ from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.chunk_size import CHUNKS, chunk_rows, dense_directions, shared_directions
-from neuro_cli.scoring.isolation import DrawWatch, Watched
+from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.hidden import unfused
@@ -42,6 +42,7 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
+WATCHED = 16  # generations from the first whose tensors are followed in every pass; later each of that number
 LARGE_ROWS = 1024  # most rows of a chunk by a large network: enough for its products, and activations stay small next to it
 
 
@@ -60,7 +61,7 @@ class BatchedScorer(PopulationScorer):
         self._large = is_large(settings.module, centre)
         self._centre = settings.candidate(flat=centre if self._large else None)
         self._single: MemberScorer | None = None
-        self._draws, self._looked = DrawWatch(), False
+        self._generations, self._looked = 0, False
         self._leaves = ""  # name of what passes changed in spite of their trial
         seen = traces(settings, centre)
         if seen.draws:
@@ -116,7 +117,8 @@ class BatchedScorer(PopulationScorer):
         refused = self._leaves or self.refuses(proposal)
         if part is not None or refused is not None:
             return self._one_by_one(proposal, generation, members, part, refused)
-        before = self._draws.read()
+        self._generations += 1
+        before = Generators()
         scores = self._in_chunks(proposal, generation, members)
         draws = before.drawn(lambda: self._in_chunks(proposal, generation, members))
         changed = self._changed()
@@ -132,9 +134,8 @@ class BatchedScorer(PopulationScorer):
     def _renew_modules(self) -> None:
         """Make a module for each thread; the parameters of all are views of one vector, the centre."""
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
-        modules = [self.settings.candidate(shared=self._centre).module for _ in range(self.settings.threads.count)]
-        self._watched = [Watched(self._centre.module, module) for module in modules]
-        for module in modules:
+        self._used = [self.settings.candidate(shared=self._centre).module for _ in range(self.settings.threads.count)]
+        for module in self._used:
             self._modules.put(module)
 
     def _changed(self) -> str | None:
@@ -142,7 +143,7 @@ class BatchedScorer(PopulationScorer):
         if self._looked and self.settings.device.type != "cpu":  # comparing buffers there waits for the device
             return None
         self._looked = True
-        return next(filter(None, (watched.difference() for watched in self._watched)), None)
+        return next(filter(None, (difference(self._centre.module, module) for module in self._used)), None)
 
     def _in_chunks(self, proposal: Proposal, generation: int, members: range) -> np.ndarray:
         settings, sampler = self.settings, self.settings.sampler
@@ -297,7 +298,8 @@ class BatchedScorer(PopulationScorer):
     def _sums(self, way: Way, perturbation: Perturbation, batch: Batch) -> Tensor:
         """Return the sums (S, D, C) of the directions of ``perturbation``, by the module as it lies in the centre."""
         rows, module = perturbation.rows, self._modules.get()
-        careful = self._careful or self._draws.thorough or way.forward is MappedForward
+        watched = self._generations <= WATCHED or self._generations % WATCHED == 0
+        careful = self._careful or watched or way.forward is MappedForward
         with_mark([batch.inputs, batch.targets])
         try:
             guard = Unwritten(self._centre.flat) if self._large else nullcontext()

@@ -1,4 +1,4 @@
-"""The choice of a run's scorer: by the task's word, and for examples by model, sampler and device. The log names it."""
+"""Chooses the scorer of a run by ``Task.scored_by`` and, for examples, by model, sampler and device. The log names it."""
 
 import logging
 from collections.abc import Callable

@@ -104,17 +104,13 @@ def drawing(seed: int, *address: int) -> Iterator[None]:
 
 
 class Generators:
-    """State of the random generators that all threads of a process share; ``torch_only``: of torch's alone, without a GPU's."""
+    """State of the random generators that all threads of a process share."""
 
-    def __init__(self, torch_only: bool = False) -> None:
-        self._torch_only = torch_only
+    def __init__(self) -> None:
         self._states = self._read()
 
     def _read(self) -> dict[str, Any]:
-        states: dict[str, Any] = {"torch": torch.get_rng_state()}
-        if self._torch_only:
-            return states
-        states |= {"numpy": np.random.get_state(), "Python": random.getstate()}
+        states = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "Python": random.getstate()}
         if torch.cuda.is_initialized():
             states["CUDA"] = torch.cuda.get_rng_state()
         return states
@@ -152,26 +148,6 @@ class Generators:
             setters[name](state)
 
 
-class DrawWatch:
-    """Reads of the random generators before each generation, to see afterwards whether members drew from them.
-
-    torch's is read each time. numpy's and Python's cost 0.1 ms, as much as a small generation's hundredth: they are read in the
-    first ``EVERY`` generations, and then in each ``EVERY``-th.
-    """
-
-    EVERY = 16
-
-    def __init__(self) -> None:
-        self._generations = 0
-        self.thorough = True  # whether this generation is one of those
-
-    def read(self) -> Generators:
-        """Return the state before a generation."""
-        self._generations += 1
-        self.thorough = self._generations <= self.EVERY or self._generations % self.EVERY == 0 or torch.cuda.is_initialized()
-        return Generators(torch_only=not self.thorough)
-
-
 def _plain(state: Any) -> Any:
     """Return the state of a generator as values that compare fast."""
     if isinstance(state, Tensor):
@@ -204,59 +180,6 @@ class InputCopies:
         """Take the hooks away: from now on the module gets its input itself."""
         for handle in self._handles:
             handle.remove()
-
-
-class Watched:
-    """A module that passes use, compared again and again with a ``reference`` in its first state.
-
-    The comparison of all attributes takes some 5 us a submodule. After one without a difference, later ones look at what can
-    have changed since: attributes that are other objects now, and values that can change in place. Of frozen parameters that
-    share pages only those are read whose pages were written to: a pass over 135 million numbers would take 0.3 s.
-    """
-
-    def __init__(self, reference: nn.Module, used: nn.Module) -> None:
-        self._reference, self._used = reference, used
-        self._tables: list[dict[str, Any]] = []  # tables of the module's parts, and their entries at the last comparison
-        self._entries: list[dict[str, Any]] = []
-        self._in_place: list[tuple[Any, Any]] = []  # values of the reference and of the module that can change in place
-        self._in_pages: list[tuple[Tensor, Tensor, tuple[int, int]]] = []  # views of the same pages, and their addresses
-
-    def difference(self) -> str | None:
-        """Name the first difference, None where there is none."""
-        if self._tables and self._unchanged():
-            return None
-        name = difference(self._reference, self._used)
-        self._tables, self._entries, self._in_place, self._in_pages = [], [], [], []
-        if name is None:
-            self._record()
-        return name
-
-    def _unchanged(self) -> bool:
-        try:
-            if self._tables != self._entries:  # compares identities first, which nearly always decide
-                return False
-        except Exception:  # a tensor in place of another has no single truth, and an object's comparison is the user's code
-            return False
-        return all(same(one, other, {}) for one, other in self._in_place) and all(
-            (addresses == _addresses(one, other) and unwritten(one) and unwritten(other)) or same(one, other, {})
-            for one, other, addresses in self._in_pages
-        )
-
-    def _record(self) -> None:
-        """Note the tables of the module's parts; none of a scripted module, which makes its tables at each look."""
-        one, other = (module.inner if isinstance(module, Blocked) else module for module in (self._reference, self._used))
-        if any(type(part._buffers) is not dict for part in other.modules()):
-            return
-        for mine, theirs in zip(one.modules(), other.modules(), strict=True):
-            self._tables += [*_tables(theirs), theirs._modules]
-            for left, right in zip(_tables(mine), _tables(theirs), strict=True):
-                pairs = ((left[name], value) for name, value in right.items() if name not in STRUCTURE)
-                for a, b in pairs:
-                    if in_same_pages(a, b):
-                        self._in_pages.append((a, b, _addresses(a, b)))
-                    elif a is not b and not _is_evolved(b):
-                        self._in_place.append((a, b))
-        self._entries = [dict(table) for table in self._tables]
 
 
 def difference(reference: nn.Module, used: nn.Module) -> str | None:
@@ -321,10 +244,6 @@ def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:
     return same(mine, theirs, seen)
 
 
-def _addresses(one: Tensor, other: Tensor) -> tuple[int, int]:
-    return one.data_ptr(), other.data_ptr()
-
-
 def _is_evolved(value: Any) -> bool:
     return isinstance(value, nn.Parameter) and value.requires_grad
 
@@ -332,6 +251,8 @@ def _is_evolved(value: Any) -> bool:
 def _same_tensors(one: Tensor, other: Tensor, _: dict[int, Any]) -> bool:
     if _is_evolved(one):
         return True  # a member's own
+    if in_same_pages(one, other) and unwritten(one) and unwritten(other):
+        return True  # to read the numbers of a language model takes 0.3 s
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     try:

@@ -22,7 +22,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.convolutions import put_convolutions, saves_products
-from neuro_cli.scoring.isolation import DrawWatch, InputCopies, Watched
+from neuro_cli.scoring.isolation import Generators, InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.passes.hidden import unfused
 from neuro_cli.scoring.tolerance import TWICE
@@ -56,8 +56,6 @@ class MemberScorer(PopulationScorer):
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
-        self._draws = DrawWatch()
-        self._watched: dict[int, Watched] = {}  # keyed by the modules' identities
         kind = "one member per thread" if cpu else "one member after the other"
         form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
         form += ", convolutions with fewer products" if fewer else ""
@@ -81,7 +79,7 @@ class MemberScorer(PopulationScorer):
         """Score again where members were seen to change what others meet."""
         isolation = self._isolation
         while True:
-            before, copied = self._draws.read(), isolation.inputs
+            before, copied = Generators(), isolation.inputs
             out = score(members, self._slots)
             moved = isolation.see_draws(before, partial(score, members, self._slots)) | self._see_states(score, members)
             if isolation.draws and part is not None:
@@ -102,7 +100,6 @@ class MemberScorer(PopulationScorer):
         # a cache that does not depend on the member is the same after any member's pass: later members may begin with it
         warm = _Slot(self._candidate())
         score(members[:1], [warm])
-        self._watched = {}
         if self._unchanged(warm.plus.module):
             self._begins = warm.plus
             return False
@@ -114,10 +111,7 @@ class MemberScorer(PopulationScorer):
 
     def _unchanged(self, reference: nn.Module) -> bool:
         """Return whether all threads' modules are in the state of ``reference``."""
-        for module in self._used():
-            if id(module) not in self._watched:
-                self._watched[id(module)] = Watched(reference, module)
-        return all(watched.difference() is None for watched in self._watched.values())
+        return all(difference(reference, module) is None for module in self._used())
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
         """Score two members once more, in the other order and without others. Raises ConfigError where scores differ.

@@ -107,12 +107,6 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         size = BASE[segment] + ((bits >> 5) & 4095).astype(single) * SLOPE[segment]
         memory.at(target, vectors.LANES, single)[:] = (size.view(np.uint32) ^ (words & 0x80000000)).view(single)
 
-    def mirrored(eps: Any, centre: Any, scale: Any, plus: Any, minus: Any) -> None:
-        step = single(scale) * memory.at(eps, vectors.LANES, single)
-        for target, sign in ((plus, 1), (minus, -1)):
-            assert int(target) % 64 == 0
-            memory.at(target, vectors.LANES, single)[:] = memory.at(centre, vectors.LANES, single) + single(sign) * step
-
     def signed_sums(tables: Any, groups: Any, rows: Any, columns: Any, steps: Any, out: Any, width: Any) -> None:
         lines = [memory.at(int(out) + 4 * row * int(width), vectors.COLUMNS, single) for row in range(vectors.ROWS)]
         for group in range(int(groups)):
@@ -217,7 +211,7 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),
-        vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals, vectors.mirrored: mirrored,
+        vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals,
         vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm,
         winograd._spread: spread, winograd._product: products_of_points, winograd._gather: gather,
     }  # fmt: skip

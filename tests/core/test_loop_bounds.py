@@ -23,14 +23,13 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, blocks, convolutions, own_layer, rounding, winograd
-from neuro_cli.core.kernels import noise as noise_kernels
+from neuro_cli.core.kernels import attention, blas, blocks, own_layer, rounding, winograd
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
 from neuro_cli.core.rows import Geometry, MemberBatch, layer_norm, out_sizes, random_orders
 from neuro_cli.core.seeds import key_of
-from neuro_cli.sampler.placement import add_placed_taps, count_places
+from neuro_cli.sampler.placement import count_places
 from neuro_cli.task.reinforcement import policy_kernels
 
 FEW = st.integers(1, 3)
@@ -72,7 +71,7 @@ def test_signs_and_places_of_features(loops, channels, kept, examples, seed, sin
     test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
 
 
-OPERATIONS = ["flip", "add_flipped", "add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
+OPERATIONS = ["add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -88,14 +87,9 @@ def test_rows_of_images(loops, name, channels, size, directions, examples, sides
     x, y, maps = (
         test_rows.image(members.count, width, *size, dtype=dtype, seed=seed) for width in (channels, channels, 2 * groups)
     )
-    bits, order = (
-        words(directions, -(-channels // 32), seed),
-        random_orders(words(directions, channels, seed), -(-channels // 2)),
-    )
+    order = random_orders(words(directions, channels, seed), -(-channels // 2))
     vectors, factors = normal(directions, channels).to(dtype), normal(directions, 2, channels).to(dtype)
     calls = {
-        "flip": lambda y: members.flip(x, bits, 1),
-        "add_flipped": lambda y: members.add_flipped(y, x, bits, 1),
         "add_vectors": lambda y: members.add_vectors(y, vectors, 1),
         "gather": lambda y: members.gather(x, order, 1),
         "add_scattered": lambda y: members.add_scattered(y, members.gather(x, order, 1), order, 1),
@@ -128,15 +122,6 @@ def test_products_with_features(loops, channels, points, rank, examples):
     members = MemberBatch([0.5, -0.25], 2, examples)
     x, filters = normal(members.count, points, channels), normal(2, rank, channels)
     close(members.projected(x, filters), torch.bmm(x, members.repeated(filters).transpose(1, 2)))
-    factors, y = normal(2, 3 + rank * (5 + channels)), normal(members.count, points, 5)
-    written, read = 3 + 5 * np.arange(rank), 3 + 5 * rank + channels * np.arange(rank)
-    a, b = (factors[:, first : first + rank * width].view(2, rank, width) for first, width in ((3, 5), (3 + 5 * rank, channels)))
-    wanted = members.add(y.clone(), 0.7 * x @ members.repeated(b).transpose(1, 2) @ members.repeated(a))
-    made = y.clone()
-    if members.add_low_rank(made, x, factors, read, written, 0.7):
-        close(made, wanted)
-    else:
-        assert not x.numel() or not y.numel()
     weights, biases = normal(members.count, channels), normal(members.count, channels, seed=2)
     if channels:
         plain = F.layer_norm(x, (channels,), None, None, 1e-5) * weights[:, None] + biases[:, None]
@@ -220,11 +205,6 @@ def test_convolutions_with_own_weights(loops, **given):
     geometry = Geometry(given["stride"], given["padding"], given["dilation"])
     assume(min(out_sizes(given["image"], given["kernel"], geometry)) > 0)
     test_convolutions.test_they_are_those_of_torch.hypothesis.inner_test(**given)
-    base, noise = normal(2, 3, 5).numpy()
-    rows, columns = (1 - 2 * np.random.default_rng(1).integers(2, size=(4, count)).astype(np.float32) for count in (3, 5))
-    out = np.empty((4, 3, 5), np.float32)
-    loops(convolutions).own_weights(base, noise, rows, columns, np.float32(0.5), out)
-    np.testing.assert_array_equal(out, base + noise * (np.float32(0.5) * rows[:, :, None] * columns[:, None]))
 
 
 @pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")
@@ -276,21 +256,6 @@ def test_noise(loops, start, length, count):
         assert torch.equal(rows, torch.stack([base + steps, base - steps], 1).view(-1, stop))
 
 
-def test_noise_past_the_caches(loops, request):
-    """More tiles of members than a cache has room for; the last one is cut short."""
-    size = 2**20 + 5 if "guarded" in request.node.name else 2 * philox.TILE + 5  # what is far is near in Python
-    whole = torch.zeros(2 * size + 64)
-    first = -(whole.data_ptr() // 4) % 16
-    plus, minus = whole[first : first + size], whole[first + -(-size // 16) * 16 :][:size]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(addressed, "tier", Tier(few=0))
-        base = normal(size)
-        Noise(1, size, torch.device("cpu"), Threads(1)).perturb(base, torch.tensor([0.5]), 2, 3, plus, minus)
-    step = 0.5 * philox.normals(philox.words(key_of(1), 2, torch.tensor([3]), NOISE_STREAM, 0, size))[0]
-    assert torch.equal(plus, base + step)
-    assert torch.equal(minus, base - step)
-
-
 @given(
     lines=FEW, width=SIZES, rank=st.integers(1, 2), sides=st.sampled_from([(True, True), (True, False), (False, True)]),
     one=st.booleans(), seed=SEEDS, kept=SIZES,
@@ -338,9 +303,6 @@ def test_sums_of_placed_noise(loops, directions, lines, inner, taps, square, fir
     made = np.zeros((lines - low, inner * taps))
     loops(blocks).add_placed(shared, order, columns.astype(np.int32), weights, low, lines, square, made)
     np.testing.assert_allclose(made, wanted[low:], rtol=1e-9, atol=1e-9)
-    out, where = torch.zeros(lines - low, inner * taps, dtype=torch.float64), (torch.from_numpy(order), torch.from_numpy(inputs))
-    add_placed_taps(torch.from_numpy(shared), where, (taps, first), torch.from_numpy(weights), low, square, out)
-    np.testing.assert_allclose(out.numpy(), wanted[low:], rtol=1e-4, atol=1e-4)
 
 
 @given(count=st.sampled_from([0, 1, 2, 70]), directions=st.integers(0, 3), start=st.integers(0, 3))
@@ -404,7 +366,6 @@ def numbers(*shape: int) -> np.ndarray:
         (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
         (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
         (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
-        (noise_kernels, "add_drawn", (numbers(2, 5), np.ones((1, 3)), np.array([1]), np.zeros((1, 5)))),
         (attention, "attended", (*(numbers(1, 1, 2, 3),) * 2, numbers(1, 1, 3, 2), 1.0, False, numbers(1, 1, 2, 2))),
         (
             attention,

@@ -5,29 +5,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from neuro_cli.core.kernels import blocks
 from neuro_cli.core.layout import Place
 from neuro_cli.sampler.blocks import Block
-from neuro_cli.sampler.placement import PlacementPlan, add_placed_taps, count_places
+from neuro_cli.sampler.placement import PlacementPlan, count_places
 
 
 def places(generator: np.random.Generator, directions: int, kept: int, count: int) -> np.ndarray:
     return np.stack([generator.permutation(count)[:kept] for _ in range(directions)]).astype(np.int32)
-
-
-def test_many_inputs_in_pieces():
-    """More shared noise than a cache holds, more rows than sums at once, and more directions than a float32 sum takes."""
-    generator, directions, rows, inner, taps = np.random.default_rng(1), blocks.SUMMED + 8, 120, 270, 9
-    shared = generator.standard_normal((rows, inner * taps)).astype(np.float32)
-    order, inputs = places(generator, directions, rows, rows), places(generator, directions, inner, inner)
-    columns = (np.arange(taps)[None, :, None] * inner + inputs[:, None]).reshape(directions, -1).astype(np.int32)
-    weights = generator.standard_normal(directions)
-    expected, out = np.zeros((rows, inner * taps)), torch.zeros(rows, inner * taps, dtype=torch.float64)
-    blocks.add_placed(shared, order, columns, weights, 0, rows, False, expected)
-    given_places = torch.from_numpy(order), torch.from_numpy(inputs)
-    add_placed_taps(torch.from_numpy(shared), given_places, (taps, True), torch.from_numpy(weights), 0, False, out)
-    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-4)
-    assert shared.size > blocks.NEAR
 
 
 @given(directions=st.sampled_from([1, 40, 3000]), count=st.sampled_from([1, 7, 130, 400]), share=st.sampled_from([0.3, 1.0]))

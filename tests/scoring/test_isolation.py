@@ -17,8 +17,7 @@ import neuro_cli as neuro
 from neuro_cli.core.copies import copied, in_pages
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
-from neuro_cli.scoring import isolation
-from neuro_cli.scoring.isolation import DrawWatch, Generators, Watched, drawing, same
+from neuro_cli.scoring.isolation import Generators, difference, drawing, same
 
 POPULATION = 12
 INPUTS, TARGETS = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
@@ -511,7 +510,7 @@ def test_a_module_that_begins_to_keep_state_is_kept_apart_from_then_on():
 def test_draws_that_begin_late_are_seen(draw, form, caplog):
     start = 60 if form == "batch" else 30 * POPULATION  # a batch: a pass of many members
     es = evolution(late(start, lambda _: 1.0 + draw()))
-    for _ in range(60 + DrawWatch.EVERY):
+    for _ in range(60):
         step(es, form)
     assert "scoring draws random numbers" in caplog.text
 
@@ -532,7 +531,7 @@ def test_draws_that_begin_late_are_seen(draw, form, caplog):
         lambda module: setattr(module, "array", np.ones(2)),
     ],
 )
-def test_a_watched_module_is_compared_again_where_it_can_have_changed(change):
+def test_each_change_of_a_module_is_a_difference(change):
     class Keeping(Net):
         def start(self) -> None:
             self.tapes, self.array = [Tape()], np.zeros(2)
@@ -542,10 +541,9 @@ def test_a_watched_module_is_compared_again_where_it_can_have_changed(change):
     reference = Keeping()
     torch.manual_seed(1)
     used = Keeping()
-    watched = Watched(reference, used)
-    assert [watched.difference() for _ in range(3)] == [None] * 3
+    assert difference(reference, used) is None
     change(used)
-    assert watched.difference() is not None
+    assert difference(reference, used) is not None
 
 
 def test_frozen_parameters_in_the_same_pages_are_read_where_they_were_written_to(monkeypatch):
@@ -553,18 +551,17 @@ def test_frozen_parameters_in_the_same_pages_are_read_where_they_were_written_to
     frozen = [reference[0].weight, reference[0].bias]
     in_pages(frozen, Pages.of(frozen))
     used = copied(reference)
-    watched = Watched(reference, used)
-    assert watched.difference() is None
-    compared = list[Any]()
-    monkeypatch.setattr(isolation, "same", lambda one, other, seen: compared.append(one) or same(one, other, seen))
-    assert watched.difference() is None
-    assert compared == []
+    read = list[Any]()
+    equal = torch.equal
+    monkeypatch.setattr(torch, "equal", lambda one, other: read.append(one) or equal(one, other))
+    assert difference(reference, used) is None
+    assert read == []
     used[0].weight.data[0, 0] += 0.0  # a page of its own with the same numbers
-    assert watched.difference() is None
-    assert compared
+    assert difference(reference, used) is None
+    assert len(read) == 1
     used[0].weight.data[0, 0] += 1.0
-    assert watched.difference() == "0.weight of Linear"
+    assert difference(reference, used) == "0.weight of Linear"
     used[0].weight.data = reference[0].weight.data.clone()  # memory of its own
-    assert watched.difference() is None
+    assert difference(reference, used) is None
     used[0].weight.data[1, 1] += 1.0
-    assert watched.difference() == "0.weight of Linear"
+    assert difference(reference, used) == "0.weight of Linear"

@@ -13,11 +13,10 @@ import neuro_cli as neuro
 from neuro_cli.algo.base import Proposal
 from neuro_cli.model.char_gpt import CharGPT
 from neuro_cli.sampler import dense
-from neuro_cli.sampler.drawn import KEPT, DrawnNoise
 from neuro_cli.scoring import chunk_size
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.passes.elementwise import tanh
+from neuro_cli.scoring.passes.perturbed import tanh
 
 SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "noise_table")
 
@@ -135,31 +134,6 @@ def test_a_module_that_cannot_share_a_pass_on_a_cpu_says_so_without_a_warning(ca
     assert type(scorer) is MemberScorer
     (line,) = [record for record in caplog.records if "one by one, slower" in record.getMessage()]
     assert line.levelno == logging.INFO
-
-
-def test_the_update_reads_the_noise_that_passes_drew(monkeypatch):
-    es = evolution(policy(), 12, population=64)
-    noise, sampler = es._sampler.noise, es._sampler
-    weights = np.random.default_rng(1).normal(size=(2, 32))
-    proposal = es._algo.ask(1)
-    scorers(es)[0].scores(proposal, 1, range(64))
-    drawn = sampler._drawn.of(1, range(32))
-    assert sum(map(len, drawn)) == 32
-    monkeypatch.setattr("neuro_cli.core.noise.tier.few", 0)  # compiled loops
-    taken = sampler.sums(weights, (1, 2), 1, range(32), 3, noise.size)
-    assert torch.equal(taken, noise.combine(weights, (1, 2), 1, range(32), 3, noise.size))
-    assert len(torch.cat(sampler._drawn.of(1, range(5, 20)))) == 15
-    assert sampler._drawn.of(2, range(32)) is None
-    assert sampler._drawn.of(1, range(33)) is None
-
-
-def test_much_noise_is_not_kept():
-    noise = evolution(policy(), 4)._sampler.noise
-    for directions, kept in ((KEPT // noise.size, True), (KEPT // noise.size + 1, False)):
-        drawn = DrawnNoise(noise, directions)
-        drawn.draw(0, 0, 2, torch.float32)
-        assert (drawn.of(0, range(2)) is not None) == kept
-    assert drawn.draw(0, 0, 2, torch.float64).dtype == torch.float64
 
 
 def test_a_tangent_has_the_bits_of_its_number_wherever_it_lies():

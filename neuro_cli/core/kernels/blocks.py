@@ -11,10 +11,7 @@ import numba as nb
 import numpy as np
 
 from neuro_cli.core.kernels.noise import add_moment
-from neuro_cli.core.kernels.vectors import LANES, added_flipped
 
-NEAR = 2**18  # numbers of shared noise that fit in a cache along with twice as many sums
-SUMMED = 512  # directions of a float32 sum
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
@@ -120,68 +117,6 @@ def add_placed(shared, rows, columns, weights, low, high, square, out):
                 for j in range(places.size):
                     value = np.float64(source[j])  # float32 sums of thousands of directions would lose digits
                     target[nb.uint32(places[j])] += weight * (value * value if square else value)
-
-
-@_compiled
-def add_placed_taps(shared, rows, inputs, taps, taps_first, weights, low, high, square, out):
-    """Run :func:`add_placed` of a convolution: all ``taps`` numbers of an input go to one place, ``inputs`` (D, c).
-
-    ``taps_first``: a flat row, of shared and ``out``, has the inputs of a tap side by side, else the taps of an input. The shared
-    noise of some inputs at a time stays in a cache while all directions and some rows of ``out`` pass.
-    """
-    kept, inner, padded = inputs.shape[1], out.shape[1] // taps, -(-taps // LANES) * LANES
-    assert rows.shape == (weights.size, shared.shape[0]) and inputs.shape == (weights.size, shared.shape[1] // taps)
-    assert out.shape == (high - low, taps * inner) and 0 < kept <= inner
-    # addresses: of a piece of near at most ``length`` lines of ``padded`` numbers, and lines inputs[d] < inner of sums[k]
-    near = _by_input(shared, taps, taps_first, square, padded)
-    pieces, count, length, _ = near.shape
-    row_of = np.full((high - low, rows.shape[0]), -1, np.int32)
-    for d in range(rows.shape[0]):
-        for m in range(rows.shape[1]):
-            if low <= rows[d, m] < high:
-                row_of[rows[d, m] - low, d] = m
-    group = max(1, 2 * NEAR // (inner * padded))
-    sums = np.empty((group, inner, padded), np.float32)
-    line, place = nb.uintp(4 * padded), nb.uintp(4 * LANES)
-    for first in range(0, weights.size, SUMMED):  # float32 sums of thousands of directions would lose digits
-        last = min(first + SUMMED, weights.size)
-        for begin in range(0, high - low, group):
-            some = min(group, high - low - begin)
-            sums[:some] = 0
-            for piece in range(pieces):
-                for k in range(some):
-                    start = nb.uintp(sums[k].ctypes.data)
-                    for d in range(first, last):
-                        m, weight, read = row_of[begin + k, d], nb.float32(weights[d]), nb.uintp(piece * length)
-                        if m < 0:
-                            continue
-                        source = nb.uintp(near.ctypes.data) + line * nb.uintp((piece * count + m) * length)
-                        for _ in range(min(length, kept - piece * length)):
-                            target = start + line * nb.uintp(nb.uint32(inputs[d, read]))
-                            read += nb.uintp(1)
-                            added_flipped(source, nb.uint32(0), weight, target)
-                            for part in range(1, padded // LANES):
-                                step = place * nb.uintp(part)
-                                added_flipped(source + step, nb.uint32(0), weight, target + step)
-                            source += line
-            for k in range(some):
-                for tap in range(taps):
-                    for j in range(inner):
-                        out[begin + k, tap * inner + j if taps_first else j * taps + tap] += np.float64(sums[k, j, tap])
-
-
-@_compiled
-def _by_input(shared, taps, taps_first, square, padded):
-    """Shared noise (r, taps c), squared where asked, as (pieces, r, inputs of a piece, ``padded``): a piece stays in a cache."""
-    count, kept = shared.shape[0], shared.shape[1] // taps
-    length = max(8, NEAR // (count * padded))  # k // length < pieces for k < kept
-    near = np.zeros((-(-kept // length), count, length, padded), np.float32)
-    for m in range(count):
-        for k in range(kept):
-            for tap in range(taps):
-                value = shared[m, tap * kept + k] if taps_first else shared[m, k * taps + tap]
-                near[k // length, m, k % length, tap] = value * value if square else value
-    return near
 
 
 @_compiled

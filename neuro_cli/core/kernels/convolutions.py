@@ -12,19 +12,6 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
 
 @_compiled
-def own_weights(base, noise, rows, columns, scale, out):
-    """Set ``out``[d] = base + scale * noise with the signs rows[d] and columns[d]; base, noise (O, k), signs (D, O), (D, k)."""
-    assert base.shape == noise.shape and out.shape == (rows.shape[0], base.shape[0], base.shape[1])
-    assert rows.shape == (out.shape[0], base.shape[0]) and columns.shape == (out.shape[0], base.shape[1])
-    for d in range(out.shape[0]):
-        for row in range(base.shape[0]):
-            # signs of a row are folded into the scale: one product fewer in the inner loop
-            step = scale * rows[d, row]
-            for c in range(base.shape[1]):
-                out[d, row, c] = base[row, c] + noise[row, c] * (step * columns[d, c])
-
-
-@_compiled
 def own_convolutions(x, weights, bias, examples, stride, padding, dilation, kernel, lines, out):
     """Convolve images x (n, C, H, W) in any order of memory with weights[direction] (D, O, C kh kw) to ``out`` (n, H', W', O).
 

@@ -1,7 +1,8 @@
-"""CUDA graphs: what is launched for a function of tensors is recorded once, then launched as one.
+"""CUDA graphs: record the kernel launches of a function once, and replay them as one launch.
 
-Small members are tens of launches that the device works off faster than Python issues them. A graph has the places of its
-tensors and the numbers of its arguments in it: so tensors are copied to places of its own, and another number is another graph.
+A pass of small members is tens of launches, which the device finishes faster than Python issues them. A graph contains the
+addresses of its tensors and the numbers of its arguments. So tensors are copied into its own memory, and another number needs
+another graph.
 """
 
 import logging
@@ -19,7 +20,7 @@ Function = Callable[..., Tensor]
 
 
 class Recorded:
-    """A function of tensors of one form, and the places that it reads and writes."""
+    """Recorded function of tensors of one form, with the memory that it reads and writes."""
 
     def __init__(self, function: Function, tensors: Sequence[Tensor]) -> None:
         self._read = [tensor.clone() for tensor in tensors]
@@ -50,9 +51,9 @@ def refuse_waits(function: Function, tensors: Sequence[Tensor]) -> None:
 
 
 class Graphs:
-    """Functions by graphs where they can be had, else as they are; ``what`` they do, for the log.
+    """Calls functions by graphs where that is possible, else as they are. ``what`` they do, for the log.
 
-    The first call of a form goes as it is, since kernels are compiled and chosen in it; the second one is recorded.
+    The first call of a form is not recorded, since kernels are compiled and chosen in it; the second one is.
     """
 
     def __init__(self, what: str) -> None:

@@ -18,7 +18,6 @@ _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
 _LOW = np.uint64(32)
 STEP = 32  # columns of a group, by which a part of a tile is computed: a constant length becomes vector instructions
-FAR = 2**20  # parameters of a member that no cache of a core holds until it is scored
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
 _TABLE = np.stack([BASE, SLOPE], axis=1).reshape(-1).view(np.uint64)
 
@@ -163,15 +162,6 @@ def _write(base, scale, start, noise, plus, minus):
 
 
 @_compiled
-def _write_past(noise, base, scale, plus, minus):
-    """Write base + and - scale * noise of a whole tile past the caches: to fetch overwritten memory took a third of the time."""
-    eps, centre, one, other = noise.ctypes.data, base.ctypes.data, plus.ctypes.data, minus.ctypes.data
-    for j in range(0, TILE, vectors.LANES):
-        at = nb.uintp(4 * j)
-        vectors.mirrored(eps + at, centre + at, scale, one + at, other + at)
-
-
-@_compiled
 def perturb(key0, key1, generation, stream, direction, base, scale, plus, minus):
     """Set ``plus`` = base + scale * noise, ``minus`` = base - scale * noise.
 
@@ -184,18 +174,11 @@ def perturb(key0, key1, generation, stream, direction, base, scale, plus, minus)
     tile_words = np.empty((4, LANE), np.uint32)
     flat = tile_words.reshape(TILE)
     normal = np.empty(TILE, np.float32)
-    # stores past the caches need whole aligned lines and no later reader: vectors are scored much later than they are written
-    past = scale.size == 1 and min(plus.size, minus.size) >= FAR
-    past = past and base.strides[0] == plus.strides[0] == minus.strides[0] == base.itemsize
-    past = past and (plus.ctypes.data | minus.ctypes.data) % 64 == 0
     for tile in range((count + TILE - 1) // TILE):
         _word_counters(tile, direction, generation, stream, key0, key1, tile_words, 0, LANE)
         _normal_tile(flat, normal, TILE)
         low, high = tile * TILE, min(count, (tile + 1) * TILE)
-        if past and high - low == TILE:
-            _write_past(normal, base[low:high], scale[0], plus[low:high], minus[low:high])
-        else:
-            _write(base[low:high], scale, low, normal[: high - low], plus[low:high], minus[low:high])
+        _write(base[low:high], scale, low, normal[: high - low], plus[low:high], minus[low:high])
 
 
 @_compiled
@@ -269,16 +252,3 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
         for row in range(rows):
             for k in range(max(start, low), min(stop, low + TILE)):
                 out[row, k - start] = np.float32(total[row, k - low - a])
-
-
-@_compiled
-def add_drawn(noise, weights, moments, total):
-    """Add to ``total`` (K, n) float64 what :func:`combine` sums, of ``noise`` (D, n) float32, in the same order."""
-    assert noise.shape == (weights.shape[1], total.shape[1])
-    assert weights.shape[0] == moments.size == total.shape[0]
-    for low in range(0, noise.shape[1], TILE):
-        high = min(low + TILE, noise.shape[1])
-        for d in range(noise.shape[0]):
-            for row in range(weights.shape[0]):
-                if weights[row, d] != 0.0:
-                    add_moment(noise[d, low:high], weights[row, d], moments[row], total[row, low:high])

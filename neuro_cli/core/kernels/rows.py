@@ -60,43 +60,6 @@ def _signs(words, count, table, weights, out):
             line[k] = weight * sign[k]
 
 
-def flip(x, words, examples, out):
-    """Set ``out`` = x with the channels' signs of each row's direction; x (n, pixels, C), words (D, W)."""
-    _flip(x, words, examples, _table(x.dtype), out)
-
-
-@_compiled
-def _flip(x, words, examples, table, out):
-    directions, channels = words.shape[0], x.shape[2]
-    assert x.shape == out.shape and channels <= 32 * words.shape[1]
-    sign = np.empty(32 * words.shape[1], x.dtype)
-    for row in range(x.shape[0]):
-        _expand(words[(row // examples) % directions], table, sign)
-        for pixel in range(x.shape[1]):
-            source, target = x[row, pixel], out[row, pixel]
-            for c in range(channels):
-                target[c] = source[c] * sign[c]
-
-
-def add_flipped(y, t, words, examples, scales):
-    """Compute y += scale * t with the channels' signs of each row's direction; y, t (n, pixels, C), scales (S,)."""
-    _add_flipped(y, t, words, examples, _table(y.dtype), scales)
-
-
-@_compiled
-def _add_flipped(y, t, words, examples, table, scales):
-    directions, channels = words.shape[0], y.shape[2]
-    assert y.shape == t.shape and channels <= 32 * words.shape[1] and y.shape[0] <= scales.size * directions * examples
-    sign = np.empty(32 * words.shape[1], y.dtype)
-    for row in range(y.shape[0]):
-        _expand(words[(row // examples) % directions], table, sign)
-        scale = scales[row // (directions * examples)]
-        for pixel in range(y.shape[1]):
-            source, target = t[row, pixel], y[row, pixel]
-            for c in range(channels):
-                target[c] += scale * (source[c] * sign[c])
-
-
 @_compiled
 def add_vectors(y, vectors, examples, scales):
     """Compute y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
@@ -207,30 +170,6 @@ def projected(x, filters, examples, out):
         for point in range(x.shape[1]):
             for q in range(rank):
                 out[row, point, q] = _dot(x[row, point], bank[q])
-
-
-@_reordered
-def add_low_rank(y, x, factors, read, written, share, examples, scales):
-    """Compute y[.., c] += scale * share * sum over q of (x[..] times b[direction, q]) * a[direction, q, c].
-
-    y (n, points, C), x (n, points, C'); factors (D, W): b of rank q from column read[q] on, a from column written[q] on, as they
-    lie there: next to a small layer the cost of a copy shows. ``share``: (1,), of the type of y.
-    """
-    channels, inner = y.shape[2], x.shape[2]
-    assert inner > 0 and x.shape[:2] == y.shape[:2] and read.size == written.size and share.size == 1
-    assert y.shape[0] <= scales.size * factors.shape[0] * examples
-    for q in range(read.size):
-        assert 0 <= read[q] <= factors.shape[1] - inner and 0 <= written[q] <= factors.shape[1] - channels
-    for row in range(y.shape[0]):
-        line = factors[(row // examples) % factors.shape[0]]
-        scale = share[0] * scales[row // (factors.shape[0] * examples)]
-        for point in range(y.shape[1]):
-            source, target = x[row, point], y[row, point]
-            for q in range(read.size):
-                amount = scale * _dot(source, line[read[q] : read[q] + inner])
-                spread = line[written[q] : written[q] + channels]
-                for c in range(channels):
-                    target[c] += amount * spread[c]
 
 
 @_reordered

@@ -21,8 +21,8 @@ SERVES = has_avx512()
 
 @_compiled
 def _patterns(words, out):
-    """Return ``out`` (groups, at least 32 W) int32: of every thing its signs in the directions of a group, a bit each."""
-    # the first direction of a group is below D, of the others it is asked
+    """Set ``out`` (groups, at least 32 W) int32 to the signs of each row or column in a group's directions, a bit each."""
+    # the first direction of a group exists; the loop asks for the others
     assert out.shape[0] == -(-words.shape[0] // GROUP) and 32 * words.shape[1] <= out.shape[1]
     one = nb.uint32(1)
     for group in range(out.shape[0]):
@@ -47,7 +47,7 @@ def _patterns(words, out):
 
 @_compiled
 def _tables(weights, out):
-    """Return ``out`` (groups, 2^GROUP): the sums of a group's weights, each with the sign of its bit."""
+    """Set ``out`` (groups, 2^GROUP) to the sums of a group's weights, each with the sign of its bit."""
     for d in range(weights.size):  # out has all groups
         line, place = out[d // GROUP], d % GROUP
         for pattern in range(line.size):
@@ -56,7 +56,7 @@ def _tables(weights, out):
 
 @_compiled
 def _sum(tables, rows, columns, out):
-    """Add to ``out`` what ``tables`` say of the patterns of its rows and columns, whose numbers are those of whole tiles."""
+    """Add to each place of ``out`` the sums that the ``tables`` have for its row's and column's patterns, of whole tiles."""
     assert tables.shape[1] == 2**GROUP and rows.shape[0] == columns.shape[0] == tables.shape[0]
     assert -(-out.shape[0] // ROWS) * ROWS <= rows.shape[1] and -(-out.shape[1] // COLUMNS) * COLUMNS <= columns.shape[1]
     # addresses: patterns are 4 bytes, and below 2^GROUP, as is a row's xor a column's

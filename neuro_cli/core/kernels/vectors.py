@@ -143,16 +143,6 @@ def _eight_gathered(builder: ir.IRBuilder, first: ir.Value, segment: ir.Value, h
     return builder.bitcast(entries, ir.VectorType(_I32, LANES))
 
 
-@by_address(_PLACE, _PLACE, _NUMBER, _PLACE, _PLACE)
-def mirrored(builder, noise, base, scale, plus, minus):
-    """Write base + scale * noise and base - scale * noise, LANES numbers at addresses, to whole cache lines, past the caches."""
-    eps, centre = (builder.load(_at(builder, place, _F32), align=4) for place in (noise, base))
-    step = builder.fmul(everywhere(builder, scale), eps)  # rounded by itself, as without vectors
-    for place, value in ((plus, builder.fadd(centre, step)), (minus, builder.fsub(centre, step))):
-        written = builder.store(value, _at(builder, place, _F32), align=4 * LANES)
-        written.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(_I32, 1)]))
-
-
 def _signed(builder: ir.IRBuilder, source: ir.Value, bits: ir.Value, lanes: int) -> ir.Value:
     """Return numbers at an address, with the other sign where the bit of their lane is 1."""
     value = builder.load(_at(builder, source, _F32, lanes), align=4)
@@ -225,10 +215,10 @@ GROUP = 5  # directions of a table: its 2^5 numbers are two registers
 
 @by_address(_PLACE, _PLACE, _PLACE, _PLACE, types.UniTuple(_PLACE, 2), _PLACE, _PLACE)
 def signed_sums(builder, tables, groups, rows, columns, steps, out, width):
-    """Add to a tile of float32 sums at address ``out``, lines of ``width`` numbers, what tables say of the signs of its places.
+    """Add to a tile of float32 sums at address ``out``, in lines of ``width`` numbers, each place's number of each group's table.
 
-    Of every group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
-    lines of ``steps``[0] and ``steps``[1] numbers: a place's number is that of the table at (row's xor column's).
+    For each group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
+    lines of ``steps``[0] and ``steps``[1] numbers. The row's int32 xor the column's is the index of a place in the table.
     """
     floats, ints = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
     row_step, column_step = (builder.mul(builder.extract_value(steps, place), size(4)) for place in (0, 1))

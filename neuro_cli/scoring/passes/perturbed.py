@@ -12,6 +12,7 @@ Legend: S sides, D directions, e examples, n = S D e rows, C channels.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -22,7 +23,6 @@ from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.dense import linear
-from neuro_cli.scoring.passes.elementwise import tanh
 from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.marks import with_mark
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
@@ -294,6 +294,19 @@ class PerturbedForward(ManyForward):
 
 def _has_tensor(made: Any) -> bool:
     return isinstance(made, Tensor) or any(isinstance(part, Tensor) for part in made)
+
+
+def tanh(input: Tensor, **options: Any) -> Tensor:
+    """Return the hyperbolic tangent, in float32 on a CPU by numpy: a seventh of torch's time on AVX-512.
+
+    It differs from torch's by up to 2 units of the last place. A number has the same bits wherever it lies.
+    """
+    plain = input.device.type == "cpu" and input.dtype == torch.float32 and type(input) is Tensor and not options
+    if not plain or not input.is_contiguous() or input.requires_grad:
+        return torch.tanh(input, **options)
+    out = torch.empty_like(input)
+    np.tanh(input.numpy(), out=out.numpy())
+    return out
 
 
 def _tanh(_: PerturbedForward, *args: Any, **kwargs: Any) -> Tensor:

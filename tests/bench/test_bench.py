@@ -2,7 +2,7 @@
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
 from support.worlds import needs_mpi
 
@@ -26,8 +26,7 @@ def test_bench_correlation_sees_the_gradient(tmp_path, layout):
     """With more directions than parameters the estimates must point along the gradient."""
     (tmp_path / "tiny.py").write_text(TINY)
     setting = ("model._target_=tiny.Tiny", f"layout={layout}", "correlation.populations=[16,512]", "repeats=1", "batch_size=64")
-    done = neuro_inside("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path))
     rows = rows_of(tmp_path / "bench" / "correlation.csv")
     bench = composed(verb="bench")
     options = bench["correlation"]
@@ -88,8 +87,7 @@ def test_the_training_on_which_correlations_are_measured_trains():
 def test_bench_rollout_replays_the_population(tmp_path):
     pytest.importorskip("gymnasium")
     task = ("task=lunar_lander", "task.id=CartPole-v1", "task.max_steps=40", "model=mlp_policy", "model.hidden=[4]")
-    done = neuro_inside("bench", "rollout", *task, "population=6", "repeats=2", "hydra.run.dir=bench", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "rollout", *task, "population=6", "repeats=2", "hydra.run.dir=bench", cwd=tmp_path))
     rows = rows_of(tmp_path / "bench" / "rollout.csv")
     assert [row["system"] for row in rows] == ["neuro", "random actions", "the same actions"] * 2
     for first in (0, 3):
@@ -112,8 +110,7 @@ def test_bench_refuses_an_unknown_subject(tmp_path):
 def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
     smaller = ("~ensemble.bytes.models.CIF_8M", "~ensemble.bytes.models.WRN_28_12", "ensemble.bytes.models.MNIST_3M._target_=")
     setting = (*smaller[:2], smaller[2] + "neuro_cli.model.mnist.MNIST_10K", "ensemble.bytes.batch_size=6")
-    done = neuro_inside("bench", "ensemble_bytes", *setting, "hydra.run.dir=bench", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "ensemble_bytes", *setting, "hydra.run.dir=bench", cwd=tmp_path))
     (row,) = rows_of(tmp_path / "bench" / "ensemble_bytes.csv")
     assert float(row["logit_values"]) == 6 * 10
     assert float(row["logits_sent"]) == float(row["logits_received"]) == 8 * 6 * 10
@@ -126,8 +123,7 @@ def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
 def test_bench_ensemble_compares_with_one_graph(tmp_path):
     task = ("ensemble.task._target_=neuro_cli.task.digits.Digits", "~ensemble.task.root", "~ensemble.task.download")
     sizes = ("ensemble.algo.size=3", "ensemble.iterations=4", "ensemble.curve_iterations=5", "ensemble.batch_size=20")
-    done = neuro_inside("bench", "ensemble", *task, *sizes, "hydra.run.dir=bench", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "ensemble", *task, *sizes, "hydra.run.dir=bench", cwd=tmp_path))
     rows = rows_of(tmp_path / "bench" / "ensemble.csv")
     exact = [row for row in rows if row["dtype"] == "float64"]
     assert [(row["method"], row["ranks"]) for row in exact] == [

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.worlds import needs_mpi
 
 from neuro_cli.bench.config import BenchConfig
@@ -57,8 +57,7 @@ def test_a_sampler_that_is_not_measured_is_refused(tmp_path):
 @pytest.mark.slow  # a world for each of six points
 def test_every_point_has_seconds_and_memory(tmp_path):
     options = (*SMALL, "growth.samplers=low_rank", "repeats=2", "threads=1", "hydra.run.dir=bench")
-    done = neuro_inside("bench", "growth", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "growth", *options, cwd=tmp_path))
     with (tmp_path / "bench" / "growth.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [row["axis"] for row in rows] == ["parameters"] * 2 + ["population"] * 2 + ["ranks"] * 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
 from torch import nn
 
@@ -199,8 +199,7 @@ def written(folder, *overrides):
 def test_only_the_steps_that_are_asked_for(tmp_path):
     options = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[]", "layer.steps=[update]")
     gone = (*LARGE, "~layer.network.models.MLP_270K", "repeats=1", "hydra.run.dir=bench")
-    done = neuro_inside("bench", "layer", *options, *gone, "~samplers.noise_table", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "layer", *options, *gone, "~samplers.noise_table", cwd=tmp_path))
     assert {row["what"].rpartition(" ")[2] for row in rows_of(tmp_path / "bench" / "layer.csv")} == {"unperturbed", "update"}
     assert not (tmp_path / "bench" / "memory.csv").exists()
     refuse = partial(neuro_inside, "bench", "layer", "hydra.run.dir=other", cwd=tmp_path)

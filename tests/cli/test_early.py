@@ -120,11 +120,3 @@ def test_the_optimizers_rate_is_checked_whoever_makes_it():
 def test_options_as_they_are_pass(group):
     for option in groups()[group]:
         check_options({group: yaml.safe_load((config_folder() / group / f"{option}.yaml").read_text())})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("experiment", groups()["experiment"])
-def test_experiments_pass(experiment):
-    text = (config_folder() / "experiment" / f"{experiment}.yaml").read_text()
-    verb = "evolve" if "override /selection" in text or "override /election" in text else "train"
-    check_options(composed(f"experiment={experiment}", verb=verb))

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from doc_commands import ROOT
-from support.worlds import needs_mpi, program
 
 PAGE = (ROOT / "docs" / "how_to" / "library.md").read_text()
 DATA_PAGE = (ROOT / "docs" / "how_to" / "own_data.md").read_text()
@@ -122,14 +121,3 @@ def test_the_loop_of_digits_runs_and_its_state_is_read(digits):
         digits["module"][0].weight.zero_()
     es.load_state_dict(torch.load("state.pt", weights_only=True))
     assert torch.equal(es.centre, before)
-
-
-@pytest.mark.slow
-@needs_mpi
-def test_the_loop_of_digits_under_a_launcher_has_the_bits_of_one_process(digits, tmp_path):
-    alone = torch.load(tmp_path / "state.pt", weights_only=True)
-    (tmp_path / "state.pt").unlink()
-    done = program(EXAMPLES / "digits.py", "3", cwd=tmp_path, ranks=2)
-    assert done.returncode == 0, done.stderr
-    shared = torch.load(tmp_path / "state.pt", weights_only=True)
-    assert torch.equal(alone["tensors"]["parameters"], shared["tensors"]["parameters"])

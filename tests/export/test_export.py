@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file
 from support.facts import read_facts
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 from neuro_cli import load
 from neuro_cli.cli.library import train
@@ -268,8 +268,7 @@ def test_the_best_checkpoint_stays_beside_the_last(tmp_path: Path) -> None:
     state = json.loads((tmp_path / "run" / "checkpoints" / "state.json").read_text())
     assert [entry["generation"] for entry in state["entries"]] == sorted({best, 9})
     assert best < 9  # else the test shows nothing
-    done = neuro_inside("evaluate", "run", "checkpoint=best", "output=s.json", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("evaluate", "run", "checkpoint=best", "output=s.json", cwd=tmp_path))
     assert json.loads((tmp_path / "s.json").read_text())["test_accuracy"] == max(accuracies)
     assert neuro_inside("export", "run", "checkpoint=best", cwd=tmp_path).returncode == 0
     facts = read_facts(tmp_path / "run" / "model-best.safetensors")

@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 import neuro_cli
 from neuro_cli.core.errors import ConfigError
@@ -92,8 +92,7 @@ def test_a_tracker_that_cannot_start_ends_the_command(tmp_path, monkeypatch) -> 
 
 def test_keys_of_a_list_are_under_the_names(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    done = neuro_inside("train", *TINY, "logger=[csv,tensorboard]", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *TINY, "logger=[csv,tensorboard]", cwd=tmp_path))
     with (tmp_path / "run" / "metrics.csv").open() as file:
         assert [row["generation"] for row in csv.DictReader(file)] == ["1", "2"]
     events = len(list((tmp_path / "run" / "tensorboard").iterdir()))

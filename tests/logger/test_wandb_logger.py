@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.inside import well
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import wandb as module
@@ -248,8 +249,7 @@ def test_a_refused_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
     command = [sys.executable, "-c", REFUSED, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    assert ended.returncode == 0, ended.stderr
+    ended = well(subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path))
     told = [line for line in ended.stderr.splitlines() if line.startswith("WARNING neuro_cli")]
     assert len(told) == 1, ended.stderr
     assert f'wandb does not answer (CommError: Timed out while retrying: Post "http://127.0.0.1:{port}' in told[0]

@@ -13,7 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.configs import composed
-from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line, well
 from support.worlds import (
     Mpi,
     clean_environment,
@@ -66,10 +66,6 @@ def rows(run: Path) -> list[dict[str, str]]:
 
 def outcome(run: Path) -> tuple[str, list[dict[str, str]]]:
     return json.loads((run / "summary.json").read_text())["parameters_sha256"], rows(run)
-
-
-def well(done: Done) -> None:
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import SingleProcess
@@ -75,7 +75,6 @@ def test_a_limited_run_ends_at_its_lowest_rate_and_its_config_repeats_it(tmp_pat
     # the same generations from a checkpoint before the schedules had an end
     whole, before = digest(run), 4 * ((pace["since"] - 1) // 4)
     resumed = (f"checkpoint={before}", f"generations={len(values)}", "time_limit=null")
-    done = neuro_inside("resume", "limited", *resumed, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "limited", *resumed, cwd=tmp_path))
     assert rates(run) == values
     assert digest(run) == whole

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 import neuro_cli
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy
@@ -26,10 +26,8 @@ def folder(tmp_path_factory) -> Path:
     """With a run of six generations, and one that ended after four and went on."""
     place = tmp_path_factory.mktemp("rl")
     for name, generations in (("whole", 6), ("half", 4)):
-        done = neuro_inside(*CART_POLE, f"generations={generations}", f"hydra.run.dir={name}", cwd=place)
-        assert done.returncode == 0, done.stderr
-    done = neuro_inside("resume", "half", "generations=6", cwd=place)
-    assert done.returncode == 0, done.stderr
+        well(neuro_inside(*CART_POLE, f"generations={generations}", f"hydra.run.dir={name}", cwd=place))
+    well(neuro_inside("resume", "half", "generations=6", cwd=place))
     return place
 
 
@@ -76,8 +74,7 @@ def test_a_report_has_a_column_of_returns(folder):
 
 
 def test_evaluate_plays_the_same_episodes_of_the_test(folder):
-    done = neuro_inside("evaluate", "whole", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("evaluate", "whole", cwd=folder))
     summary = json.loads((folder / "whole" / "summary.json").read_text())
     assert f"{summary['mean_return']:.1f}" in done.stdout
     more = neuro_inside("evaluate", "whole", "task.evaluation_episodes=20", cwd=folder)

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import one_line, script_inside
+from support.inside import one_line, script_inside, well
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
@@ -42,10 +42,11 @@ def test_torch_networks_have_the_sizes_that_the_rows_promise(monkeypatch):
 @pytest.mark.slow  # processes of their own, which compile their passes
 def test_large_layers_are_compared_with_inference(tmp_path):
     options = ("--rows", "large_512*float32", "--repeats", "2", "--threads", "1", "--output", "here/rows.csv")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+    done = well(
+        subprocess.run(
+            [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+        )
     )
-    assert done.returncode == 0, done.stderr
     with (tmp_path / "here" / "rows.csv").open() as file:
         rows = list(csv.DictReader(file))
     names = [f"large_512_256x16_{sampler}_float32" for sampler in ("low_rank", "sign_flip")]

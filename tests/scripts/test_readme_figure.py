@@ -3,7 +3,7 @@
 import csv
 import re
 
-from support.inside import script_inside
+from support.inside import script_inside, well
 from test_kept_results import ROOT
 
 SCRIPT = ROOT / "scripts" / "readme_figure.py"
@@ -14,8 +14,7 @@ def texts(svg: str) -> list[str]:
 
 
 def test_the_figure_is_drawn_from_the_record_and_names_its_curves(tmp_path):
-    drawn = script_inside(SCRIPT, str(tmp_path / "figure.svg"), cwd=tmp_path)
-    assert drawn.returncode == 0, drawn.stderr
+    well(script_inside(SCRIPT, str(tmp_path / "figure.svg"), cwd=tmp_path))
     kept = (ROOT / "docs" / "images" / "accuracy.svg").read_text()
     assert texts((tmp_path / "figure.svg").read_text()) == texts(kept)
     with (ROOT / "docs" / "results" / "accuracy.csv").open() as file:

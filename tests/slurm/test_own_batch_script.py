@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.inside import well
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "slurm.md"
 SMALL = "population=8 batch_size=16 threads=1 generations=400 evaluate.every=400 checkpoint.every=400"
@@ -44,8 +45,7 @@ def test_the_script_of_the_page_stops_and_goes_on(slurm, tmp_path):
     run = tmp_path / "outputs" / "train" / "mine"
 
     def ask(*command: str) -> str:
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
+        done = well(subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60))
         return done.stdout.strip()
 
     (tmp_path / "job.sh").write_text(script())

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "evaluate.every=1000")
 SLURM = ("-m", "hydra/launcher=slurm", "ranks=2", "distribution=chromosome_updates")
@@ -200,8 +200,7 @@ def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int, seeds: 
             assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, generations + 1))
         name = f"{sweep}-whole-{seed}"
         whole = (*LONG, f"generations={generations}", f"seed={seed}", "distribution=local", f"hydra.run.dir={name}")
-        done = neuro_inside("train", *whole, cwd=folder, NAP="0")
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside("train", *whole, cwd=folder, NAP="0"))
         assert sha256(folder / sweep / str(job)) == sha256(folder / name)
 
 
@@ -257,8 +256,7 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     names = {name.split("_")[0] for name in jobs_of(slurm, folder / "detached")}
     subprocess.run(["scancel", *names], env=slurm, check=True)
     assert jobs_left(slurm, folder / "detached") == []
-    resumed = neuro(folder, slurm, "resume", "detached", "trust=napping_net")
-    assert resumed.returncode == 0, resumed.stderr
+    well(neuro(folder, slurm, "resume", "detached", "trust=napping_net"))
     wait_until(lambda: not jobs_of(slurm, folder / "detached"))
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
     assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "300")] * 2

@@ -6,7 +6,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-import pandas
 import pytest
 import torch
 from PIL import Image
@@ -176,6 +175,7 @@ def test_rows_of_npy_csv_and_parquet_are_predicted_as_the_pictures_are(
     np.save(tmp_path / "one.npy", inputs[0].numpy())
     names = ",".join(f"p{number}" for number in range(inputs[0].numel()))
     np.savetxt(tmp_path / "named.csv", inputs.flatten(1).numpy(), delimiter=",", header=names, comments="", fmt="%.9g")
+    pandas = pytest.importorskip("pandas")
     frame = pandas.read_csv(tmp_path / "named.csv")
     (tmp_path / "rows.parquet").touch()
     monkeypatch.setattr(pandas, "read_parquet", lambda path: frame)  # pyarrow is no package of the tests

@@ -5,7 +5,6 @@ from bisect import bisect_left
 from functools import partial
 from pathlib import Path
 
-import gguf
 import numpy as np
 import pytest
 import torch
@@ -62,6 +61,7 @@ def logits(model):
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_numbers_of_blocks_are_those_of_the_package_gguf(kind, dtype):
+    gguf = pytest.importorskip("gguf")
     types = gguf.GGMLQuantizationType
     values = np.random.default_rng(1).normal(size=(7, 96)).astype(np.float32)
     data = gguf.quants.quantize(values, types[kind])

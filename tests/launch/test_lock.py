@@ -1,6 +1,5 @@
 """One command at a time works in a run folder, and none writes through a symbolic link that lies there."""
 
-import csv
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 from support.forked import Forked
 from support.inside import neuro_inside, one_line, well
+from support.tables import rows_of
 from support.worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import UserError
@@ -71,8 +71,7 @@ def test_a_second_command_is_refused_and_a_moved_folder_ends_the_first(how, tmp_
     assert [path.name for path in run.glob("*")] == ["own.txt"] * (how == "replaced")
     if how != "removed":
         well(neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path))
-        with (away / "metrics.csv").open(newline="") as file:
-            rows = [int(row["generation"]) for row in csv.DictReader(file)]
+        rows = [int(row["generation"]) for row in rows_of(away / "metrics.csv")]
         assert rows == list(range(1, len(rows) + 1))
 
 
@@ -114,8 +113,7 @@ def test_two_resumes_at_once(tmp_path):
     refused = said[[process.returncode for process in both].index(2)]
     assert refused.count("\n") == 1
     assert "another command works on this run" in refused
-    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
-        rows = [int(row["generation"]) for row in csv.DictReader(file)]
+    rows = [int(row["generation"]) for row in rows_of(tmp_path / "run" / "metrics.csv")]
     assert rows == list(range(1, len(rows) + 1))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["generations"] == len(rows) >= 20
 

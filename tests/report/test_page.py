@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import numpy as np
 import pytest
-from bokeh.models import Range1d
 from made_runs import config, made_run, made_search, made_study
 from support.inside import neuro_inside, one_line, well
 
@@ -332,7 +331,9 @@ def test_the_hint_about_slow_generations_names_them(tmp_path, slow, note):
         lines[number] = ",".join(cells)
     (run / "metrics.csv").write_text("\n".join(lines) + "\n")
     groups = groups_of(runs_of(read_jobs(run)))
-    from neuro_cli.report.curves import pictures  # late: bokeh takes a third of a second
+    from bokeh.models import Range1d  # late: bokeh takes a third of a second
+
+    from neuro_cli.report.curves import pictures
 
     told = pictures(groups, ["seconds"])[0]
     assert note in told.note

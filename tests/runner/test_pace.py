@@ -1,6 +1,5 @@
 """A time limit gives schedules their end; the run's config has it, so that the bits repeat."""
 
-import csv
 import itertools
 import json
 from pathlib import Path
@@ -9,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from support.inside import neuro_inside, well
+from support.tables import rows_of
 
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import SingleProcess
@@ -28,8 +28,7 @@ def ticking(monkeypatch, step: float) -> None:
 
 
 def rates(run: Path) -> list[float]:
-    with (run / "metrics.csv").open() as file:
-        return [float(row["rate"]) for row in csv.DictReader(file)]
+    return [float(row["rate"]) for row in rows_of(run / "metrics.csv")]
 
 
 def digest(run: Path) -> str:

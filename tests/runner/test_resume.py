@@ -1,6 +1,5 @@
 """A killed or stopped run resumes to the bits of one that never was, on any number of ranks."""
 
-import csv
 import json
 import os
 import random
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, well
-from support.worlds import Mpi, clean_environment, descendants, needs_mpi, neuro, own_mpi, started, wait_for_end, wait_for_rows
+from support.tables import rows_of
+from support.worlds import clean_environment, descendants, needs_mpi, own_mpi, started, wait_for_end, wait_for_rows
 
 pytestmark = [needs_mpi, pytest.mark.waits]
 
@@ -24,8 +24,7 @@ SAME_COLUMNS = ("generation", "fitness_mean", "fitness_best", "train_loss", "tes
 
 def outcome(run: Path) -> tuple[str, list[tuple[str, ...]]]:
     """The hash of the final parameters and all metrics but the timings."""
-    with (run / "metrics.csv").open() as file:
-        rows = [tuple(row[name] for name in SAME_COLUMNS) for row in csv.DictReader(file)]
+    rows = [tuple(row[name] for name in SAME_COLUMNS) for row in rows_of(run / "metrics.csv")]
     return json.loads((run / "summary.json").read_text())["parameters_sha256"], rows
 
 
@@ -42,9 +41,9 @@ def never_killed(folder) -> tuple[str, list[tuple[str, ...]]]:
     return whole
 
 
-def start(folder: Path, name: str, ranks: int, mpi: Mpi) -> subprocess.Popen[bytes]:
+def start(folder: Path, name: str, ranks: int) -> subprocess.Popen[bytes]:
     # a killed rank must be one of this world's own processes: a fork of the server outlives its launcher by a moment
-    command = mpi.command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}", fresh=True)
+    command = own_mpi().command(ranks, "-m", "neuro_cli", "train", *SETTING, f"hydra.run.dir={name}", fresh=True)
     silent = subprocess.DEVNULL
     # where a killed world of Open MPI leaves its files
     environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}
@@ -63,27 +62,20 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
     wait_for_end(world)
 
 
-def killed_and_resumed(folder: Path, name: str, rows: int, first_ranks: int, ranks: int, mpi: Mpi) -> None:
-    process = start(folder, name, first_ranks, mpi)
-    wait_for_rows(folder / name, rows, process)
-    kill_all(process)
-    assert not (folder / name / "summary.json").exists()
-    one = ranks == 1 and mpi.name == "own"
-    done = neuro_inside("resume", name, cwd=folder) if one else neuro("resume", name, cwd=folder, ranks=ranks, mpi=mpi)
-    assert done.returncode == 0, done.stderr
-
-
 def test_killed_run_resumes_to_the_same_bits(folder, never_killed):
     rows = random.Random(os.getpid()).randrange(1, GENERATIONS - 8)
-    killed_and_resumed(folder, "killed", rows, 2, 1, own_mpi())
+    process = start(folder, "killed", 2)
+    wait_for_rows(folder / "killed", rows, process)
+    kill_all(process)
+    assert not (folder / "killed" / "summary.json").exists()
+    well(neuro_inside("resume", "killed", cwd=folder))
     assert outcome(folder / "killed") == never_killed, f"killed after {rows} rows"
 
 
 # the default tests of tests/launch send the signal to ranks, and the worlds above resume
-@pytest.mark.parametrize("ranks", [0, pytest.param(2, marks=pytest.mark.slow)])
-def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed, ranks):
-    name = f"terminated-{ranks}"
-    process = start(folder, name, ranks, own_mpi())
+def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed):
+    name = "terminated"
+    process = start(folder, name, 0)
     wait_for_rows(folder / name, 9, process)
     process.send_signal(signal.SIGTERM)
     assert process.wait(240) == 0
@@ -125,14 +117,8 @@ def test_resume_of_a_damaged_checkpoint_offers_the_one_before(folder, never_kill
 
 
 def test_weights_in_bfloat16_resume_to_the_same_bits(tmp_path):
-    setting = (
-        "weights=bfloat16",
-        "precision=bfloat16",
-        "sampler=low_rank",
-        "population=10",
-        "generations=6",
-        "checkpoint.every=3",
-    )
+    setting = ("weights=bfloat16", "precision=bfloat16", "sampler=low_rank")
+    setting += ("population=10", "generations=6", "checkpoint.every=3")
     for name in ("whole", "stopped"):
         well(neuro_inside("train", *setting, f"hydra.run.dir={name}", cwd=tmp_path))
     well(neuro_inside("resume", "stopped", "checkpoint=3", cwd=tmp_path))

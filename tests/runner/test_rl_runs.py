@@ -1,6 +1,5 @@
 """Whole runs of reinforcement learning: metrics, resume to the same bits, evaluation, a module that normalises by itself."""
 
-import csv
 import json
 from importlib.metadata import version
 from pathlib import Path
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from support.inside import neuro_inside, one_line, well
+from support.tables import rows_of
 
 import neuro_cli
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy
@@ -31,11 +31,6 @@ def folder(tmp_path_factory) -> Path:
     return place
 
 
-def rows_of(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
 def test_a_resumed_run_has_the_bits_of_one_never_stopped(folder):
     whole, half = (json.loads((folder / name / "summary.json").read_text()) for name in ("whole", "half"))
     assert whole["parameters_sha256"] == half["parameters_sha256"]
@@ -44,11 +39,13 @@ def test_a_resumed_run_has_the_bits_of_one_never_stopped(folder):
     assert torch.equal(first.mean, second.mean)
     assert torch.equal(first.inverse, second.inverse)
     for name in ("fitness_mean", "fitness_best", "episode_length", "environment_steps", "mean_return"):
-        assert [row[name] for row in rows_of(folder / "whole")] == [row[name] for row in rows_of(folder / "half")]
+        assert [row[name] for row in rows_of(folder / "whole" / "metrics.csv")] == [
+            row[name] for row in rows_of(folder / "half" / "metrics.csv")
+        ]
 
 
 def test_metrics_tell_returns_and_steps(folder):
-    rows = rows_of(folder / "whole")
+    rows = rows_of(folder / "whole" / "metrics.csv")
     assert [bool(row["mean_return"]) for row in rows] == [False, True] * 3
     for row in rows:
         assert float(row["fitness_mean"]) == pytest.approx(float(row["episode_length"]))  # CartPole gives 1 a step
@@ -115,8 +112,6 @@ def test_a_loaded_policy_needs_no_gymnasium(folder, monkeypatch):
 )
 def test_what_does_not_fit_ends_with_one_line(overrides, words, tmp_path):
     arguments = list(CART_POLE)
-    if "task=digits" in overrides:
-        arguments = [text for text in arguments if not text.startswith("task")]
     if "model=MNIST_10K" in overrides:
         arguments = [text for text in arguments if not text.startswith("model")]
     if any(text.startswith("algo=") for text in overrides):

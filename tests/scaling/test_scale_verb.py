@@ -1,6 +1,5 @@
 """``neuro scale`` on real worlds, at the smallest size."""
 
-import csv
 import signal
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, well
+from support.tables import rows_of
 from support.worlds import clean_environment, needs_mpi
 
 from neuro_cli.fabric.emulation.kernel import missing_rights
@@ -22,8 +22,7 @@ emulates = pytest.mark.skipif(bool(missing_rights()), reason=missing_rights() or
 
 
 def lines(run: Path) -> list[dict[str, str]]:
-    with (run / "scaling.csv").open() as file:
-        return list(csv.DictReader(file))
+    return rows_of(run / "scaling.csv")
 
 
 @emulates

@@ -1,12 +1,12 @@
 """``scripts/bench_networks.py``: what it refuses, its rows, and some of them for real (slow)."""
 
-import csv
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from support.inside import one_line, script_inside, well
+from support.tables import rows_of
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
@@ -47,8 +47,7 @@ def test_large_layers_are_compared_with_inference(tmp_path):
             [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
         )
     )
-    with (tmp_path / "here" / "rows.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "here" / "rows.csv")
     names = [f"large_512_256x16_{sampler}_float32" for sampler in ("low_rank", "sign_flip")]
     assert [(row["row"], row["system"]) for row in rows] == [
         (name, system) for name in names for system in ("neuro", "inference") for _ in range(2)

@@ -6,6 +6,7 @@ import runpy
 import pytest
 import torch
 from support.inside import script_inside, well
+from support.tables import rows_of
 from test_kept_results import ROOT
 from torch import nn
 
@@ -59,5 +60,4 @@ def test_the_tables_have_a_row_for_each_network(tmp_path):
     assert (name, int(size) > 1000, steps) == ("timm_mixer", True, "2")
     words = ("--only", "char_gpt", "--examples", "2", "--draws", "1", "--steps", "2", "--ways", "plain", "--csv", "layers.csv")
     well(script_inside(SCRIPTS / "gradient_by_layer.py", *words, cwd=tmp_path))
-    with (tmp_path / "layers.csv").open() as file:
-        assert [row["layer"] for row in csv.DictReader(file)][-1] == "all"
+    assert [row["layer"] for row in rows_of(tmp_path / "layers.csv")][-1] == "all"

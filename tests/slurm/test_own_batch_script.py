@@ -1,6 +1,5 @@
 """The batch script of the page about SLURM on a real SLURM: announced, it stops with a checkpoint; queued again, it resumes"""
 
-import csv
 import re
 import subprocess
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import well
+from support.tables import rows_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "slurm.md"
 SMALL = "population=8 batch_size=16 threads=1 generations=400 evaluate.every=400 checkpoint.every=400"
@@ -28,8 +28,7 @@ def generations(run: Path) -> list[int]:
     """Of the rows of ``metrics.csv``."""
     if not (run / "metrics.csv").exists():
         return []
-    with (run / "metrics.csv").open() as file:
-        return [int(row["generation"]) for row in csv.DictReader(file)]
+    return [int(row["generation"]) for row in rows_of(run / "metrics.csv")]
 
 
 def wait(wanted, what: str) -> None:

@@ -1,6 +1,5 @@
 """Sweeps on a real SLURM: jobs of two ranks, kills, time limits, preemption, Ctrl-C."""
 
-import csv
 import json
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, well
+from support.tables import rows_of
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "evaluate.every=1000")
 SLURM = ("-m", "hydra/launcher=slurm", "ranks=2", "distribution=chromosome_updates")
@@ -75,8 +75,7 @@ def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[str]) -> None:
 
 
 def table(sweep: Path) -> list[dict[str, str]]:
-    with (sweep / "sweep.csv").open() as file:
-        return list(csv.DictReader(file))
+    return rows_of(sweep / "sweep.csv")
 
 
 def sha256(run: Path) -> str:
@@ -196,8 +195,9 @@ def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int, seeds: 
         log = (folder / sweep / str(job) / "log.txt").read_text()
         assert "stopped after generation" in log
         assert "SLURM started this job again (1): it resumes from generation" in log
-        with (folder / sweep / str(job) / "metrics.csv").open() as file:
-            assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, generations + 1))
+        assert [int(row["generation"]) for row in rows_of(folder / sweep / str(job) / "metrics.csv")] == list(
+            range(1, generations + 1)
+        )
         name = f"{sweep}-whole-{seed}"
         whole = (*LONG, f"generations={generations}", f"seed={seed}", "distribution=local", f"hydra.run.dir={name}")
         well(neuro_inside("train", *whole, cwd=folder, NAP="0"))

@@ -1,6 +1,5 @@
 """A task with metrics of its own is a class and a YAML, in a folder of the user's: the one of docs/how_to/extending.md."""
 
-import csv
 import json
 import re
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import Done, neuro_inside, one_line, well
+from support.tables import rows_of
 
 from neuro_cli.run_folder.declaration import declared
 
@@ -45,11 +45,6 @@ def swept(tmp_path_factory) -> tuple[Path, Done]:
     done = well(neuro_inside("train", "-m", *SETTING, "generations=20", "seed=1,2", "hydra.sweep.dir=sweep", cwd=folder))
     (folder / "own_sines.py").unlink()  # what follows must do without the class
     return folder, done
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def summary_of(folder: Path, job: str) -> dict[str, float]:

@@ -1,8 +1,5 @@
 """A trained part that is large, beside frozen weights of another type: its members share a pass."""
 
-import pytest
-
-pytest.importorskip("transformers")
 from support.inside import neuro_inside, well
 from support.tiny_language import tiny_model
 

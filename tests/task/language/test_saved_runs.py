@@ -5,11 +5,9 @@ import json
 import pytest
 import torch
 from support.inside import neuro_inside, well
+from support.tiny_language import tiny_model
 
 from neuro_cli.runner.load import load
-
-pytest.importorskip("transformers")
-from support.tiny_language import tiny_model
 
 SHORT = ("model=huggingface", "population=4", "batch_size=2", "generations=2", "threads=1", "algo.optimizer.lr=0.001")
 TASKS = {

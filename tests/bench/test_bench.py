@@ -20,24 +20,6 @@ class Tiny(nn.Sequential):
 """
 
 
-@pytest.mark.slow  # by default over a training, below
-@pytest.mark.parametrize("layout", ["per_example", "shared_batch"])
-def test_bench_correlation_sees_the_gradient(tmp_path, layout):
-    """With more directions than parameters the estimates must point along the gradient."""
-    (tmp_path / "tiny.py").write_text(TINY)
-    setting = ("model._target_=tiny.Tiny", f"layout={layout}", "correlation.populations=[16,512]", "repeats=1", "batch_size=64")
-    well(neuro_inside("bench", "correlation", *setting, "hydra.run.dir=bench", cwd=tmp_path))
-    rows = rows_of(tmp_path / "bench" / "correlation.csv")
-    bench = composed(verb="bench")
-    options = bench["correlation"]
-    assert {row["sampler"] for row in rows} == {*bench["samplers"], *options["more"]} - set(options["without"])
-    assert all(-1 <= float(row["correlation"]) <= 1 for row in rows)
-    many = [float(row["correlation"]) for row in rows if row["population"] == "512"]
-    assert sum(many) / len(many) > 0.1
-    if layout == "shared_batch":  # nothing but the directions is random there
-        assert min(many) > 0.1
-
-
 @pytest.mark.slow
 def test_bench_correlation_over_a_training_goes_by_seeds_and_steps(tmp_path, monkeypatch):
     """One training a seed, and the noise of an estimate does not depend on the steps that are asked for."""

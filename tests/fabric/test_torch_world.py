@@ -48,7 +48,7 @@ runpy.run_module("neuro_cli", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_ranks_of_torchrun_exchange_messages_and_train_the_parameters_of_one_process(alone, ranks, tmp_path):
     (tmp_path / "all.py").write_text(ALL)
     programs = (str(HERE / "collectives_program.py"), str(HERE / "device_program.py"))

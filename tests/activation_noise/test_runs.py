@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
@@ -28,17 +28,15 @@ class Net(nn.Module):
 def test_a_network_of_ones_own_trains_without_another_key_and_resumes_with_the_same_bits(tmp_path):
     (tmp_path / "net_of_two_layers.py").write_text(NET)
     setting = ("model._target_=net_of_two_layers.Net", "sampler=activation", "generations=60", "threads=1", "checkpoint.every=30")
-    done = neuro_inside("train", *setting, "hydra.run.dir=whole", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *setting, "hydra.run.dir=whole", cwd=tmp_path))
     summary = json.loads((tmp_path / "whole" / "summary.json").read_text())
     assert summary["test_accuracy"] > 0.65
     log = (tmp_path / "whole" / "log.txt").read_text()
     assert "scoring: noise on 2 layers, 2 on outputs; 4 draws of 2 groups; each pass begins at its noisy layer" in log
     assert "scoring: control variates on" in log
     assert "population 1024" in log
-    done = neuro_inside("train", *setting, "time_limit=0.01", "hydra.run.dir=half", cwd=tmp_path)
-    done = neuro_inside("resume", "half", "trust=net_of_two_layers", "time_limit=null", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    neuro_inside("train", *setting, "time_limit=0.01", "hydra.run.dir=half", cwd=tmp_path)
+    well(neuro_inside("resume", "half", "trust=net_of_two_layers", "time_limit=null", cwd=tmp_path))
     half = json.loads((tmp_path / "half" / "summary.json").read_text())
     assert half["parameters_sha256"] == summary["parameters_sha256"]
 

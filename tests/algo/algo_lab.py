@@ -94,6 +94,4 @@ def has_the_same_bits_on_ranks_and_after_a_resume(algo: str, values: dict[str, A
     for method in ("replicated", "chromosome_updates"):
         for one in on_ranks(3, partial(evolved, algo=algo, values=values, method=method)):
             np.testing.assert_array_equal(one, whole)
-    for one in on_ranks(3, partial(evolved, algo=algo, values=values, method="semi_updates")):
-        np.testing.assert_allclose(one, whole, rtol=1e-4, atol=1e-5)
     return whole

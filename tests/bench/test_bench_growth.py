@@ -1,10 +1,9 @@
 """``neuro bench growth``: its points, widths and exponents, and the whole on real ranks."""
 
-import csv
-
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
+from support.tables import rows_of
 from support.worlds import needs_mpi
 
 from neuro_cli.bench.config import BenchConfig
@@ -57,10 +56,8 @@ def test_a_sampler_that_is_not_measured_is_refused(tmp_path):
 @pytest.mark.slow  # a world for each of six points
 def test_every_point_has_seconds_and_memory(tmp_path):
     options = (*SMALL, "growth.samplers=low_rank", "repeats=2", "threads=1", "hydra.run.dir=bench")
-    done = neuro_inside("bench", "growth", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "bench" / "growth.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    well(neuro_inside("bench", "growth", *options, cwd=tmp_path))
+    rows = rows_of(tmp_path / "bench" / "growth.csv")
     assert [row["axis"] for row in rows] == ["parameters"] * 2 + ["population"] * 2 + ["ranks"] * 2
     assert all(0 < float(row["least"]) <= float(row["seconds"]) <= float(row["most"]) for row in rows)
     assert all(float(row["memory_bytes"]) > 1e6 for row in rows)

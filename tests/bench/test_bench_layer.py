@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
 from torch import nn
 
@@ -84,13 +84,11 @@ def network(examples: int) -> Case:
     [
         (partial(convolution, [3, 5, 4]), 6, IID, True),
         (network, 6, IID, False),
-        (partial(linear, [40, 33]), 600, IID, True),
         (partial(linear, [40, 33]), 600, FLIP, True),
-        (partial(linear, [40, 33]), 600, PLACE, False),
         (char_gpt, 70, PLACE, False),
         (char_gpt, 70, RANK_1, False),
     ],
-    ids=("convolution", "network", "iid", "sign_flip", "permutation", "transformer permutation", "transformer low_rank"),
+    ids=("convolution", "network", "sign_flip", "transformer permutation", "transformer low_rank"),
 )
 def test_every_example_runs_once_with_noise_of_its_own(create, examples, node, pair):
     """In pairs n examples are n/2 pairs: they were n pairs on 2 n rows, which doubled the times of antithetic on a GPU."""
@@ -199,8 +197,7 @@ def written(folder, *overrides):
 def test_only_the_steps_that_are_asked_for(tmp_path):
     options = ("layer.linear.features=[24]", "layer.linear.examples=40", "layer.convolution.sizes=[]", "layer.steps=[update]")
     gone = (*LARGE, "~layer.network.models.MLP_270K", "repeats=1", "hydra.run.dir=bench")
-    done = neuro_inside("bench", "layer", *options, *gone, "~samplers.noise_table", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "layer", *options, *gone, "~samplers.noise_table", cwd=tmp_path))
     assert {row["what"].rpartition(" ")[2] for row in rows_of(tmp_path / "bench" / "layer.csv")} == {"unperturbed", "update"}
     assert not (tmp_path / "bench" / "memory.csv").exists()
     refuse = partial(neuro_inside, "bench", "layer", "hydra.run.dir=other", cwd=tmp_path)

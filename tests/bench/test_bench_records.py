@@ -5,7 +5,7 @@ import math
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of as table_rows
 
 from neuro_cli.bench.records import FIELDS, IDENTITY, Records, p_value, plan, table
@@ -98,8 +98,7 @@ def test_what_cannot_be_run_is_refused_before_a_trial_begins(override, said, tmp
 def test_trials_are_real_runs_and_a_second_command_makes_only_what_is_missing(tmp_path):
     line = ("bench", "records", "records.only=[digits_80]", f"records.results={tmp_path}/results.csv")
     for run, seeds in (("first", "[1]"), ("second", "[1,2]")):
-        done = neuro_inside(*line, f"records.seeds={seeds}", "records.minutes=10", f"hydra.run.dir={run}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside(*line, f"records.seeds={seeds}", "records.minutes=10", f"hydra.run.dir={run}", cwd=tmp_path))
     rows = table_rows(tmp_path / "results.csv")
     assert [(row["setting"], row["seed"]) for row in rows] == [
         ("weights", "1"), ("activation", "1"), ("weights", "2"), ("activation", "2"),

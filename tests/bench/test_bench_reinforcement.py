@@ -9,7 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from support.configs import composed
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
 from support.worlds import neuro
 
@@ -208,8 +208,7 @@ def test_a_tiny_cell_of_every_column(tmp_path):
     for name, (goal, minutes, columns) in goals.items():
         task = "reinforcement.tasks.lunar_lander"
         more = (f"{task}.goal={goal}", f"{task}.minutes={minutes}", short[3] + columns, f"hydra.run.dir={name}")
-        done = neuro(*tiny, *more, cwd=tmp_path, timeout=800)
-        assert done.returncode == 0, done.stderr
+        well(neuro(*tiny, *more, cwd=tmp_path, timeout=800))
     rows = rows_of(tmp_path / "table.csv")
     assert [(row["column"], row["ended"]) for row in rows] == [
         ("evolve", "goal"), ("openai_es", "goal"), ("ddpg", "goal"), ("openai_es", "budget"),

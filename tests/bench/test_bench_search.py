@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
 
 from neuro_cli.bench import search as bench_of_searches
@@ -38,8 +38,7 @@ def sweeps(monkeypatch) -> list[tuple[str, list[int], list[str]]]:
 
 def test_every_search_is_a_row_and_a_gain_is_against_random_search_of_its_seed(sweeps, tmp_path):
     chosen = ("search.only=[digits]", "search.seeds=[1,2,3]", "search.results=kept.csv")
-    done = neuro_inside("bench", "search", *chosen, "hydra.run.dir=one", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("bench", "search", *chosen, "hydra.run.dir=one", cwd=tmp_path))
     assert sweeps == [(name, [1, 2, 3], ["task=digits"]) for name in ("random", "generational")]
     found = rows_of(tmp_path / "kept.csv")
     assert [(row["strategy"], row["seed"]) for row in found] == [(name, seed) for name, *_ in sweeps for seed in "123"]
@@ -75,8 +74,7 @@ def test_bad_settings_are_one_line(tmp_path, override, said):
 
 @pytest.mark.slow
 def test_real_searches(tmp_path):
-    done = neuro_inside("bench", "search", "search.only=[digits]", "search.seeds=[1]", TINY, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "search", "search.only=[digits]", "search.seeds=[1]", TINY, "hydra.run.dir=run", cwd=tmp_path))
     found = rows_of(tmp_path / "run" / "search.csv")
     assert [(row["strategy"], row["trainings"]) for row in found] == [("random", "4"), ("generational", "4")]
     folders = [tmp_path / "run" / f"digits_{row['strategy']}" / "0" / "summary.json" for row in found]

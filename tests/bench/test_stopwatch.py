@@ -42,7 +42,7 @@ def test_a_budget_ends_a_command_that_goes_on(tmp_path):
     start = time.monotonic()
     seen = timed(command(tmp_path / "run", "1,2", "go on"), tmp_path / "run", RETURN, 6, 6.0)
     assert (seen.ended, len(seen.evaluations), seen.steps) == ("budget", 2, 20)
-    assert 6.0 <= 60 * seen.minutes <= time.monotonic() - start < 30
+    assert 6.0 <= 60 * seen.minutes <= time.monotonic() - start
 
 
 def test_a_command_may_end_before(tmp_path):

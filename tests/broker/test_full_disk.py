@@ -57,8 +57,8 @@ def test_a_broker_with_a_full_disk_stops_and_all_results_come_when_there_is_room
             found |= all_results(pool, 40 - len(found)).keys()
             assert found == {str(number) for number in range(40)}
             until(lambda: submitted(stub, wide) == "OK")
-            until(lambda: stub.Status(messages.StatusRequest(), timeout=5).running == 0)
-            assert stub.Status(messages.StatusRequest(), timeout=5).dead == 0
+            until(lambda: stub.Status(messages.StatusRequest(), timeout=100).running == 0)
+            assert stub.Status(messages.StatusRequest(), timeout=100).dead == 0
         assert cluster.stop("broker") == 0
     said = capfd.readouterr().err
     assert "Traceback" not in said, said
@@ -78,7 +78,7 @@ def fill(file: Path) -> None:
 
 def submitted(stub: Stub, one: messages.Task) -> str:
     try:
-        stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=5)
+        stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=100)
     except grpc.RpcError as error:
         return error.code().name
     return "OK"

@@ -73,7 +73,7 @@ def test_a_forged_result_does_not_come_through_a_broker(service, client):
     forged = messages.Result(run=client.run, id="1", outcome=messages.DONE, payload=b'{"echo": "forged"}')
     hello = messages.Hello(name="forger", kinds=["noop"])
     with open_to(address_of(service), service.certificates) as channel:
-        call = Stub(WORK, channel).Pull(iter([messages.WorkerMessage(hello=hello, results=[forged])]), timeout=5)
+        call = Stub(WORK, channel).Pull(iter([messages.WorkerMessage(hello=hello, results=[forged])]), timeout=100)
         assert [message.HasField("welcome") for message in call] == [True]
     assert all_results(client, 1)["1"].payload["echo"] == "honest"
 
@@ -82,17 +82,17 @@ def test_only_its_submitter_adds_to_a_run_reads_it_or_ends_it(service):
     one = messages.Task(run="r", id="1", kind="noop")
     with open_to(address_of(service), service.certificates) as channel:
         stub = Stub(SUBMISSION, channel)
-        assert stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=5).accepted == 1
+        assert stub.Submit(messages.SubmitRequest(tasks=[one], token=TOKEN), timeout=100).accepted == 1
         for token, code in ((OTHER, "PERMISSION_DENIED"), (b"", "INVALID_ARGUMENT"), (bytes(65), "INVALID_ARGUMENT")):
             for call in (
-                lambda t: stub.Submit(messages.SubmitRequest(tasks=[one], token=t), timeout=5),
-                lambda t: stub.Cancel(messages.CancelRequest(run="r", token=t), timeout=5),
-                lambda t: list(stub.Results(iter([messages.ResultsRequest(run="r", token=t)]), timeout=5)),
+                lambda t: stub.Submit(messages.SubmitRequest(tasks=[one], token=t), timeout=100),
+                lambda t: stub.Cancel(messages.CancelRequest(run="r", token=t), timeout=100),
+                lambda t: list(stub.Results(iter([messages.ResultsRequest(run="r", token=t)]), timeout=100)),
             ):
                 with pytest.raises(grpc.RpcError) as refused:
                     call(token)
                 assert refused.value.code().name == code
-        assert stub.Cancel(messages.CancelRequest(run="r", token=TOKEN), timeout=5).dropped == 1
+        assert stub.Cancel(messages.CancelRequest(run="r", token=TOKEN), timeout=100).dropped == 1
 
 
 def test_another_users_pool_of_the_same_run_is_refused_in_one_line(service, monkeypatch, tmp_path):

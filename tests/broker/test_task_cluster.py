@@ -25,7 +25,7 @@ def noops(count: int, first: int = 0, **payload) -> list[WorkUnit]:
 
 def status(cluster: Cluster, address: str) -> messages.StatusReply:
     with open_to(address, cluster.certificates) as channel:
-        return Stub(SUBMISSION, channel).Status(messages.StatusRequest(), timeout=5)
+        return Stub(SUBMISSION, channel).Status(messages.StatusRequest(), timeout=100)
 
 
 def test_whatever_a_task_does_costs_that_task_alone(service, client, tmp_path):
@@ -50,7 +50,7 @@ def test_whatever_a_task_does_costs_that_task_alone(service, client, tmp_path):
     assert errors["slow"] == "the task took longer than its 0.5 s"
     assert errors["large"].startswith("the result has ")
     with open_to(address_of(service), service.certificates) as channel:
-        letters = Stub(SUBMISSION, channel).DeadLetters(messages.DeadLettersRequest(), timeout=5).letters
+        letters = Stub(SUBMISSION, channel).DeadLetters(messages.DeadLettersRequest(), timeout=100).letters
     ours = [letter for letter in letters if letter.task.run == client.run]
     assert {letter.task.id: letter.attempts for letter in ours} == {
         "wrong": 1, "unknown": 0, "crash": 2, "grow": 1, "slow": 2, "large": 1,
@@ -114,9 +114,9 @@ def test_models_wait_for_room_and_workers_come_and_go_without_a_loss(cluster, po
     with open_to(address, cluster.certificates) as channel:
         stub = Stub(SUBMISSION, channel)
         tasks = [messages.Task(run="other", id=str(number), kind="noop") for number in range(12)]
-        assert stub.Submit(messages.SubmitRequest(tasks=tasks, token=TOKEN), timeout=5).accepted == 10
+        assert stub.Submit(messages.SubmitRequest(tasks=tasks, token=TOKEN), timeout=100).accepted == 10
         with pytest.raises(grpc.RpcError) as refused:
-            stub.Submit(messages.SubmitRequest(tasks=tasks[10:], token=TOKEN), timeout=5)
+            stub.Submit(messages.SubmitRequest(tasks=tasks[10:], token=TOKEN), timeout=100)
         assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
     cluster.start_worker("worker", children=2, more_kinds=TROUBLE)
     pool.submit(noops(300))  # returns when the last one found room
@@ -139,7 +139,7 @@ def test_models_wait_for_room_and_workers_come_and_go_without_a_loss(cluster, po
 def test_servers_say_their_health_and_their_services(service):
     for server, name in ((service.nameserver, "neuro.v1.Nameserver"), (address_of(service), "neuro.v1.Work")):
         with open_to(server, service.certificates) as channel:
-            health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=5)
+            health = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=100)
             assert health.status == health_pb2.HealthCheckResponse.SERVING
             assert name in ProtoReflectionDescriptorDatabase(channel).get_services()
 

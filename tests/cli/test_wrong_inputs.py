@@ -86,12 +86,6 @@ def test_each_other_wrong_command_is_answered_by_one_line(place, case):
     assert word in refused(place, arguments)
 
 
-def test_there_are_a_hundred_of_every_kind():
-    verbs = {arguments[0] for arguments, _ in (*WRONG_AT_ONCE, *WRONG)}
-    assert len(WRONG_AT_ONCE) + len(WRONG) > 200
-    assert verbs >= {*HYDRAS, "reproduce", "resume", "evaluate", "export", "predict", "report", "doctor", "completion"}
-
-
 @st.composite
 def disguised(draw: st.DrawFn) -> tuple[tuple[str, ...], str]:
     """A wrong command among arguments that are right, in any order."""

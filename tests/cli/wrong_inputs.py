@@ -125,12 +125,7 @@ CODE: list[Command] = [
     (("train", "sampler._target_=functools.partial", "+sampler._args_=[{_target_:os.system,_partial_:true}]"), "os.system"),
     (("train", "hydra.searchpath=[http://localhost]"), "must begin with file:// or pkg://"),
     (("train", "distribution._target_=sys.exit"), "sys.exit"),
-    (("train", "task._target_=os.system"), "task._target_=os.system"),
-    (("train", "model._target_=os.system"), "model._target_=os.system"),
-    (("train", "distribution._target_=os.system"), "distribution"),
     (("train", "algo.optimizer._target_=os.system"), "algo.optimizer"),
-    (("train", "model._target_=builtins.exec"), "model._target_"),
-    (("train", "model._target_=builtins.eval", "+model.source=1+1"), "model"),
     (("train", "model._target_=torch.nn.Nothing"), "model._target_=torch.nn.Nothing"),
     (("train", "model._target_="), "model._target_"),
     (("train", "model._target_=null"), "model"),
@@ -140,7 +135,6 @@ CODE: list[Command] = [
     (("train", "model._target_='torch.nn\n.Linear'"), "model._target_"),
     (("train", "model._target_=torch.nn.Модуль"), "model._target_"),
     (("train", "+model.nothing=3"), "nothing"),
-    (("train", "+model.hidden={_target_:os.system}"), "model"),
     (("train", "model=blog_cnn", "+model.x.y=1"), "model"),
 ]  # fmt: skip
 
@@ -224,7 +218,6 @@ STUDIES: list[Command] = [
     (("train", "model=nowhere.yaml"), "it cannot be read"),
     (("train", "model=broken.yaml"), "it is no YAML"),
     (("train", "model=list.yaml"), "an option is a file of keys"),
-    (("train", "algo._target_=os.system"), "algo._target_=os.system"),
     (("evolve", "cluster.from_run=nowhere"), "cluster.from_run=nowhere: no run of neuro evolve is there"),
     (("scale", "ranks=[0]"), "ranks"),
     (("scale", "methods=[magic]"), "magic"),

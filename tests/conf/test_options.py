@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hydra.utils import get_object
 from omegaconf import OmegaConf
 from support.configs import composed
@@ -152,7 +153,8 @@ def test_an_experiment_composes_and_its_parts_can_be_made(experiment, tmp_path):
     config = Options(config).plain
     for group, kind in EXPECTED.items():
         if group not in ROOTS:
-            assert isinstance(make(config, group, kind), kind)
+            with torch.device("meta" if group == "model" and not needs else "cpu"):  # no numbers: some networks have 50 million
+                assert isinstance(make(config, group, kind), kind)
 
 
 def test_bench_composes():

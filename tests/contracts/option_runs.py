@@ -1,6 +1,5 @@
 """Small runs of one option each, for the contracts: the settings that an option needs, a run as a kill leaves it, its results."""
 
-import csv
 import shutil
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file
 from support.configs import class_of, composed
+from support.tables import rows_of
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -129,7 +129,6 @@ def state(run: Path, generation: int) -> dict[str, Tensor]:
 
 def curve(run: Path) -> list[dict[str, str]]:
     """Rows of ``metrics.csv`` without what is measured in seconds or bytes."""
-    with (run / "metrics.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(run / "metrics.csv")
     measured = ("seconds", "bytes", "per_second", "efficiency")
     return [{name: value for name, value in row.items() if not any(word in name for word in measured)} for row in rows]

@@ -1,6 +1,5 @@
 """Efficiencies of a run that goes on: from made-up seconds against the definitions, and those that real ranks log."""
 
-import csv
 import json
 from types import SimpleNamespace
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from support.inside import neuro_in_one_world
+from support.tables import rows_of
 from support.worlds import needs_mpi
 
 from neuro_cli.core.clock import Clock
@@ -111,8 +111,7 @@ def test_runs_on_ranks_log_their_efficiency_and_one_rank_does_not(tmp_path):
         assert done.returncode == 0, done.stderr
     rows, digests = [], []
     for number in range(len(methods)):
-        with (tmp_path / f"run_{number}" / "metrics.csv").open() as file:
-            rows.append(list(csv.DictReader(file)))
+        rows.append(rows_of(tmp_path / f"run_{number}" / "metrics.csv"))
         summary = json.loads((tmp_path / f"run_{number}" / "summary.json").read_text())
         digests.append(summary["parameters_sha256"])
         assert all((name in summary) == (number < 4) for name in RANK_COLUMNS)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from doc_commands import PAGES, ROOT
 from report.chromium import Chromium, needs_chromium
+from support.inside import well
 from support.worlds import clean_environment
 
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -58,8 +59,7 @@ def site(tmp_path_factory):
     assert line
     words = [*line[1].split(), "-d", str(folder / "trees"), ".", str(folder / "site")]
     environment = clean_environment() | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr
+    well(subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900))
     return folder / "site"
 
 

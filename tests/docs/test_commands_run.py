@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 from doc_checks import placed, write_files
-from doc_commands import ROOT, Command, all_commands, commands_of, section_of
+from doc_commands import Command, all_commands
 from support.inside import neuro_inside
 from support.worlds import needs_mpi, neuro
 from test_commands import NOT_RUN, of_the_page
@@ -49,18 +49,6 @@ def smaller(words: tuple[str, ...], folder: str, data: Path | None) -> list[str]
 def arguments_of(command: Command) -> tuple[str, ...]:
     """What follows ``neuro``."""
     return command.words[command.words.index("neuro") + 1 :]
-
-
-PAGE = (ROOT / "docs" / "reference" / "command_line.md").read_text()
-EXAMPLES = [command for command in commands_of("command_line.md", section_of(PAGE, "Five examples")) if "neuro" in command.words]
-
-
-def test_the_first_two_examples_run(tmp_path):
-    assert len(EXAMPLES) == 5
-    for number, command in enumerate(EXAMPLES[:2]):
-        done = neuro_inside(*smaller(arguments_of(command), str(number), None), cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert (tmp_path / str(number) / "summary.json").exists()
 
 
 RUNS = [

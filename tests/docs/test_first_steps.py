@@ -5,7 +5,7 @@ import re
 
 import pytest
 from doc_commands import ROOT, commands_of, section_of
-from support.inside import neuro_in_one_world, neuro_inside
+from support.inside import neuro_in_one_world, neuro_inside, well
 from support.worlds import needs_mpi
 
 TUTORIAL = (ROOT / "docs" / "tutorial" / "getting_started.md").read_text()
@@ -29,8 +29,7 @@ def form(line: str) -> str:
 def test_the_transcript_has_the_form_of_a_run(tmp_path):
     """A shorter run by the same network: the lines are the same but for their numbers."""
     small = ("generations=2", "population=8", "batch_size=16", "threads=2", "evaluate.every=2", "device=cpu")
-    done = neuro_inside("train", *small, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", *small, cwd=tmp_path))
     printed = (done.stdout + done.stderr).splitlines()
     assert sorted({form(line) for line in printed}) == sorted({form(line) for line in shown()} - {form("...")})
     assert shown()[0].split("population")[0] == next(line for line in printed if " on " in line).split("population")[0]
@@ -38,8 +37,7 @@ def test_the_transcript_has_the_form_of_a_run(tmp_path):
 
 @pytest.mark.slow
 def test_the_transcript_ends_at_what_the_run_reaches(tmp_path):
-    done = neuro_inside("train", "device=cpu", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "device=cpu", cwd=tmp_path))
     said, reached = (
         float(re.findall(r"test accuracy ([\d.]+)", text)[-1]) for text in ("\n".join(shown()), done.stdout + done.stderr)
     )

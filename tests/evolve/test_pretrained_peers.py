@@ -6,7 +6,6 @@ import shutil
 import pytest
 from support.inside import neuro_inside, one_line
 
-pytest.importorskip("transformers")
 pytest.importorskip("gguf")
 
 from support.tiny_language import tiny_gguf, tiny_model

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.forked import Forked
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
 from neuro_cli.fabric.emulation.enter import placed
@@ -77,8 +77,7 @@ def measured(ranks: int, rate: float, latency: float, size: int) -> dict[str, fl
     network = Network("made", rate=rate, latency=latency, emulate=True)
     start = world_start(ranks, [sys.executable, str(HERE / "network_program.py"), str(size)], network)
     kept = {name: value for name, value in start.environment.items() if not name.startswith(("PMI_", "PMIX_"))}
-    done = subprocess.run(start.command, env=kept, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
+    done = well(subprocess.run(start.command, env=kept, capture_output=True, text=True, timeout=120))
     return json.loads(done.stdout)
 
 
@@ -126,10 +125,8 @@ class TestTraining:
     @pytest.mark.slow  # default tests: without the network (tests/mpi), and the kill of a runner behind it
     def test_a_run_over_the_network_has_the_bits_of_one_without(self, tmp_path, nothing_left):
         setting = (*SMALL, "generations=3")
-        emulated = neuro("train", *EMULATED, *setting, "hydra.run.dir=emulated", cwd=tmp_path)
-        assert emulated.returncode == 0, emulated.stderr
-        local = neuro_inside("train", *setting, "hydra.run.dir=local", cwd=tmp_path)
-        assert local.returncode == 0, local.stderr
+        well(neuro("train", *EMULATED, *setting, "hydra.run.dir=emulated", cwd=tmp_path))
+        well(neuro_inside("train", *setting, "hydra.run.dir=local", cwd=tmp_path))
         one, other = (json.loads((tmp_path / name / "summary.json").read_text()) for name in ("emulated", "local"))
         assert one["parameters_sha256"] == other["parameters_sha256"]
         assert one["ranks"] == 2

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.torch_ranks import by_variables, rank_of, run_torchrun, torchrun
 from support.worlds import _run, clean_environment, needs_mpi, neuro, wait_for_rows
 
@@ -33,8 +33,7 @@ def parameters(run: Path) -> str:
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory) -> str:
     folder = tmp_path_factory.mktemp("alone")
-    done = neuro_inside("train", *CHROMOSOMES, "hydra.run.dir=run", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *CHROMOSOMES, "hydra.run.dir=run", cwd=folder))
     return parameters(folder / "run")
 
 
@@ -49,13 +48,12 @@ runpy.run_module("neuro_cli", run_name="__main__", alter_sys=True)
 """
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
 def test_ranks_of_torchrun_exchange_messages_and_train_the_parameters_of_one_process(alone, ranks, tmp_path):
     (tmp_path / "all.py").write_text(ALL)
     programs = (str(HERE / "collectives_program.py"), str(HERE / "device_program.py"))
     program = ("all.py", *programs, "train", *CHROMOSOMES, "hydra.run.dir=run")
-    done = run_torchrun(ranks, *program, cwd=tmp_path, NEURO_SHARE_CORES="0")
-    assert done.returncode == 0, done.stderr
+    done = well(run_torchrun(ranks, *program, cwd=tmp_path, NEURO_SHARE_CORES="0"))
     assert done.stdout.count("all well") == ranks
     assert parameters(tmp_path / "run") == alone
     assert f"{ranks} ranks of 1 thread" in done.stdout
@@ -74,8 +72,7 @@ def test_every_method_has_the_bits_of_mpi(method, tmp_path):
     """On two ranks also where sums are MPI's own: a sum of two has one order."""
     words = (*TRAIN, "generations=4", *method.split())
     assert neuro("train", *words, "hydra.run.dir=mpi", cwd=tmp_path, ranks=2).returncode == 0
-    done = run_torchrun(2, "-m", "neuro_cli", "train", *words, "hydra.run.dir=torch", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(run_torchrun(2, "-m", "neuro_cli", "train", *words, "hydra.run.dir=torch", cwd=tmp_path))
     assert parameters(tmp_path / "torch") == parameters(tmp_path / "mpi")
 
 
@@ -92,11 +89,9 @@ def test_sums_that_stay_on_their_device_have_the_bits_of_the_host(method, tmp_pa
     """By the code of GPUs, with gloo in place of NCCL."""
     (tmp_path / "all.py").write_text(ALL.replace('runpy.run_path(sys.argv.pop(1), run_name="__main__")\n', "", 1))
     words = ("train", *TRAIN, "generations=4", *method.split())
-    done = run_torchrun(3, "-m", "neuro_cli", *words, "hydra.run.dir=host", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(run_torchrun(3, "-m", "neuro_cli", *words, "hydra.run.dir=host", cwd=tmp_path))
     program = ("all.py", str(HERE / "device_program.py"), *words, "hydra.run.dir=device")
-    done = run_torchrun(3, *program, cwd=tmp_path, TRAIN_ON_DEVICE="1")
-    assert done.returncode == 0, done.stderr
+    done = well(run_torchrun(3, *program, cwd=tmp_path, TRAIN_ON_DEVICE="1"))
     assert done.stdout.count("long sums True, long copies 0") == 3
     assert parameters(tmp_path / "device") == parameters(tmp_path / "host")
 
@@ -130,8 +125,7 @@ def test_a_lost_rank_is_one_line_and_the_run_resumes_elsewhere(alone, lost, tmp_
     lines = [line for _, text in said for line in text.splitlines() if line.startswith("neuro: error: ")]
     assert len(lines) == 1
     assert f"rank {lost} of 3 ended before the others" in lines[0]
-    done = neuro_inside("resume", "run", cwd=tmp_path)  # alone, where three ranks began
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "run", cwd=tmp_path))  # alone, where three ranks began
     assert parameters(tmp_path / "run") == alone
 
 
@@ -141,8 +135,7 @@ def test_a_script_around_evolution_has_the_bits_of_one_process(own_group, tmp_pa
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     one = _run([sys.executable, "script.py", ""], tmp_path, 240, {})
-    done = run_torchrun(2, "script.py", "own" if own_group else "", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(run_torchrun(2, "script.py", "own" if own_group else "", cwd=tmp_path))
     assert one.stdout.split()[0] == "1"
     assert done.stdout.split() == ["2", one.stdout.split()[1]] * 2
     assert done.stderr.count(f"groups at the end: {own_group}") == 2  # torch may end a rank by SIGABRT for one of ours
@@ -176,8 +169,7 @@ def test_scripts_that_save_their_states_resume_when_torchrun_starts_them_again(t
     """A rank kills itself at the fifth step of its first start."""
     (tmp_path / "script.py").write_text(RESTARTED)
     one = _run([sys.executable, "script.py", "alone"], tmp_path, 240, {})
-    done = _run(torchrun(2, "script.py", "ranks", options=("--max-restarts=1",)), tmp_path, 300, {})
-    assert done.returncode == 0, done.stderr
+    done = well(_run(torchrun(2, "script.py", "ranks", options=("--max-restarts=1",)), tmp_path, 300, {}))
     assert one.stdout.split()[:2] == ["0", "0"]
     assert done.stdout.split() == ["1", "4", one.stdout.split()[2]]
 

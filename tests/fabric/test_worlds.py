@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.inside import well
 from support.shared_world import program_in_world
 from support.worlds import program
 
@@ -52,8 +53,7 @@ def test_collectives_of_real_ranks(mpi, tmp_path):
 
 @pytest.mark.slow
 def test_collectives_of_ranks_that_do_not_share_cores(mpi, tmp_path):
-    done = program(COLLECTIVES, cwd=tmp_path, ranks=2, mpi=mpi, NEURO_SHARE_CORES="0")
-    assert done.returncode == 0, done.stderr
+    done = well(program(COLLECTIVES, cwd=tmp_path, ranks=2, mpi=mpi, NEURO_SHARE_CORES="0"))
     assert done.stdout.count("all well") == 2
 
 

@@ -1,6 +1,5 @@
 """A run that began on a CUDA device continues without one."""
 
-import csv
 import json
 import os
 import shutil
@@ -10,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from support.inside import well
+from support.tables import rows_of
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device here")
 
@@ -23,22 +24,14 @@ def neuro(folder: Path, *arguments: str, **environment: str) -> subprocess.Compl
     )
 
 
-def rows_of(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open() as file:
-        return list(csv.DictReader(file))
-
-
 @pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
 def test_a_run_on_cuda_is_resumed_on_a_cpu(tmp_path, sampler):
-    done = neuro(tmp_path, "train", f"sampler={sampler}", *SETTING, "device=cuda", "hydra.run.dir=there")
-    assert done.returncode == 0, done.stderr
+    well(neuro(tmp_path, "train", f"sampler={sampler}", *SETTING, "device=cuda", "hydra.run.dir=there"))
     shutil.copytree(tmp_path / "there", tmp_path / "here")
-    done = neuro(tmp_path, "resume", "there", "generations=9")
-    assert done.returncode == 0, done.stderr
+    well(neuro(tmp_path, "resume", "there", "generations=9"))
     # a machine without a GPU
-    done = neuro(tmp_path, "resume", "here", "device=cpu", "generations=9", CUDA_VISIBLE_DEVICES="")
-    assert done.returncode == 0, done.stderr
-    here, there = rows_of(tmp_path / "here"), rows_of(tmp_path / "there")
+    well(neuro(tmp_path, "resume", "here", "device=cpu", "generations=9", CUDA_VISIBLE_DEVICES=""))
+    here, there = rows_of(tmp_path / "here" / "metrics.csv"), rows_of(tmp_path / "there" / "metrics.csv")
     assert [int(row["generation"]) for row in here] == list(range(1, 10))
     # the first generation after the checkpoint: the same members on the same examples; later ones part by rounding
     assert float(here[6]["fitness_mean"]) == pytest.approx(float(there[6]["fitness_mean"]), rel=1e-4)
@@ -46,8 +39,7 @@ def test_a_run_on_cuda_is_resumed_on_a_cpu(tmp_path, sampler):
 
 
 def test_a_device_that_is_gone_is_one_line(tmp_path):
-    done = neuro(tmp_path, "train", *SETTING, "device=cuda", "hydra.run.dir=run")
-    assert done.returncode == 0, done.stderr
+    well(neuro(tmp_path, "train", *SETTING, "device=cuda", "hydra.run.dir=run"))
     done = neuro(tmp_path, "resume", "run", "generations=9", CUDA_VISIBLE_DEVICES="")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1

@@ -5,6 +5,7 @@ import json
 import pytest
 import torch
 import torch.distributed as dist
+from support.inside import well
 from support.torch_ranks import run_torchrun
 
 from neuro_cli.fabric.torch_device import DeviceRanks
@@ -32,8 +33,7 @@ def test_two_ranks_that_share_a_gpu_train_the_parameters_of_one(tmp_path):
     words = ("train", "device=cuda:0", "population=8", "batch_size=16", "generations=3", "distribution=chromosome_updates")
     found = []
     for ranks in (1, 2):
-        done = run_torchrun(ranks, "-m", "neuro_cli", *words, f"hydra.run.dir=of_{ranks}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        well(run_torchrun(ranks, "-m", "neuro_cli", *words, f"hydra.run.dir=of_{ranks}", cwd=tmp_path))
         found.append(json.loads((tmp_path / f"of_{ranks}" / "summary.json").read_text())["parameters_sha256"])
     assert found[0] == found[1]
     assert "ranks share a GPU, which NCCL refuses" in (tmp_path / "of_2" / "log.txt").read_text()

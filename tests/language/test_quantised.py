@@ -5,11 +5,10 @@ from bisect import bisect_left
 from functools import partial
 from pathlib import Path
 
-import gguf
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.tiny_language import tiny_gguf, tiny_model
 
 from neuro_cli.core.clock import Clock
@@ -62,6 +61,7 @@ def logits(model):
 @pytest.mark.parametrize("kind", ["Q4_0", "Q4_1", "Q8_0"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_numbers_of_blocks_are_those_of_the_package_gguf(kind, dtype):
+    gguf = pytest.importorskip("gguf")
     types = gguf.GGMLQuantizationType
     values = np.random.default_rng(1).normal(size=(7, 96)).astype(np.float32)
     data = gguf.quants.quantize(values, types[kind])
@@ -207,12 +207,11 @@ def _few(settings, centre, monkeypatch, limit):
 def test_runs_of_both_forms_train_the_same_numbers(folders, file, tmp_path):
     hashes, passes = {}, []
     for run in ("true", "false"):
-        done = neuro_inside(
+        well(neuro_inside(
             "train", "model=huggingface", f"model.path={file}", f"model.quantised={run}", "task=reward", "task.test_size=4",
             f"task.tokenizer={folders['llama']}", "task.count=20", "sampler=low_rank", "population=4", "batch_size=2",
             "generations=2", "threads=1", "algo.optimizer.lr=0.001", f"hydra.run.dir=run_{run}", cwd=tmp_path,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stderr
+        ))  # fmt: skip
         hashes[run] = json.loads((tmp_path / f"run_{run}" / "summary.json").read_text())["parameters_sha256"]
         log = (tmp_path / f"run_{run}" / "log.txt").read_text()
         passes.append([line.split("INFO ")[1] for line in log.splitlines() if "neuro_cli.scoring" in line])
@@ -220,5 +219,4 @@ def test_runs_of_both_forms_train_the_same_numbers(folders, file, tmp_path):
     assert passes[0] == passes[1]
     assert "4 members in one forward pass" in passes[0][-1]
     for verb in (("resume", "run_true", "generations=3"), ("evaluate", "run_true")):
-        done = neuro_inside(*verb, cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside(*verb, cwd=tmp_path))

@@ -1,6 +1,5 @@
 """One command at a time works in a run folder, and none writes through a symbolic link that lies there."""
 
-import csv
 import json
 import os
 import re
@@ -13,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from support.forked import Forked
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
+from support.tables import rows_of
 from support.worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import UserError
@@ -70,10 +70,8 @@ def test_a_second_command_is_refused_and_a_moved_folder_ends_the_first(how, tmp_
     assert run.exists() == (how == "replaced")
     assert [path.name for path in run.glob("*")] == ["own.txt"] * (how == "replaced")
     if how != "removed":
-        done = neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-        with (away / "metrics.csv").open(newline="") as file:
-            rows = [int(row["generation"]) for row in csv.DictReader(file)]
+        well(neuro_inside("resume", "away", "generations=1000000", "time_limit=0.1", cwd=tmp_path))
+        rows = [int(row["generation"]) for row in rows_of(away / "metrics.csv")]
         assert rows == list(range(1, len(rows) + 1))
 
 
@@ -95,15 +93,13 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
     deadline = time.monotonic() + 240
     while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
         time.sleep(0.1)
-    done = neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path))
 
 
 @pytest.mark.slow  # by default a second command meets the first
 def test_two_resumes_at_once(tmp_path):
     """D7: both were let in, doubled rows and swept each other's checkpoints."""
-    done = neuro_inside("train", *SMALL, "generations=5", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SMALL, "generations=5", "hydra.run.dir=run", cwd=tmp_path))
     both = [started("resume", "run", "generations=1000000", cwd=tmp_path) for _ in range(2)]
     deadline = time.monotonic() + 240
     while all(process.poll() is None for process in both) and time.monotonic() < deadline:
@@ -117,8 +113,7 @@ def test_two_resumes_at_once(tmp_path):
     refused = said[[process.returncode for process in both].index(2)]
     assert refused.count("\n") == 1
     assert "another command works on this run" in refused
-    with (tmp_path / "run" / "metrics.csv").open(newline="") as file:
-        rows = [int(row["generation"]) for row in csv.DictReader(file)]
+    rows = [int(row["generation"]) for row in rows_of(tmp_path / "run" / "metrics.csv")]
     assert rows == list(range(1, len(rows) + 1))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["generations"] == len(rows) >= 20
 
@@ -237,8 +232,7 @@ def test_links_that_are_the_users_own_are_left_alone(finished, tmp_path):
     run = shutil.copytree(finished, tmp_path / "run")
     (run / "notes").symlink_to(tmp_path)
     (tmp_path / "linked").symlink_to(run)  # nor does the folder's own name matter
-    done = neuro_inside("resume", "linked", "generations=7", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "linked", "generations=7", cwd=tmp_path))
 
 
 @pytest.mark.parametrize("config", ["seed: 1\nsteps: ${generations}\n", "seed: 1\nmodel: {}\ntask: {}\nalgo: {}\n"])

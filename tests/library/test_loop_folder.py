@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.thread_ranks import on_ranks
 from support.worlds import program
 from torch import nn
@@ -72,8 +72,7 @@ def test_a_folder_has_what_a_command_leaves_and_commands_read_it(run):
     reported = neuro_inside("report", str(run), "html=false", cwd=HERE)
     assert "finished" in reported.stdout
     assert f"{summary['test_accuracy']:.4g}" in reported.stdout
-    exported = neuro_inside("export", str(run), f"file={run / 'out.safetensors'}", cwd=HERE)
-    assert exported.returncode == 0, exported.stderr
+    well(neuro_inside("export", str(run), f"file={run / 'out.safetensors'}", cwd=HERE))
     rows = run / "rows.csv"
     rows.write_text("1,0,0,0\n-1,0,0,0\n")
     predicted = neuro_inside("predict", str(run), str(rows), cwd=HERE)

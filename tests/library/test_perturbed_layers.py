@@ -74,41 +74,6 @@ def test_what_does_not_fit_is_said_in_one_line_and_leaves_nothing_behind():
         neuro.perturbed(model, neuro.sampler.SignFlip(directions_per_noise=2), MEMBERS)
 
 
-class Sequence(nn.Module):
-    """Words, a bare parameter, attention and a recurrent layer; gives logits and its last state."""
-
-    def __init__(self):
-        super().__init__()
-        self.words, self.start = nn.Embedding(9, 8), nn.Parameter(torch.randn(1, 1, 8))
-        self.layer = nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, dropout=0.0)
-        self.last = nn.GRU(8, 4, batch_first=True)
-
-    def forward(self, words, scale=1.0):
-        x = torch.cat([self.start.expand(len(words), -1, -1), self.words(words)], 1)
-        made, state = self.last(self.layer(x * scale))
-        return made @ self.words.weight[:, :4].T, state[0]
-
-
-@pytest.mark.parametrize("shared", [False, True], ids=["own rows", "shared rows"])
-@pytest.mark.parametrize("name", ["sign_flip", "iid"])
-def test_a_network_of_other_layers(name, shared):
-    model = Sequence()
-    words = torch.randint(0, 9, (EXAMPLES if shared else MEMBERS * EXAMPLES, 5))
-    with neuro.perturbed(model, name, MEMBERS, sigma=SIGMA, shared=shared) as noise:
-        model(words)
-        outputs = model(words, scale=0.5)
-    with torch.no_grad():
-        for member, row in enumerate(np.eye(MEMBERS)):
-            step = noise.combine(row)
-            own = {key: parameter + SIGMA * step[key] for key, parameter in model.named_parameters()}
-            part = slice(member * EXAMPLES, (member + 1) * EXAMPLES)
-            wanted = torch.func.functional_call(model, own, (words if shared else words[part],), {"scale": 0.5})
-            for output, expected in zip(outputs, wanted, strict=True):
-                torch.testing.assert_close(output[part], expected, rtol=1e-4, atol=1e-5)
-    assert "forward" not in vars(model)
-    assert model(words)[0].requires_grad
-
-
 def test_a_parameter_too_large_to_be_written_out_is_named_once_and_members_answer_one_by_one(caplog):
     class Large(nn.Module):
         def __init__(self):

@@ -1,6 +1,5 @@
 """metrics.csv has every row exactly, and a resumed run continues it as if never killed."""
 
-import csv
 import logging
 import math
 import struct
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.tables import rows_of
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.logger.columns import COST_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, TRAINING_COLUMNS
@@ -38,8 +38,7 @@ def write(run: Path, generations: range, resumed_at: int | None = None) -> None:
 
 
 def lines(run: Path) -> list[dict[str, str]]:
-    with (run / "metrics.csv").open(newline="") as file:
-        return list(csv.DictReader(file))
+    return rows_of(run / "metrics.csv")
 
 
 def test_columns_in_the_order_that_scripts_rely_on(tmp_path: Path) -> None:

@@ -1,10 +1,10 @@
 """A list of loggers is one config with each under its name; metrics.csv is written once, whatever is in the list."""
 
-import csv
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
+from support.tables import rows_of
 
 import neuro_cli
 from neuro_cli.core.errors import ConfigError
@@ -92,10 +92,8 @@ def test_a_tracker_that_cannot_start_ends_the_command(tmp_path, monkeypatch) -> 
 
 def test_keys_of_a_list_are_under_the_names(tmp_path: Path) -> None:
     pytest.importorskip("tensorboard")
-    done = neuro_inside("train", *TINY, "logger=[csv,tensorboard]", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "run" / "metrics.csv").open() as file:
-        assert [row["generation"] for row in csv.DictReader(file)] == ["1", "2"]
+    well(neuro_inside("train", *TINY, "logger=[csv,tensorboard]", cwd=tmp_path))
+    assert [row["generation"] for row in rows_of(tmp_path / "run" / "metrics.csv")] == ["1", "2"]
     events = len(list((tmp_path / "run" / "tensorboard").iterdir()))
     assert neuro_inside("resume", "run", "generations=3", "logger=[tensorboard,csv]", cwd=tmp_path).returncode == 0
     assert len(list((tmp_path / "run" / "tensorboard").iterdir())) == events + 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.inside import well
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import wandb as module
@@ -208,12 +209,10 @@ def test_a_server_that_does_not_answer_holds_up_nothing(
     fake: FakeWandb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers = threading.Event()
-    monkeypatch.setattr(fake, "init", lambda **_: answers.wait(30) and fake.run)
+    monkeypatch.setattr(fake, "init", lambda **_: answers.wait(240) and fake.run)  # who waited for it would have no run
     monkeypatch.setattr(module, "START_SECONDS", 0.2)
     monkeypatch.setattr(module, "FINISH_SECONDS", 0.2)
-    begun = time.monotonic()
     play(tmp_path / "run")
-    assert time.monotonic() - begun < 2
     assert warnings(caplog) == ["wandb does not answer: what it has not uploaded stays in the run folder"]
     answers.set()
     for thread in threading.enumerate():  # the thread waits for the answer: it would warn in a later test
@@ -223,18 +222,20 @@ def test_a_server_that_does_not_answer_holds_up_nothing(
 
 
 REFUSED = """
-import logging, sys, time
+import logging, sys, threading
 from pathlib import Path
 from typing import Any
 from neuro_cli.logger import wandb
 from neuro_cli.logger.several import Threaded
 logging.basicConfig(format="%(levelname)s %(name)s %(message)s")
 wandb.START_SECONDS = 1.0
-logger = Threaded(wandb.WandbLogger())
-begun = time.monotonic()
+inner, gone_on = wandb.WandbLogger(), threading.Event()
+start = inner.start
+inner.start = lambda *given: gone_on.wait() and start(*given)
+logger = Threaded(inner)
 logger.start(Path(sys.argv[1]), {}, None)
 logger.log({"generation": 1, "fitness_mean": 0.5})
-assert time.monotonic() - begun < 0.5
+gone_on.set()  # who waited for the connection would not come here
 logger.finish({})
 """
 
@@ -248,8 +249,7 @@ def test_a_refused_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", f"http://127.0.0.1:{port}")
     command = [sys.executable, "-c", REFUSED, str(tmp_path)]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    assert ended.returncode == 0, ended.stderr
+    ended = well(subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=tmp_path))
     told = [line for line in ended.stderr.splitlines() if line.startswith("WARNING neuro_cli")]
     assert len(told) == 1, ended.stderr
     assert f'wandb does not answer (CommError: Timed out while retrying: Post "http://127.0.0.1:{port}' in told[0]

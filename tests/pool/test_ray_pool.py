@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.pools import collected, task
 from support.torch_ranks import free_port
 from support.worlds import clean_environment, descendants
@@ -33,10 +33,8 @@ def command_of(pid: int) -> str:
 @pytest.mark.slow
 def test_a_search_on_ray_is_that_of_the_embedded_pool_and_resumes(tmp_path):
     for name, more in {"embedded": ("pool.workers=2",), "ray": ("pool=ray", "pool.workers=2", "trainings=4")}.items():
-        done = neuro_inside("search", *TINY, *more, f"hydra.run.dir={tmp_path / name}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
-    done = neuro_inside("resume", str(tmp_path / "ray"), "trainings=7", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+        well(neuro_inside("search", *TINY, *more, f"hydra.run.dir={tmp_path / name}", cwd=tmp_path))
+    well(neuro_inside("resume", str(tmp_path / "ray"), "trainings=7", cwd=tmp_path))
     tables = [(tmp_path / name / "candidates.csv").read_text().splitlines() for name in ("embedded", "ray")]
     columns = [name for name in tables[0][0].split(",") if name not in ("seconds", "worker")]
     found = [
@@ -143,10 +141,11 @@ def test_a_search_on_a_ray_that_runs_already(tmp_path):
             assert time.monotonic() < deadline, said
             time.sleep(0.2)
         words = [sys.executable, "-m", "neuro_cli", "search", *TINY, "pool=ray", f"pool.address={LOOPBACK}:{port}"]
-        done = subprocess.run(
-            [*words, "hydra.run.dir=ray"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
+        well(
+            subprocess.run(
+                [*words, "hydra.run.dir=ray"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=400
+            )
         )
-        assert done.returncode == 0, done.stderr
     finally:
         head.terminate()
         head.communicate(timeout=240)

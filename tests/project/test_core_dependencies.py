@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from support.inside import well
 from support.worlds import clean_environment
 
 ROOT = Path(__file__).parents[2]
@@ -86,10 +87,11 @@ from neuro_cli.cli.main import main
 main()
 """
     environment = clean_environment() | {"PYTHONPATH": os.pathsep.join((str(bare), str(ROOT))), "NEURO_CURVES": "1"}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+    done = well(
+        subprocess.run(
+            [sys.executable, "-S", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
+        )
     )
-    assert done.returncode == 0, done.stderr
     assert "results in run" in done.stdout
     assert (tmp_path / "run" / "metrics.csv").read_text().count("\n") == 3
     assert (tmp_path / "run" / "curves.png").is_file()

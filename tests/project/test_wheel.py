@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from support.inside import well
 from support.worlds import clean_environment
 
 from neuro_cli import __version__
@@ -19,8 +20,7 @@ SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1")
 
 def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
-    done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    done = well(subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300))
     return done
 
 

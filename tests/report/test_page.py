@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import numpy as np
 import pytest
 from made_runs import config, made_run, made_search, made_study
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 from neuro_cli.report import curves
 from neuro_cli.report.runs import groups_of, runs_of
@@ -300,8 +300,7 @@ def test_metrics_are_read_line_by_line(tmp_path, content, generations, damaged):
 def test_the_command_says_where_the_page_is(tmp_path):
     made_run(tmp_path / "run", 3)
     made_run(tmp_path / "more", 3, seed=2)
-    done = neuro_inside("report", "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("report", "run", cwd=tmp_path))
     assert done.stdout.splitlines()[-1].startswith("neuro: wrote run/report.html, ")
     again = neuro_inside("report", "run", "file=pages.html", cwd=tmp_path)
     assert "neuro: wrote pages.html, " in again.stdout

@@ -1,6 +1,5 @@
 """The table over runs says of each how it stands, from what lies in its folder."""
 
-import csv
 import fcntl
 import json
 import os
@@ -8,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
+from support.tables import rows_of
 
 from neuro_cli.report.run_state import read_job
 from neuro_cli.report.table import CSV, read_jobs, report
@@ -69,8 +69,7 @@ def test_a_sweep_is_told_by_what_differs(tmp_path, capsys):
         made(tmp_path / "sweep" / str(job), BEGUN, generations=10, overrides=f"[population=8, +algo=snes, seed={seed}]")
     made(tmp_path / "alone", BEGUN, "failed: [red] is no colour", overrides="[seed=9]")
     report([tmp_path / "sweep"])
-    with (tmp_path / "sweep" / CSV).open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "sweep" / CSV)
     assert list(rows[0])[:3] == ["run", "seed", "state"]
     assert [(row["run"], row["seed"], row["test_accuracy"]) for row in rows] == [
         ("0", "2", "0.75"),
@@ -102,8 +101,7 @@ def test_a_failed_job_stands_in_the_table_and_the_others_run(tmp_path):
     done = neuro_inside("train", "-m", *SMALL, "population=8,7,6", "hydra.sweep.dir=sweep", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["neuro: error: population=7: antithetic pairs need an even population"]
-    with (tmp_path / "sweep" / CSV).open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "sweep" / CSV)
     assert [(row["population"], row["state"], row["reason"]) for row in rows] == [
         ("8", "finished", ""),
         ("7", "failed", "population=7: antithetic pairs need an even population"),
@@ -141,8 +139,7 @@ def test_a_signal_ends_the_sweep_and_not_only_its_job(tmp_path, number):
     done = neuro_inside("train", "-m", *setting, cwd=tmp_path)
     assert done.returncode == 130, done.stderr
     assert not (tmp_path / "sweep" / "1").exists()
-    with (tmp_path / "sweep" / CSV).open() as file:
-        assert [row["state"] for row in csv.DictReader(file)] == ["stopped"]
+    assert [row["state"] for row in rows_of(tmp_path / "sweep" / CSV)] == ["stopped"]
 
 
 def test_report_refuses_in_one_line(tmp_path):
@@ -188,8 +185,7 @@ def test_damaged_runs_are_listed_among_the_others(tmp_path):
     done = neuro_inside("report", "sweep", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "sweep" / "report.html").exists()
-    with (tmp_path / "sweep" / CSV).open() as file:
-        rows = {row["run"]: row for row in csv.DictReader(file)}
+    rows = {row["run"]: row for row in rows_of(tmp_path / "sweep" / CSV)}
     assert {name: row["state"] for name, row in rows.items()} == dict.fromkeys(DAMAGES, "damaged") | {"sound": "finished"}
     for run, (*_, reason) in DAMAGES.items():
         assert reason in rows[run]["reason"]

@@ -41,19 +41,3 @@ def test_every_cell_is_one_that_its_command_writes(name, size):
         if size == "full" and "memory" not in name:  # nothing is measured for nothing
             used = {row.where["what"].rpartition(" ")[0] for row in own} - {""}
             assert used == methods - {"unperturbed"}
-
-
-@pytest.mark.parametrize("name", CELLS)
-def test_all_published_cells_are_there_under_the_paper_s_names(name):
-    rows = [row for row in read_entry(ENTRIES[name], "full").rows if row.quantity.startswith(f"Table {name[-1]}: ")]
-    assert len(rows) == len({row.name for row in rows}) == CELLS[name]
-    assert all(row.published is not None and row.expect for row in rows)
-    layers = dict.fromkeys(row.name.rpartition(", ")[0] for row in rows)
-    linear, convolution = "256, 256/512, 512/512, 10", "3,64,32x32/64,64,32x32/128,128,16x16/256,256,8x8/512,512,4x4"
-    assert "/".join(layers) == (linear if name[-1] in "13" else convolution)
-
-
-def test_multiples_of_the_updates_are_table_3_over_table_1():
-    rows = {row.name: row.published for row in read_entry(ENTRIES["nes_table_3"], "full").rows}
-    assert rows["512, 512, IID, times unperturbed"] == 14.314 / 0.354
-    assert rows["512, 10, Sign flip, times unperturbed"] == 0.329 / 0.233

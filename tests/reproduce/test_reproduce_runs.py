@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 from support.forked import forking_python
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.worlds import clean_environment, wait_for_rows
 
 TINY = """
@@ -202,8 +202,7 @@ def test_interrupted_it_goes_on_with_the_run_that_was_interrupted(tmp_path, how)
     assert process.wait(100) == (-signal.SIGKILL if how == signal.SIGKILL else 130)
     runs = tmp_path / "out" / "tiny" / "runs"
     assert not (runs / "one.json").exists()
-    done = neuro_inside("reproduce", "table=tiny.yaml", "size=full", "folder=out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("reproduce", "table=tiny.yaml", "size=full", "folder=out", cwd=tmp_path))
     assert "neuro resume out/tiny/runs/one" in done.stdout
     assert not (runs / "one_2").exists()
     with (runs / "one" / "metrics.csv").open() as file:
@@ -223,6 +222,5 @@ def test_a_killed_run_is_a_failed_row_that_is_tried_again(tmp_path):
     assert process.wait(100) == 1
     time.sleep(0.1)
     assert rows_of(tmp_path / "out" / "tiny" / "tiny.csv")["parameters"]["verdict"] == "failed"
-    done = neuro_inside("reproduce", "table=tiny.yaml", "size=full", "folder=out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("reproduce", "table=tiny.yaml", "size=full", "folder=out", cwd=tmp_path))
     assert (tmp_path / "out" / "tiny" / "runs" / "one_2" / "summary.json").exists()

@@ -20,6 +20,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.forked import run_forked
+from support.inside import well
 from support.worlds import clean_environment
 from torch import Tensor
 
@@ -310,8 +311,7 @@ def call(function: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_killed_writer_leaves_a_complete_checkpoint(tmp_path: Path) -> None:
-    ended = call(f"kill_writers(Path({str(tmp_path)!r}), 15)")
-    assert ended.returncode == 0, ended.stderr
+    well(call(f"kill_writers(Path({str(tmp_path)!r}), 15)"))
     assert consistent(CheckpointStore(tmp_path, 2)) >= 14
 
 

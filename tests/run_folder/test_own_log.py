@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.inside import close_logs, neuro_inside
+from support.inside import close_logs, neuro_inside, well
 
 from neuro_cli.core.verbosity import VARIABLE
 from neuro_cli.run_folder.log import LOG, log_to, messages
@@ -108,8 +108,7 @@ def test_what_a_script_has_set_up_stays(tmp_path, capsys):
 def test_a_run_has_the_lines_of_its_network(tmp_path):
     (tmp_path / "net_that_logs.py").write_text(NET)
     small = ("population=4", "batch_size=8", "threads=1", "generations=1", "hydra.run.dir=run")
-    done = neuro_inside("train", "-v", *small, "model._target_=net_that_logs.Net", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "-v", *small, "model._target_=net_that_logs.Net", cwd=tmp_path))
     for line in ("net_that_logs: made with 64 inputs", "net_that_logs: its weights are large"):
         assert line in done.stderr.splitlines()
         assert any(logged.endswith(f" {line}") for logged in lines(tmp_path / "run"))

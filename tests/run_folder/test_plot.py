@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
+from support.inside import well
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY
@@ -99,10 +100,11 @@ def test_a_matplotlibrc_in_the_current_folder_has_no_say(tmp_path):
         "plot_run(Path('metrics.csv'), Path('p.png'), ACCURACY)"
     )
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    well(
+        subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+        )
     )
-    assert done.returncode == 0, done.stderr
     assert (tmp_path / "p.png").exists()
     assert not (tmp_path / "latex-ran").exists()
 

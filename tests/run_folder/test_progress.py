@@ -81,20 +81,6 @@ def test_nothing_to_do(clock: Clock) -> None:
     assert play(clock, total=5, start=5, seconds=1.0, tested={}, stop=5) == []
 
 
-def test_terminal(clock: Clock) -> None:
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=100, _environ={"TERM": "xterm"})
-    with Progress(4, 0, console) as shown:
-        for generation in range(1, 5):
-            clock.now += 0.15
-            row = {"generation": generation, "fitness_mean": -1.0 / generation, "candidates_per_second": 64.0}
-            shown.update(row, "test accuracy 0.5000" if generation == 2 else "")
-    text = file.getvalue()
-    assert "generation 4/4  fitness -0.25  test accuracy 0.5000  64 candidates/s" in text
-    assert "\x1b[" in text
-    assert "generation 2/4" not in text  # 0.15 s after the first: not drawn
-
-
 @pytest.mark.parametrize(
     ("width", "said"),
     [

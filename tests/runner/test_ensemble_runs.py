@@ -1,6 +1,5 @@
 """Runs of ``neuro train +algo=ensemble`` from start to end: folders, resume, lost ranks, reading."""
 
-import csv
 import json
 import os
 import signal
@@ -13,7 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.configs import composed
-from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line, well
+from support.tables import rows_of
 from support.worlds import (
     Mpi,
     clean_environment,
@@ -60,16 +60,11 @@ def folder(tmp_path_factory) -> Path:
 
 def rows(run: Path) -> list[dict[str, str]]:
     """The metrics but for timings and traffic."""
-    with (run / "metrics.csv").open() as file:
-        return [{name: text for name, text in row.items() if not name.startswith(TIMES)} for row in csv.DictReader(file)]
+    return [{name: text for name, text in row.items() if not name.startswith(TIMES)} for row in rows_of(run / "metrics.csv")]
 
 
 def outcome(run: Path) -> tuple[str, list[dict[str, str]]]:
     return json.loads((run / "summary.json").read_text())["parameters_sha256"], rows(run)
-
-
-def well(done: Done) -> None:
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """A time limit gives schedules their end; the run's config has it, so that the bits repeat."""
 
-import csv
 import itertools
 import json
 from pathlib import Path
@@ -8,7 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
+from support.tables import rows_of
 
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import SingleProcess
@@ -28,8 +28,7 @@ def ticking(monkeypatch, step: float) -> None:
 
 
 def rates(run: Path) -> list[float]:
-    with (run / "metrics.csv").open() as file:
-        return [float(row["rate"]) for row in csv.DictReader(file)]
+    return [float(row["rate"]) for row in rows_of(run / "metrics.csv")]
 
 
 def digest(run: Path) -> str:
@@ -75,7 +74,6 @@ def test_a_limited_run_ends_at_its_lowest_rate_and_its_config_repeats_it(tmp_pat
     # the same generations from a checkpoint before the schedules had an end
     whole, before = digest(run), 4 * ((pace["since"] - 1) // 4)
     resumed = (f"checkpoint={before}", f"generations={len(values)}", "time_limit=null")
-    done = neuro_inside("resume", "limited", *resumed, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "limited", *resumed, cwd=tmp_path))
     assert rates(run) == values
     assert digest(run) == whole

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.worlds import needs_mpi
 
 from neuro_cli.core.errors import ConfigError
@@ -44,13 +44,11 @@ def test_half_a_goal_is_refused(keys, words):
 
 
 def test_a_run_ends_at_the_look_that_reaches_it(tmp_path):
-    done = neuro_inside("train", *SETTING, "stop.metric=test_accuracy", "stop.at=0", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", *SETTING, "stop.metric=test_accuracy", "stop.at=0", "hydra.run.dir=run", cwd=tmp_path))
     assert "stopped after generation 2 (test_accuracy has reached 0); continue with: neuro resume run" in done.stderr
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["generations"] == 2
     assert CheckpointStore(tmp_path / "run", keep=1).load(None).generation == 2
-    more = neuro_inside("resume", "run", "stop.metric=null", "stop.at=null", "generations=3", cwd=tmp_path)
-    assert more.returncode == 0, more.stderr
+    well(neuro_inside("resume", "run", "stop.metric=null", "stop.at=null", "generations=3", cwd=tmp_path))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["generations"] == 3
 
 

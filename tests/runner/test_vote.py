@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_in_one_world, neuro_inside, one_line
+from support.inside import neuro_in_one_world, neuro_inside, one_line, well
 from support.worlds import needs_mpi
 
 from neuro_cli.algo.random_vote import RandomVote
@@ -37,13 +37,11 @@ def voters(run) -> list:
 @needs_mpi
 @pytest.mark.xdist_group("ranks")
 def test_a_vote_has_the_same_members_on_any_ranks_and_after_a_resume_and_is_exported(tmp_path):
-    done = neuro_inside("train", *SHORT, "hydra.run.dir=one", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SHORT, "hydra.run.dir=one", cwd=tmp_path))
     done = neuro_in_one_world(("train", *SHORT, "hydra.run.dir=three"), ranks=3, cwd=tmp_path)[0]
     assert done.returncode == 0, done.stderr
     shutil.copytree(tmp_path / "one", tmp_path / "from1")
-    done = neuro_inside("resume", "from1", "checkpoint=1", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "from1", "checkpoint=1", cwd=tmp_path))
     for other in ("three", "from1"):
         assert voters(tmp_path / other) == voters(tmp_path / "one")
         assert summary(tmp_path / other)["test_accuracy"] == summary(tmp_path / "one")["test_accuracy"]
@@ -54,11 +52,9 @@ def test_a_vote_has_the_same_members_on_any_ranks_and_after_a_resume_and_is_expo
     done = neuro_inside("evaluate", "one", cwd=tmp_path)
     assert f"{summary(tmp_path / 'one')['test_accuracy']:.4f}" in done.stdout
     np.save(tmp_path / "some.npy", np.random.default_rng(1).normal(size=(3, 1, 28, 28)).astype(np.float32))
-    done = neuro_inside("predict", "one", "some.npy", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("predict", "one", "some.npy", cwd=tmp_path))
     assert len(done.stdout.splitlines()) == 3
-    done = neuro_inside("export", "one", "file=best.votes", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("export", "one", "file=best.votes", cwd=tmp_path))
     head, _, addresses = (tmp_path / "best.votes").read_bytes().partition(b"\n")
     assert json.loads(head)["vote"]["sigmas"] == [0.02, 0.1]
     assert len(addresses) == 5 * 8
@@ -84,8 +80,7 @@ def test_a_vote_has_the_same_members_on_any_ranks_and_after_a_resume_and_is_expo
 
 
 def test_a_voter_is_the_member_that_was_scored(tmp_path):
-    done = neuro_inside("train", *SHORT, "algo.keep=1", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SHORT, "algo.keep=1", "hydra.run.dir=run", cwd=tmp_path))
     vote = load(tmp_path / "run")
     assert vote.count == 1
     inputs = torch.randn(8, 1, 28, 28)
@@ -110,8 +105,7 @@ def test_language_models_vote_by_their_answers(tmp_path):
         "task.new_tokens=3",
     )
     line = (*SHORT, "batch_size=4", "algo.sigma=0.3", *task, f"model.path={path}", "sampler=low_rank")
-    done = neuro_inside("train", *line, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *line, "hydra.run.dir=run", cwd=tmp_path))
     module = load(tmp_path / "run")
     assert module.count == 5
     assert 0 <= summary(tmp_path / "run")["test_accuracy"] <= 1

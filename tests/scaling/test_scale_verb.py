@@ -1,6 +1,5 @@
 """``neuro scale`` on real worlds, at the smallest size."""
 
-import csv
 import signal
 import subprocess
 import sys
@@ -8,7 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
+from support.tables import rows_of
 from support.worlds import clean_environment, needs_mpi
 
 from neuro_cli.fabric.emulation.kernel import missing_rights
@@ -22,8 +22,7 @@ emulates = pytest.mark.skipif(bool(missing_rights()), reason=missing_rights() or
 
 
 def lines(run: Path) -> list[dict[str, str]]:
-    with (run / "scaling.csv").open() as file:
-        return list(csv.DictReader(file))
+    return rows_of(run / "scaling.csv")
 
 
 @emulates
@@ -31,8 +30,7 @@ def lines(run: Path) -> list[dict[str, str]]:
 def test_a_method_is_measured_on_a_network_and_projected(tmp_path):
     """Weak scaling alone: a world of two ranks."""
     setting = (*SMALL[:2], "strong=[]", *SMALL[3:], "methods=[chromosome_updates]", "fabrics=[ethernet_1g]")
-    done = neuro_inside("scale", *setting, "projected_ranks=[2,64]", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("scale", *setting, "projected_ranks=[2,64]", "hydra.run.dir=run", cwd=tmp_path))
     found = {(line["scaling"], line["ranks"]): line for line in lines(tmp_path / "run")}
     assert found.keys() == {("weak", ranks) for ranks in ("1", "2", "64")}
     assert found["weak", "64"]["source"].startswith("projected")
@@ -45,8 +43,7 @@ def test_a_method_is_measured_on_a_network_and_projected(tmp_path):
 def test_methods_are_measured_on_networks_and_projected(tmp_path, fabrics):
     methods = "methods=[semi_updates,chromosome_updates,replicated_sign_flip]"
     setting = (*SMALL, methods, f"fabrics=[{','.join(fabrics)}]", "projected_ranks=[2,64]", "hydra.run.dir=run")
-    done = neuro_inside("scale", *setting, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("scale", *setting, cwd=tmp_path))
     found = lines(tmp_path / "run")
     assert len(found) == len(fabrics) * 3 * (3 + 2)  # 8 members in all cannot serve 64 ranks
     assert {line["source"] for line in found if line["ranks"] == "64"} <= {"projected", "projected (extrapolated)"}
@@ -68,8 +65,7 @@ def test_methods_are_measured_on_networks_and_projected(tmp_path, fabrics):
 def test_ensembles_are_measured_like_populations(tmp_path):
     setting = (*SMALL[:1], "populations=[]", "strong=[4]", *SMALL[3:], *THREADS, "fabrics=[native]", "projected_ranks=[2,4]")
     methods = "methods=[logits_allreduce,logits_tree,logits_pipelined,logits_microbatches,batch_parallel]"
-    done = neuro_inside("scale", "algo=ensemble", *setting, methods, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("scale", "algo=ensemble", *setting, methods, "hydra.run.dir=run", cwd=tmp_path))
     found = {row["method"]: row for row in lines(tmp_path / "run") if row["ranks"] == "2"}
     assert len(found) == 5
     for method, row in found.items():  # 8 examples, 10 classes, 8 bytes; four members' gradients, loss and accuracy
@@ -80,8 +76,7 @@ def test_ensembles_are_measured_like_populations(tmp_path):
 
 def test_project_alone_starts_no_ranks_and_needs_no_rights(tmp_path):
     setting = (*SMALL, *THREADS, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[2]")
-    done = neuro_inside("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path))
     found = lines(tmp_path / "run")
     assert {line["source"] for line in found if line["ranks"] != "1"} == {"projected"}
     assert {line["interface_sent"] for line in found} == {""}

@@ -1,12 +1,12 @@
 """``scripts/bench_networks.py``: what it refuses, its rows, and some of them for real (slow)."""
 
-import csv
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.inside import one_line, script_inside
+from support.inside import one_line, script_inside, well
+from support.tables import rows_of
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
@@ -45,33 +45,20 @@ LARGE = [f"large_512_256x16_{sampler}_float32" for sampler in ("low_rank", "sign
 @pytest.mark.slow  # processes of their own, which compile their passes
 @pytest.mark.parametrize(
     ("pattern", "names", "reference"),
-    [("large_512*float32", LARGE, "inference"), ("rollout_Cart*", ["rollout_CartPole-v1_512"], "bare")],
+    [("large_512*float32", LARGE, "inference"), ("rollout_cart*", ["rollout_cart_pole"], "bare")],
 )
 def test_rows_are_compared_with_their_references(tmp_path, pattern, names, reference):
     if reference == "bare":
         pytest.importorskip("gymnasium")
     options = ("--rows", pattern, "--repeats", "2", "--threads", "1", "--output", "here/rows.csv")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+    done = well(
+        subprocess.run(
+            [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
+        )
     )
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "here" / "rows.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(tmp_path / "here" / "rows.csv")
     assert [(row["row"], row["system"]) for row in rows] == [
         (name, system) for name in names for system in ("neuro", reference) for _ in range(2)
     ]
     assert all(float(row["seconds"]) > 0 for row in rows)
     assert "ratio of" in done.stdout
-
-
-@pytest.mark.slow  # processes of their own
-def test_rollouts_are_compared_with_the_bare_environment(tmp_path):
-    options = ("--rows", "rollout_cart_pole", "--repeats", "1", "--threads", "1", "--output", "here/rows.csv")
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT), *options], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "here" / "rows.csv").open() as file:
-        seconds = {row["system"]: float(row["seconds"]) for row in csv.DictReader(file)}
-    assert seconds.keys() == {"neuro", "bare"}
-    assert all(1e-4 < value < 60 for value in seconds.values())  # of 1,000 steps

@@ -1,13 +1,13 @@
 """``scripts/bench_peers.py`` for real: what it refuses, neuro alone on a small network, and all three systems (slow)."""
 
-import csv
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from support.inside import one_line, script_inside
+from support.inside import one_line, script_inside, well
+from support.tables import rows_of
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_peers.py"
@@ -49,10 +49,8 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments,
 @pytest.mark.slow  # three processes compile their passes
 def test_neuro_and_its_references_are_timed_and_written(tmp_path):
     systems = ("neuro", "textbook", "roof")
-    done = bench_peers("--systems", ",".join(systems), *SMALL, "--repeats", "2", "--output", "here/peers.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "here" / "peers.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    done = well(bench_peers("--systems", ",".join(systems), *SMALL, "--repeats", "2", "--output", "here/peers.csv", cwd=tmp_path))
+    rows = rows_of(tmp_path / "here" / "peers.csv")
     assert [(row["system"], row["repeat"]) for row in rows] == [(system, repeat) for system in systems for repeat in "01"]
     for row in rows:
         assert 0 < sum(float(row[part]) for part in PHASES) <= float(row["seconds"]) * 1.05
@@ -88,12 +86,9 @@ def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
 def test_all_three_systems_run(tmp_path):
     environments = tmp_path / "peers"
     once = (*SMALL, "--repeats", "1", "--environments", str(environments))
-    done = bench_peers(*once, "--output", "all.csv", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "all.csv").open() as file:
-        assert [row["system"] for row in csv.DictReader(file)] == ["neuro", "evosax", "evotorch"]
+    done = well(bench_peers(*once, "--output", "all.csv", cwd=tmp_path))
+    assert [row["system"] for row in rows_of(tmp_path / "all.csv")] == ["neuro", "evosax", "evotorch"]
     for word in ("neuro / evosax: ", "neuro / evotorch: ", "jax 0", "evotorch 0"):
         assert word in done.stdout
-    again = bench_peers(*once, "--vmap", "--model", "MNIST_3M", "--output", "again.csv", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = well(bench_peers(*once, "--vmap", "--model", "MNIST_3M", "--output", "again.csv", cwd=tmp_path))
     assert "creating its environment" not in again.stdout

@@ -5,7 +5,8 @@ import runpy
 
 import pytest
 import torch
-from support.inside import script_inside
+from support.inside import script_inside, well
+from support.tables import rows_of
 from test_kept_results import ROOT
 from torch import nn
 
@@ -53,13 +54,10 @@ def test_both_ways_learn_from_one_split():
 def test_the_tables_have_a_row_for_each_network(tmp_path):
     pytest.importorskip("timm")
     words = ("--only", "timm_mixer", "--steps", "2", "--batch-size", "8", "--csv", "twenty.csv")
-    done = script_inside(SCRIPTS / "twenty_networks.py", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(script_inside(SCRIPTS / "twenty_networks.py", *words, cwd=tmp_path))
     with (tmp_path / "twenty.csv").open() as file:
         ((name, size, _, steps, *_),) = csv.reader(file)
     assert (name, int(size) > 1000, steps) == ("timm_mixer", True, "2")
     words = ("--only", "char_gpt", "--examples", "2", "--draws", "1", "--steps", "2", "--ways", "plain", "--csv", "layers.csv")
-    done = script_inside(SCRIPTS / "gradient_by_layer.py", *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "layers.csv").open() as file:
-        assert [row["layer"] for row in csv.DictReader(file)][-1] == "all"
+    well(script_inside(SCRIPTS / "gradient_by_layer.py", *words, cwd=tmp_path))
+    assert [row["layer"] for row in rows_of(tmp_path / "layers.csv")][-1] == "all"

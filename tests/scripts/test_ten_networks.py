@@ -1,11 +1,11 @@
 """``scripts/ten_networks.py``: its table, for two networks and a second."""
 
-import csv
 import runpy
 
 import pytest
 import torch
-from support.inside import script_inside
+from support.inside import script_inside, well
+from support.tables import rows_of
 from test_kept_results import ROOT
 
 SCRIPT = ROOT / "scripts" / "ten_networks.py"
@@ -25,10 +25,8 @@ def test_ten_networks_take_images_of_both_sizes():
 @pytest.mark.slow
 def test_the_table_has_a_row_for_each_network_and_way(tmp_path):
     words = ("--seconds", "1", "--only", "mlp_16x1", "ternary_cnn", "--out", "table.csv")
-    done = script_inside(SCRIPT, *words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    with (tmp_path / "table.csv").open() as file:
-        rows = list(csv.DictReader(file))
+    well(script_inside(SCRIPT, *words, cwd=tmp_path))
+    rows = rows_of(tmp_path / "table.csv")
     assert [(row["network"], row["way"]) for row in rows] == [
         (name, way) for name in ("mlp_16x1", "ternary_cnn") for way in ("activation", "sgd_of_torch", "sgd")
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from support.forked import Forked
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
 from support.worlds import clean_environment, descendants
 
@@ -34,8 +34,7 @@ TINY = (
 
 
 def search(run: Path, *overrides: str, **environment: str):
-    done = neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent, **environment)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent, **environment))
     return done
 
 
@@ -80,8 +79,7 @@ def test_a_finished_search_has_all_that_was_found(finished):
 
 
 def test_the_best_is_an_option_of_model(finished):
-    done = neuro_inside("train", f"model={finished / 'best' / 'best_1.yaml'}", "--cfg", "job", cwd=finished.parent)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", f"model={finished / 'best' / 'best_1.yaml'}", "--cfg", "job", cwd=finished.parent))
     network = make(yaml.safe_load(done.stdout), "model", ModuleCNN)
     summary = json.loads((finished / "summary.json").read_bytes())
     assert sum(parameter.numel() for parameter in network.parameters()) == summary["parameters"]
@@ -123,8 +121,7 @@ def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finis
     process.kill()
     process.wait()
     assert read_job(run, "killed").state == "failed"
-    done = neuro_inside("resume", str(run), cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", str(run), cwd=folder))
     assert result(run) == result(finished)
     assert children
     assert not any(running(child) for child in children)
@@ -170,8 +167,7 @@ def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how
     job = read_job(run, how)
     assert (job.state, job.reason.startswith("stopped after candidate ")) == ("stopped", True)
     assert json.loads((run / "summary.json").read_bytes())["complete"] is False
-    done = neuro_inside("resume", str(run), "time_limit=null", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", str(run), "time_limit=null", cwd=folder))
     assert len(rows_of(run / "candidates.csv")) == 7
     assert read_job(run, how).state == "finished"
 

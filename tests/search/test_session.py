@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from support.inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line, well
 from support.tables import rows_of
 
 from neuro_cli.report.run_state import read_job
@@ -24,8 +24,7 @@ def search(folder: Path, run: str, *overrides: str) -> Done:
 
 
 def test_candidates_that_fail_are_rows_and_never_parents(tmp_path):
-    done = search(tmp_path, "run", "trainings=24", "+pool.fails=[3x3]", "+pool.lost=[1x1]")
-    assert done.returncode == 0, done.stderr
+    done = well(search(tmp_path, "run", "trainings=24", "+pool.fails=[3x3]", "+pool.lost=[1x1]"))
     errors = {row["module"]: row["error"] for row in rows_of(tmp_path / "run" / "candidates.csv")}
     assert len(errors) == 24
     for module, error in errors.items():
@@ -66,8 +65,7 @@ def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
     done = search(tmp_path, "parts", f"strategy={strategy}", "trainings=12", "strategy.population=4", "time_limit=1e-9")
     for _ in range(3):
         assert "continue with: neuro resume" in done.stderr
-        done = neuro_inside("resume", str(run), "trust=made_pool", "time_limit=1e-9", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside("resume", str(run), "trust=made_pool", "time_limit=1e-9", cwd=tmp_path))
         assert read_job(run, "parts").state == "stopped"
     assert neuro_inside("resume", str(run), "trust=made_pool", "time_limit=null", cwd=tmp_path).returncode == 0
     assert read_job(run, "parts").state == "finished"
@@ -79,8 +77,7 @@ def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
 
 
 def test_every_module_of_a_small_space_is_trained_once_and_the_search_says_so(tmp_path):
-    done = search(tmp_path, "run", "layers=[5x5,3x3]", "max_layers=2", "strategy.population=4", "trainings=100")
-    assert done.returncode == 0, done.stderr
+    done = well(search(tmp_path, "run", "layers=[5x5,3x3]", "max_layers=2", "strategy.population=4", "trainings=100"))
     assert "the search ends early: every module of up to 2 layers is trained" in done.stderr
     assert len(rows_of(tmp_path / "run" / "candidates.csv")) == 6
     assert read_job(tmp_path / "run", "run").state == "finished"
@@ -90,8 +87,7 @@ def test_a_saved_search_that_names_foreign_code_needs_trust(tmp_path):
     assert search(tmp_path, "run", "trainings=8").returncode == 0
     line = one_line(neuro_inside("resume", "run", "trainings=10", cwd=tmp_path))
     assert line == "pool._target_=made_pool.MadePool: it runs code of made_pool; pass trust=made_pool if this run folder is yours"
-    done = neuro_inside("resume", "run", "trainings=10", "trust=made_pool", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "run", "trainings=10", "trust=made_pool", cwd=tmp_path))
     assert len(rows_of(tmp_path / "run" / "candidates.csv")) == 10
 
 

@@ -11,7 +11,7 @@ import yaml
 from safetensors.torch import load_file, save
 from support.configs import composed
 from support.facts import read_facts
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from torch import nn
 
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
@@ -81,8 +81,7 @@ def test_only_the_kept_ones_stay(tmp_path):
 
 
 def test_a_search_that_kept_no_weights_says_how_to_keep_them(tmp_path):
-    done = neuro_inside("search", *TINY, "trainings=1", *INSIDE, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("search", *TINY, "trainings=1", *INSIDE, "hydra.run.dir=run", cwd=tmp_path))
     assert "were not kept: keep_weights=best keeps them" in one_line(neuro_inside("export", "run", cwd=tmp_path))
 
 
@@ -104,8 +103,7 @@ INSIDE = ("pool=embedded", "pool._target_=made_pool.InsidePool")
 )
 def test_the_weights_of_a_search_have_the_accuracy_that_it_found(tmp_path, pool, keep, files):
     sizes = ("trainings=5", "best=2", *pool, "model.batch_norm=true", f"keep_weights={keep}")
-    done = neuro_inside("search", *TINY, *sizes, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("search", *TINY, *sizes, "hydra.run.dir=run", cwd=tmp_path))
     run = tmp_path / "run"
     assert len(list((run / "weights").iterdir())) == files
     for place in (1, 2):
@@ -117,8 +115,7 @@ def test_the_weights_of_a_search_have_the_accuracy_that_it_found(tmp_path, pool,
         model.load_state_dict(load_file(weights))
         assert accuracy_of(model) == pytest.approx(found(run, options["module"]))
         if place == 1:
-            done = neuro_inside("export", "run", "file=net.safetensors", cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
+            well(neuro_inside("export", "run", "file=net.safetensors", cwd=tmp_path))
             exported = load_file(tmp_path / "net.safetensors")
             assert all(torch.equal(exported[name], tensor) for name, tensor in model.state_dict().items())
             assert read_facts(tmp_path / "net.safetensors")["inputs"]["classes"] == [str(digit) for digit in range(10)]

@@ -1,6 +1,5 @@
 """The batch script of the page about SLURM on a real SLURM: announced, it stops with a checkpoint; queued again, it resumes"""
 
-import csv
 import re
 import subprocess
 import sys
@@ -8,6 +7,8 @@ import time
 from pathlib import Path
 
 import pytest
+from support.inside import well
+from support.tables import rows_of
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "slurm.md"
 SMALL = "population=8 batch_size=16 threads=1 generations=400 evaluate.every=400 checkpoint.every=400"
@@ -27,8 +28,7 @@ def generations(run: Path) -> list[int]:
     """Of the rows of ``metrics.csv``."""
     if not (run / "metrics.csv").exists():
         return []
-    with (run / "metrics.csv").open() as file:
-        return [int(row["generation"]) for row in csv.DictReader(file)]
+    return [int(row["generation"]) for row in rows_of(run / "metrics.csv")]
 
 
 def wait(wanted, what: str) -> None:
@@ -44,8 +44,7 @@ def test_the_script_of_the_page_stops_and_goes_on(slurm, tmp_path):
     run = tmp_path / "outputs" / "train" / "mine"
 
     def ask(*command: str) -> str:
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
+        done = well(subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60))
         return done.stdout.strip()
 
     (tmp_path / "job.sh").write_text(script())

@@ -1,6 +1,5 @@
 """Sweeps on a real SLURM: jobs of two ranks, kills, time limits, preemption, Ctrl-C."""
 
-import csv
 import json
 import os
 import shutil
@@ -12,7 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
+from support.tables import rows_of
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "evaluate.every=1000")
 SLURM = ("-m", "hydra/launcher=slurm", "ranks=2", "distribution=chromosome_updates")
@@ -75,8 +75,7 @@ def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[str]) -> None:
 
 
 def table(sweep: Path) -> list[dict[str, str]]:
-    with (sweep / "sweep.csv").open() as file:
-        return list(csv.DictReader(file))
+    return rows_of(sweep / "sweep.csv")
 
 
 def sha256(run: Path) -> str:
@@ -196,12 +195,12 @@ def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int, seeds: 
         log = (folder / sweep / str(job) / "log.txt").read_text()
         assert "stopped after generation" in log
         assert "SLURM started this job again (1): it resumes from generation" in log
-        with (folder / sweep / str(job) / "metrics.csv").open() as file:
-            assert [int(row["generation"]) for row in csv.DictReader(file)] == list(range(1, generations + 1))
+        assert [int(row["generation"]) for row in rows_of(folder / sweep / str(job) / "metrics.csv")] == list(
+            range(1, generations + 1)
+        )
         name = f"{sweep}-whole-{seed}"
         whole = (*LONG, f"generations={generations}", f"seed={seed}", "distribution=local", f"hydra.run.dir={name}")
-        done = neuro_inside("train", *whole, cwd=folder, NAP="0")
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside("train", *whole, cwd=folder, NAP="0"))
         assert sha256(folder / sweep / str(job)) == sha256(folder / name)
 
 
@@ -257,8 +256,7 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     names = {name.split("_")[0] for name in jobs_of(slurm, folder / "detached")}
     subprocess.run(["scancel", *names], env=slurm, check=True)
     assert jobs_left(slurm, folder / "detached") == []
-    resumed = neuro(folder, slurm, "resume", "detached", "trust=napping_net")
-    assert resumed.returncode == 0, resumed.stderr
+    well(neuro(folder, slurm, "resume", "detached", "trust=napping_net"))
     wait_until(lambda: not jobs_of(slurm, folder / "detached"))
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
     assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "300")] * 2

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hydra.core.config_store import ConfigStore
@@ -87,6 +88,12 @@ def neuro_in_one_world(*lines: Sequence[str], cwd: Path, ranks: int | Sequence[i
     """
     on = [ranks] * len(lines) if isinstance(ranks, int) else ranks
     return [Done(*left) for left in commands_in_world(list(zip(on, lines, strict=True)), cwd, own_mpi())]
+
+
+def well(done: Any) -> Any:
+    """Return a finished command that has succeeded. Raises AssertionError with its error text."""
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 def one_line(done: Done) -> str:

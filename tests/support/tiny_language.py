@@ -1,13 +1,18 @@
 """Folders of tiny random networks of transformers, with a tokenizer of characters."""
 
 import string
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-transformers = pytest.importorskip("transformers")
+from neuro_cli.core.lazy import LazyModule
+
+if find_spec("transformers") is None:
+    pytest.skip("could not import 'transformers'", allow_module_level=True)
+transformers: Any = LazyModule("transformers")  # every worker collects the tests, and one of them runs these
 CHARACTERS = " \n" + string.digits + string.ascii_letters + string.punctuation
 VOCABULARY = len(CHARACTERS) + 3  # and the tokens for padding and for the end, and one of two letters in GGUF files
 SIZES = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": VOCABULARY}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.made_data import load
 from torch import nn
 from torch.nn import functional as F
@@ -125,8 +125,7 @@ def test_torchmetrics_see_each_batch_alone():
 def test_a_run_is_scored_by_a_function_of_ones_own(tmp_path):
     (tmp_path / "judge.py").write_text(MODULE)
     setting = ("task.metrics=judge.balanced", "population=8", "batch_size=48", "generations=6", "algo.optimizer.lr=0.05")
-    done = neuro_inside("train", *setting, "task.fitness=balanced", "hydra.run.dir=one", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *setting, "task.fitness=balanced", "hydra.run.dir=one", cwd=tmp_path))
     assert 0 < json.loads((tmp_path / "one" / "summary.json").read_text())["test_balanced"] < 1
     assert "test_balanced" in (tmp_path / "one" / "metrics.csv").read_text().splitlines()[0]
     for change, line in (

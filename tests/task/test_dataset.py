@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.made_data import load
 from torch import nn
 from torch.utils.data import Dataset as Examples
@@ -175,8 +175,7 @@ def test_a_run_on_the_users_dataset_by_name_and_by_object(tmp_path, monkeypatch)
     assert one_line(neuro_inside("train", "task=dataset", *small, cwd=tmp_path)) == (
         "task.train._target_=None: name the class of your dataset: my_package.MyDataset"
     )
-    done = neuro_inside("train", "task=dataset", *parts, *small, "hydra.run.dir=named", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", "task=dataset", *parts, *small, "hydra.run.dir=named", cwd=tmp_path))
     assert one_line(neuro_inside("evaluate", "named", cwd=tmp_path)).endswith("pass trust=own_data if this run folder is yours")
     import own_data
 

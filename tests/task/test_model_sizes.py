@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.made_data import write_image
 
 from neuro_cli.run_folder.config import saved_config
@@ -70,8 +70,7 @@ def test_a_model_without_sizes_trains_on_images_and_its_folder_says_them(tmp_pat
     (tmp_path / "own_residual.py").write_text(OWN)
     (tmp_path / "residual.yaml").write_text("_target_: own_residual.Residual\ninputs: null\noutputs: null\nwidth: 8\n")
     small = ("population=4", "batch_size=8", "generations=1", "threads=1", "hydra.run.dir=run")
-    done = neuro_inside("train", "model=residual.yaml", *small, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", "model=residual.yaml", *small, cwd=tmp_path))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["parameters"] == 64 * 8 + 8 + 8 * 8 + 8 + 8 * 10 + 10
     model = saved_config(tmp_path / "run")["model"]
     assert (model["inputs"], model["outputs"]) == (64, 10)

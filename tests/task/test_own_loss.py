@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.made_data import load
 from torch import nn
 from torch.nn import functional as F
@@ -260,8 +260,7 @@ def test_a_run_learns_a_table_and_says_its_loss(tmp_path):
         "task.loss._target_=torch.nn.MSELoss",
     )
     small = ("model=mlp_policy", "model.hidden=[]", "population=32", "batch_size=32", "threads=1", "generations=60")
-    done = neuro_inside("train", *data, *small, "algo.optimizer.lr=0.1", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", *data, *small, "algo.optimizer.lr=0.1", "hydra.run.dir=run", cwd=tmp_path))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["test_loss"] < 0.5  # 5 at the beginning
     assert "test loss" in done.stdout
@@ -276,8 +275,7 @@ def test_a_function_is_named_in_any_form(tmp_path):
     named = "task.loss._target_=my_table.off"
     forms = (["task.loss=my_table.off"], [named], [named, "+task.loss._partial_=true"], [named, "+task.loss.power=2"])
     for place, form in enumerate(forms):
-        done = neuro_inside("train", *small, *data, *form, f"hydra.run.dir={place}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside("train", *small, *data, *form, f"hydra.run.dir={place}", cwd=tmp_path))
     summaries = [json.loads((tmp_path / str(place) / "summary.json").read_text()) for place in range(len(forms))]
     assert len({summary["parameters_sha256"] for summary in summaries}) == 1
     done = neuro_inside("train", *small, *data, "task.loss=my_table.of", "hydra.run.dir=no", cwd=tmp_path)

@@ -1,6 +1,5 @@
 """A task with metrics of its own is a class and a YAML, in a folder of the user's: the one of docs/how_to/extending.md."""
 
-import csv
 import json
 import re
 import sys
@@ -8,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line, well
+from support.tables import rows_of
 
 from neuro_cli.run_folder.declaration import declared
 
@@ -42,15 +42,9 @@ def swept(tmp_path_factory) -> tuple[Path, Done]:
     """A sweep of two runs of twenty generations."""
     folder = tmp_path_factory.mktemp("sines")
     write_task(folder)
-    done = neuro_inside("train", "-m", *SETTING, "generations=20", "seed=1,2", "hydra.sweep.dir=sweep", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "-m", *SETTING, "generations=20", "seed=1,2", "hydra.sweep.dir=sweep", cwd=folder))
     (folder / "own_sines.py").unlink()  # what follows must do without the class
     return folder, done
-
-
-def rows_of(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        return list(csv.DictReader(file))
 
 
 def summary_of(folder: Path, job: str) -> dict[str, float]:
@@ -85,8 +79,7 @@ def test_the_sweep_ends_with_a_table_of_the_headline(swept):
 
 def test_the_report_needs_no_class_and_has_curves_and_figures(swept):
     folder, _ = swept
-    done = neuro_inside("report", "sweep", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("report", "sweep", cwd=folder))
     assert f"{summary_of(folder, '0')['test_error']:.4g}" in done.stdout
     page = (folder / "sweep" / "report.html").read_text()
     for words in ("test error over generations", "test points within 0.1 over generations", "Lower is better."):
@@ -109,11 +102,9 @@ def test_the_report_of_a_run_at_work_has_the_headline(swept, tmp_path):
 def test_a_run_stops_where_the_error_is_low_enough_and_is_evaluated(tmp_path):
     write_task(tmp_path)
     stop = ("stop.metric=test_error", "stop.at=1e9", "generations=20", "hydra.run.dir=run")
-    done = neuro_inside("train", *SETTING, *stop, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", *SETTING, *stop, cwd=tmp_path))
     assert "stopped after generation 5 (test_error has reached 1e+09)" in done.stderr
-    evaluated = neuro_inside("evaluate", "run", "trust=own_sines", cwd=tmp_path)
-    assert evaluated.returncode == 0, evaluated.stderr
+    evaluated = well(neuro_inside("evaluate", "run", "trust=own_sines", cwd=tmp_path))
     error = json.loads((tmp_path / "run" / "summary.json").read_text())["test_error"]
     assert re.search(rf"test_error\W+{re.escape(f'{error:.4g}')}\W", evaluated.stdout)
     never = neuro_inside(

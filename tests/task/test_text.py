@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
@@ -166,14 +166,12 @@ SMALL = (
 
 def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
     folder = file.parent
-    done = neuro_inside(*SMALL, "task.files=words.txt", "generations=4", "hydra.run.dir=whole", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside(*SMALL, "task.files=words.txt", "generations=4", "hydra.run.dir=whole", cwd=folder))
     assert "test loss" in done.stdout
     neuro_inside(*SMALL, "task.files=words.txt", "generations=2", "hydra.run.dir=run", cwd=folder)
     (folder / "there").mkdir()
     file.rename(folder / "there" / "words.txt")
-    done = neuro_inside("resume", "run", "generations=4", "task.files=there/words.txt", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "run", "generations=4", "task.files=there/words.txt", cwd=folder))
     summaries = [json.loads((folder / name / "summary.json").read_text()) for name in ("whole", "run")]
     assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
     assert summaries[0]["test_loss"] == summaries[1]["test_loss"]
@@ -182,8 +180,7 @@ def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
     (folder / "other.txt").write_text("Eva jagen quer. " * 20)
     module = load(folder / "run")
     assert module.vocabulary.characters == "".join(sorted(set(WORDS)))
-    done = neuro_inside("evaluate", "run", "task.files=other.txt", "output=scores.json", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("evaluate", "run", "task.files=other.txt", "output=scores.json", cwd=folder))
     task = Text(str(folder / "other.txt"), context=8)
     task.vocabulary = module.vocabulary
     task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=1)
@@ -207,10 +204,9 @@ def test_a_run_keeps_its_vocabulary_through_resume_evaluate_and_load(file):
 
 
 def test_noise_on_activations_reports_the_mean_of_examples_not_of_their_tokens(file):
-    done = neuro_inside(
-        *SMALL, "task.files=words.txt", "sampler=activation", "generations=1", "hydra.run.dir=run", cwd=file.parent
+    well(
+        neuro_inside(*SMALL, "task.files=words.txt", "sampler=activation", "generations=1", "hydra.run.dir=run", cwd=file.parent)
     )
-    assert done.returncode == 0, done.stderr
     row = next(csv.DictReader((file.parent / "run" / "metrics.csv").open()))
     assert -float(row["fitness_mean"]) == pytest.approx(math.log(34), rel=0.05)  # an untrained network: all tokens alike
 

@@ -1,9 +1,6 @@
 """A trained part that is large, beside frozen weights of another type: its members share a pass."""
 
-import pytest
-
-pytest.importorskip("transformers")
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.tiny_language import tiny_model
 
 from neuro_cli.scoring import batched, trial
@@ -23,8 +20,7 @@ def test_members_of_matrices_share_a_pass_that_uses_the_centre_itself(tmp_path, 
         "task.new_tokens=4",
     )
     line = ("train", "+experiment=eggroll", *short, f"model.path={path}")
-    done = neuro_inside(*line, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside(*line, "hydra.run.dir=run", cwd=tmp_path))
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "4 members in one forward pass" in log
     assert "one by one" not in log

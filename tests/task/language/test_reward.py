@@ -5,7 +5,7 @@ import csv
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
@@ -154,10 +154,16 @@ def test_a_run_learns_by_a_generated_reward(tmp_path):
     """The centre of a network moves by what a process says of its answers."""
     keys = "task=reward task.reward=pattern task.new_tokens=2 task.count=60"
     keys += " task.test_size=8 generations=2 population=8 batch_size=4 layout=per_example model.width=8 model.depth=1 threads=1"
-    done = neuro_inside(
-        "train", *keys.split(), "algo.sigma=0.5", "+task.reward_options.expression='[^0-4]+'", "hydra.run.dir=run", cwd=tmp_path
+    well(
+        neuro_inside(
+            "train",
+            *keys.split(),
+            "algo.sigma=0.5",
+            "+task.reward_options.expression='[^0-4]+'",
+            "hydra.run.dir=run",
+            cwd=tmp_path,
+        )
     )
-    assert done.returncode == 0, done.stderr
     rows = list(csv.DictReader((tmp_path / "run" / "metrics.csv").read_text().splitlines()))
     assert [row["reward_failed"] for row in rows] == ["0.0", "0.0"]
     assert 0 < float(rows[-1]["fitness_mean"]) < 1

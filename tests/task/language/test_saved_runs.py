@@ -4,12 +4,10 @@ import json
 
 import pytest
 import torch
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
+from support.tiny_language import tiny_model
 
 from neuro_cli.runner.load import load
-
-pytest.importorskip("transformers")
-from support.tiny_language import tiny_model
 
 SHORT = ("model=huggingface", "population=4", "batch_size=2", "generations=2", "threads=1", "algo.optimizer.lr=0.001")
 TASKS = {
@@ -21,11 +19,9 @@ TASKS = {
 @pytest.mark.parametrize("task", ["reward", pytest.param("choices", marks=pytest.mark.slow)])
 def test_a_run_with_a_pretrained_tokenizer_is_evaluated_and_loaded(task, tmp_path):
     path = tiny_model(tmp_path / "tiny")
-    done = neuro_inside("train", *SHORT, *TASKS[task], f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SHORT, *TASKS[task], f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
-    done = neuro_inside("evaluate", "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("evaluate", "run", cwd=tmp_path))
     assert f"{summary['test_accuracy']:.4f}" in done.stdout
     module = load(tmp_path / "run")
     assert torch.isfinite(module(torch.tensor([module.tokenizer.encode("1+2")]))).all()
@@ -38,7 +34,6 @@ def test_the_published_settings_train(experiment, tmp_path):
         "task.count=20", "task.test_size=4", "task.new_tokens=4",
     )  # fmt: skip
     path = tiny_model(tmp_path / "tiny")
-    done = neuro_inside("train", f"+experiment={experiment}", *small, f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", f"+experiment={experiment}", *small, f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path))
     rows = (tmp_path / "run" / "metrics.csv").read_text().splitlines()
     assert len(rows) == 3

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.made_data import load
 from torch import nn
 
@@ -108,8 +108,7 @@ def test_a_run_learns_and_resumes_alike_on_any_number_of_environments(tmp_path):
     )  # fmt: skip
     sums = []
     for name, count in (("one", 1), ("many", 16)):
-        done = neuro_inside("train", *line, "generations=6", f"task.environments={count}", f"hydra.run.dir={name}", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside("train", *line, "generations=6", f"task.environments={count}", f"hydra.run.dir={name}", cwd=tmp_path))
         sums.append((tmp_path / name / "metrics.csv").read_text().splitlines()[-1].split(",")[:5])
     assert sums[0] == sums[1]
     first = float((tmp_path / "one" / "metrics.csv").read_text().splitlines()[1].split(",")[1])

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import torch
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from support.made_data import load
 from torch import Tensor, nn
 
@@ -123,16 +123,14 @@ def test_what_is_no_memory_is_refused(what, line):
 
 
 def test_a_run_trains_evaluates_and_loads_one(tmp_path):
-    done = neuro_inside(
+    well(neuro_inside(
         "train", "task=lunar_lander", "task.id=CartPole-v1", "model=gru_policy", "model.hidden=4", "population=4",
         "generations=2", "threads=1", "task.max_steps=20", "task.evaluation_episodes=3",
         "evaluate.every=2", "hydra.run.dir=run", cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    ))  # fmt: skip
     policy = neuro_cli.load(tmp_path / "run")  # on normalised observations
     with torch.no_grad():
         outputs, states = answer(policy, torch.zeros(5, 4), starting_states(policy, 5))
     assert outputs.shape == (5, 2)
     assert states.shape == (5, 4)
-    done = neuro_inside("evaluate", "run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("evaluate", "run", cwd=tmp_path))

@@ -2,7 +2,7 @@
 # torch's default wheels have CUDA (--gpus all) and take 6 GB; --build-arg TORCH_INDEX=URL takes another index, as that of its CPU wheels
 FROM python:3.12-slim
 ARG TORCH_INDEX=
-ARG EXTRAS=mpi,report,tensorboard
+ARG EXTRAS=mpi,tensorboard
 WORKDIR /opt/neuro
 RUN pip install --no-cache-dir torch torchvision ${TORCH_INDEX:+--index-url ${TORCH_INDEX}}
 COPY pyproject.toml README.md LICENSE ./

@@ -75,11 +75,13 @@ def _rows(network: Network, path: Path) -> Tensor:
         rows = torch.from_numpy(np.ascontiguousarray(values))
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"{path}: cannot be read as numbers: {' '.join(str(error).split())[:150]}") from error
+    if not rows.numel():
+        raise UserError(f"{path}: it has no row")
     if rows.shape == shape:
         rows = rows[None]
     if path.suffix in TABLES and math.prod(rows.shape[1:]) == math.prod(shape):
         rows = rows.reshape(-1, *shape)
-    if rows.shape[1:] != shape or not len(rows):
+    if rows.shape[1:] != shape:
         raise UserError(f"{path}: its numbers are {shape_text(tuple(rows.shape))}: the network takes rows of {shape_text(shape)}")
     if network.inputs.images and rows.dtype == torch.uint8:
         return network.inputs.normalised(rows)
@@ -94,9 +96,7 @@ def _numbers(path: Path) -> np.ndarray:
         list(map(float, lines[0].split(",")))
     except (IndexError, ValueError):
         lines = lines[1:]  # the first has names
-    if not lines:
-        raise ValueError("it has no row")
-    return np.loadtxt(lines, delimiter=",", ndmin=2)
+    return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty(0)
 
 
 def _chances(network: Network, inputs: Tensor) -> Tensor:

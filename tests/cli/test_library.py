@@ -189,7 +189,7 @@ def test_objects_give_the_bits_of_names_and_are_asked_for_again(folder, capsys):
     )))  # fmt: skip
     assert not result.module.training
     assert one_line(neuro_inside("resume", "objects", cwd=folder)) == (
-        "model, task, sampler: made by a script: neuro_cli.resume('objects', model=..., task=..., sampler=...)"
+        "model, sampler, task: made by a script: neuro_cli.resume('objects', model=..., sampler=..., task=...)"
     )
     line = "model, task: made by a script: neuro_cli.{}('objects', model=..., task=...)"
     assert one_line(neuro_inside("evaluate", "objects", cwd=folder)) == line.format("evaluate")

@@ -17,7 +17,7 @@ def test_every_extra_that_is_named_is_one_of_the_project():
     needs = [need for needs in EXTRAS.values() for need in needs if need.startswith("neuro")]
     named = set(re.findall(r"""\binstall\(["'](\w+)["']\)""", sources))
     named |= {extra for need in needs for extra in re.fullmatch(rf"{DISTRIBUTION}\[(.+)\]", need)[1].split(",")}  # type: ignore[index]
-    assert {"mpi", "rl", "search", "slurm", "evolve", "report", "tensorboard"} <= named <= EXTRAS.keys()
+    assert {"mpi", "rl", "search", "slurm", "evolve", "tensorboard"} <= named <= EXTRAS.keys()
 
 
 def test_a_command_names_the_clone_until_the_distribution_is_published(monkeypatch):

@@ -47,6 +47,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     ``continues``: the folder may have a checkpoint of an earlier command.
     """
     with no_search():
+        from neuro_cli.fabric.network import MPI
         from neuro_cli.launch.launcher import launch
         from neuro_cli.launch.lock import launched_by_us, share
         from neuro_cli.launch.requeue import checkpoint_left
@@ -55,7 +56,8 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         from neuro_cli.runner.session import lead
 
     ranks = options.config.ranks
-    if ranks is not None and not launched():
+    alone = ranks == 1 and options.network.launcher != MPI  # torch's launchers leave such a rank without a world too
+    if ranks is not None and not launched() and not alone:
         share(run)
         if not slurm.in_job():  # nodes of a job have the memory that was asked for, and may be other machines
             check_room(ranks, options)

@@ -80,3 +80,9 @@ def test_a_slurm_job_starts_its_ranks_by_srun(tmp_path):
 def test_the_doctor_lets_two_ranks_meet():
     (finding,) = doctor.torch_ranks()
     assert finding.text == "gloo on this machine, for torchrun and fabric=gloo: 2 ranks met"
+
+
+def test_one_rank_trains_in_the_process_of_the_command(tmp_path):
+    done = neuro_inside("train", *WORDS, "ranks=1", "generations=1", "hydra.run.dir=run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run" / "summary.json").exists()

@@ -29,7 +29,7 @@ from neuro_cli.scoring.chunk_size import pass_rows
 log = logging.getLogger(__name__)
 
 UNEXPLAINED = 0.1  # share of the squares of rewards' changes that predictions may leave unexplained and still suffice
-HALF = 0.5  # the same where corrections are noisier than that: predictions stand alone, but go on learning
+HALF = 0.5  # the same where corrections are noisier than that: predictions stand alone, but continue to learn
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed

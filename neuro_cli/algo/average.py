@@ -1,4 +1,4 @@
-"""Exponential average of centres, which is evaluated and saved while training goes on from the last centre.
+"""Exponential average of centres, which is evaluated and saved while training continues from the last centre.
 
 Polyak and Juditsky, "Acceleration of stochastic approximation by averaging", 1992.
 """

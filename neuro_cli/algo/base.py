@@ -19,6 +19,7 @@ from torch import Tensor
 from neuro_cli.algo.auto import Auto
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.rounding import Rounding
 
 # a member whose fitness is not finite is an error, or the last of its generation
@@ -147,6 +148,9 @@ class CentreAlgorithm(Algorithm):
         """Keep the centre in bfloat16, its steps by ``rounding``. Raises ConfigError where the algorithm cannot."""
         name = type(self).__name__.lower()
         raise ConfigError("weights", "bfloat16", f"algo={name} keeps a centre in float32; openai_es, ars, pgpe and sgd take both")
+
+    def step_by(self, threads: Threads) -> None:
+        """Take threads that may step parts of a large centre side by side."""
 
     @property
     @abstractmethod

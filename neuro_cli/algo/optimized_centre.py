@@ -210,7 +210,6 @@ class OptimizedCentre(CentreAlgorithm):
         self._optimizer.rounding = rounding
 
     def step_by(self, threads: Threads) -> None:
-        """Let ``threads`` step the pieces of a large centre side by side."""
         self._optimizer.threads = threads
 
     @property

@@ -154,8 +154,7 @@ def bind(
         algo.start(initial, layout, population, numbers.seed)
         if layout.dtype != torch.float32:
             algo.round_by(Rounding(Noise(numbers.seed, layout.size, device, threads)))
-        if isinstance(algo, OptimizedCentre):
-            algo.step_by(threads)
+        algo.step_by(threads)
     distribution.bind(
         PopulationContext(
             world=world,

@@ -27,7 +27,7 @@ from neuro_cli.selection.base import Selection, Step
 
 log = logging.getLogger(__name__)
 
-TASK = "task."  # begins the names of the task's tensors in a snapshot, beside those of the algorithm
+TASK = "task."  # begins the names of the task's tensors in a snapshot; the algorithm's have no prefix
 
 
 def steps_of(parts: Parts) -> SeedSteps:

@@ -39,7 +39,7 @@ VARIABLES = {
     "XLA_PYTHON_CLIENT_PREALLOCATE": "false",  # otherwise jax takes most of a GPU's memory from the start
 }
 PEERS = Path(__file__).parent / "peers"
-ALGORITHMS = ("openai_es", "ars", "pgpe", "snes", "xnes", "sep_cma_es", "cr_fm_nes", "genetic")
+ALGORITHMS = ("openai_es", "ars", "pgpe", "snes", "xnes", "sep_cma_es", "cma_es", "cr_fm_nes", "genetic", "asktell")
 COLUMNS = ("row", "system", "repeat", "seconds", "peak_memory_bytes")
 
 

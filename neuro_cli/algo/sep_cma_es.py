@@ -76,7 +76,7 @@ class SepCMAES(OwnCentre):
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
         shares = by_rank(fitness, np.maximum(self._ranked, 0.0))
-        return Combination(np.stack([shares, by_rank(fitness, self._ranked)]), (1, 2))
+        return Combination(np.array([shares, by_rank(fitness, self._ranked)]), (1, 2))
 
     def can_shape_parts(self) -> bool:
         return False  # the better half is one of the whole population

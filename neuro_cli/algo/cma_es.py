@@ -51,7 +51,9 @@ class CMAES(FullCovariance):
         self._path_rate = (4 + mass / n) / (n + 4 + 2 * mass / n)
         self._rank_one = min(1.0, population / 6) * 2 / ((n + 1.3) ** 2 + mass)
         self._rank_many = min(1 - self._rank_one, 2 * (0.25 + mass + 1 / mass - 2) / ((n + 2) ** 2 + mass))
-        self._ranked = with_negative(weights, self._rank_one, self._rank_many, n)[::-1]  # worst first
+        ranked = with_negative(weights, self._rank_one, self._rank_many, n)[::-1]  # worst first
+        # shares by themselves: ties at the middle must not change their sum
+        self._ranked = np.array([np.maximum(ranked, 0.0), ranked])
         self._gap = 1 / (self._rank_one + self._rank_many) / n / 10
         self._length = expected_length(n)
 
@@ -60,10 +62,7 @@ class CMAES(FullCovariance):
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
-        self._weights = by_rank(fitness, self._ranked)
-        self._shares = by_rank(
-            fitness, np.maximum(self._ranked, 0.0)
-        )  # by themselves: ties at the middle must not change their sum
+        self._shares, self._weights = by_rank(fitness, self._ranked)
         return self.each(fitness)
 
     def tell(self, generation: int, sums: Tensor) -> None:

@@ -123,7 +123,7 @@ class CRFMNES(OwnCentre):
         by_length = ranked * np.exp(self._by_length * (self._lengths - self._lengths.max()))
         self._weights = [weights / weights.sum() - 1 / len(fitness) for weights in (ranked, by_length)]
         rows = [part for w in self._weights for part in (w, w * self._products, w)]
-        return Combination(np.stack(rows), (1, 1, 2) * 2)
+        return Combination(np.array(rows), (1, 1, 2) * 2)
 
     def tell(self, generation: int, sums: Tensor) -> None:
         if self._flat:

@@ -56,7 +56,9 @@ class FullCovariance(OwnCentre):
         form, scale = self._form, torch.tensor([self._size], dtype=self._centre.dtype, device=self._centre.device)
 
         def turned(noise: Tensor) -> Tensor:
-            # row by row: a product of matrices may round a row by the others' number, which ranks decide
+            # a product of matrices may round a row by the others' number, which ranks decide; numpy's own sums do not
+            if noise.device.type == "cpu":
+                return torch.from_numpy(np.einsum("ij,nj->ni", form.numpy(), noise.double().numpy())).to(noise.dtype)
             return torch.stack([form.mv(row) for row in noise.double()]).to(noise.dtype)
 
         return Proposal(self._centre[None], None, scale, transform=turned)

@@ -85,7 +85,7 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
         along = utilities / len(fitness)
         if not self.sigma_learning_rate:
             return Combination(along[None], (1,))
-        return Combination(np.stack([along, (utilities - utilities.mean()) / len(fitness)]), (1, 2))
+        return Combination(np.array([along, (utilities - utilities.mean()) / len(fitness)]), (1, 2))
 
     def tell(self, generation: int, sums: Tensor) -> None:
         before = self._scale.clone()

@@ -59,7 +59,8 @@ class SepCMAES(OwnCentre):
         self._path_rate = (1 + 1 / n + mass / n) / (math.sqrt(n) + 1 / n + 2 * mass / n)
         one = 1 / (n + 2 * math.sqrt(n) + mass / n)
         many = min(1 - one, (0.25 + mass + 1 / mass - 2) / (n + 4 * math.sqrt(n) + mass / 2))
-        self._ranked = with_negative(weights, one, many)[::-1]  # worst first
+        ranked = with_negative(weights, one, many)[::-1]  # worst first
+        self._ranked = np.array([np.maximum(ranked, 0.0), ranked])
         faster = self.covariance_rate * math.log(2)  # so that a square of 2 doubles a variance, as in a sum
         self._rank_one, self._rank_many, self._length = faster * one, faster * many, expected_length(n)
 
@@ -75,8 +76,7 @@ class SepCMAES(OwnCentre):
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
-        shares = by_rank(fitness, np.maximum(self._ranked, 0.0))
-        return Combination(np.stack([shares, by_rank(fitness, self._ranked)]), (1, 2))
+        return Combination(by_rank(fitness, self._ranked), (1, 2))
 
     def can_shape_parts(self) -> bool:
         return False  # the better half is one of the whole population

@@ -69,7 +69,7 @@ class SNES(OwnCentre):
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         weights = self._shape(fitness) / len(fitness)
-        return Combination(np.stack([weights, weights]), (1, 2))
+        return Combination(np.array([weights, weights]), (1, 2))
 
     def tell(self, generation: int, sums: Tensor) -> None:
         assert self.sigma_learning_rate is not None

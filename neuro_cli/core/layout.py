@@ -140,8 +140,9 @@ class ParameterLayout:
         own_memory(evolved)
         with writing(evolved):
             for place, parameter in zip(self.places, evolved, strict=True):
-                if parameter.data_ptr() != place.view(flat).data_ptr():  # else the vector is the module's own memory
-                    parameter.copy_(place.view(flat))
+                view = place.view(flat)
+                if parameter.data_ptr() != view.data_ptr():  # else the vector is the module's own memory
+                    parameter.copy_(view)
 
 
 def writing(tensors: Iterable[Tensor]) -> AbstractContextManager[None]:

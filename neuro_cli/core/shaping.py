@@ -18,7 +18,7 @@ def ranks(fitness: np.ndarray) -> np.ndarray:
 
 
 def by_rank(fitness: np.ndarray, utilities: np.ndarray) -> np.ndarray:
-    """Return utilities (P,) of the members from those of the ranks, worst first; equals share the mean over their ranks."""
+    """Return utilities (.., P) of the members from those of the ranks, worst first; equals share the mean over their ranks."""
     order = np.argsort(fitness, kind="stable")
     ascending = fitness[order]
     equal = ascending[1:] == ascending[:-1]
@@ -27,9 +27,9 @@ def by_rank(fitness: np.ndarray, utilities: np.ndarray) -> np.ndarray:
         borders = np.concatenate([[0], np.flatnonzero(~equal) + 1, [len(fitness)]])
         several = np.flatnonzero(np.diff(borders) > 1)
         for start, stop in zip(borders[several], borders[several + 1], strict=True):
-            shared[start:stop] = shared[start:stop].mean()
-    out = np.empty(len(fitness))
-    out[order] = shared
+            shared[..., start:stop] = shared[..., start:stop].mean(axis=-1, keepdims=True)
+    out = np.empty_like(shared)
+    out[..., order] = shared
     return out
 
 

@@ -122,7 +122,7 @@ class Distribution(Method):
         finite = finite_members(scores, generation, algo.non_finite, self.job.scorer.task)
         scored = scores if finite.all() else scores[finite]
         # weights have a column for each member, also for one without finite scores
-        fitness = ranked_last(scores[:, 0], finite, scored[:, 0].min())
+        fitness = ranked_last(scores[:, 0], finite)
         with self.job.clock.phase("update"):
             combination = self.combination(generation, fitness)
         self.move(generation, combination)

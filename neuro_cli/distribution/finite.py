@@ -50,9 +50,11 @@ def finite_members(scores: np.ndarray, generation: int, non_finite: str, task: T
     return finite
 
 
-def ranked_last(fitness: np.ndarray, finite: np.ndarray, least: float) -> np.ndarray:
-    """Return fitnesses (n,) float64 with those that are not ``finite`` set just below ``least``, the lowest finite one.
+def ranked_last(fitness: np.ndarray, finite: np.ndarray, least: float | None = None) -> np.ndarray:
+    """Return fitnesses (n,) float64 with those that are not ``finite`` set just below ``least``, None: the lowest finite one.
 
     Shapings by rank put them last; shapings by value see a number that a finite member could have.
     """
-    return fitness if finite.all() else np.where(finite, fitness, np.nextafter(least, -np.inf))
+    if finite.all():
+        return fitness
+    return np.where(finite, fitness, np.nextafter(fitness[finite].min() if least is None else least, -np.inf))

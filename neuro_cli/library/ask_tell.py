@@ -217,7 +217,7 @@ class AskTell:
             raise CandidateError(
                 f"fitness of member {member} in generation {self.generation + 1} is {self._sign * scores[member]}"
             )
-        scores = ranked_last(scores, finite, scores[finite].min())
+        scores = ranked_last(scores, finite)
         with threads_kept():
             self._keep_best(own)
             self._learn(run, scores)

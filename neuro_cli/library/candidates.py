@@ -28,9 +28,10 @@ def best_of_all(scores: np.ndarray, members: range, world: World) -> tuple[float
     """Return the highest score of all ranks and its member; ``scores`` (n,) of this rank's ``members``, NaN being the lowest."""
     scores = np.where(np.isnan(scores), -np.inf, scores)
     place = int(scores.argmax()) if len(scores) else 0
-    mine = [scores[place] if len(scores) else -np.inf, members.start + place]
-    every = world.all_gather(np.array(mine), [2] * world.size).reshape(-1, 2)
-    highest, member = every[every[:, 0].argmax()]
+    highest, member = float(scores[place]) if len(scores) else -np.inf, members.start + place
+    if world.size > 1:
+        every = world.all_gather(np.array([highest, member]), [2] * world.size).reshape(-1, 2)
+        highest, member = every[every[:, 0].argmax()]
     return float(highest), int(member)
 
 

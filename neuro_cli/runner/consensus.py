@@ -1,7 +1,7 @@
 """Collective errors: all ranks raise the UserError of one rank, and print it once."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 
@@ -20,9 +20,13 @@ class AgreedConfigError(AgreedError, ConfigError):
         UserError.__init__(self, message)
 
 
-@contextmanager
-def collectively(world: World) -> Iterator[None]:
+def collectively(world: World) -> AbstractContextManager[None]:
     """Raise AgreedError on every rank where the block raises a UserError on any, with the lowest such rank's message."""
+    return nullcontext() if world.size == 1 else _collectively(world)
+
+
+@contextmanager
+def _collectively(world: World) -> Iterator[None]:
     message = ""
     cause: UserError | None = None
     try:
@@ -30,11 +34,7 @@ def collectively(world: World) -> Iterator[None]:
     except AgreedError:
         raise  # an inner block raised it on all ranks
     except UserError as error:
-        if world.size == 1:
-            raise
         message, cause = str(error), error
-    if world.size == 1:
-        return
     text = f"{'C' if isinstance(cause, ConfigError) else 'U'}{message}".encode() if cause is not None else b""
     lengths = world.all_gather(np.array([len(text)], np.int64), [1] * world.size)
     if not lengths.any():

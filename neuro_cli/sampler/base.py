@@ -157,14 +157,12 @@ class Estimator(ABC):
     def merged(self, weights: np.ndarray, moments: Sequence[int], members: range) -> tuple[np.ndarray, range]:
         """Merge the weights of ``members`` by direction: weights (K, D), and the directions."""
         first, last = self.side(members[0])[0], self.side(members[-1])[0]
-        merged = np.zeros((len(weights), last - first + 1))
-        odd = np.array([[1.0 if moment == 1 else 0.0] for moment in moments])  # a square has the same sign on both sides
-        for start_member, step, sign in ((0, 2, 1), (1, 2, -1)) if self.antithetic else ((0, 1, 1),):
-            column = (start_member - members.start) % step
-            place, count = (column + members.start) // step - first, len(range(column, len(members), step))
-            part = weights[:, column::step]
-            merged[:, place : place + count] += part if sign == 1 else part * (1.0 - 2.0 * odd)
-        return merged, range(first, last + 1)
+        if not self.antithetic:
+            return weights.astype(np.float64), range(first, last + 1)
+        if members.start % 2 or members.stop % 2:  # a side without its partner
+            weights = np.pad(weights, ((0, 0), (members.start % 2, members.stop % 2)))
+        signs = np.array([[-1.0 if moment == 1 else 1.0] for moment in moments])  # a square has the same sign on both sides
+        return weights[:, 0::2] + signs * weights[:, 1::2], range(first, last + 1)
 
     @property
     def noise_period(self) -> int | None:

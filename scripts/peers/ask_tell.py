@@ -1,7 +1,8 @@
-"""Generations of ask and tell, by ``neuro.Evolution`` or pycma, for every line on standard input.
+"""Generations of ask and tell, by ``neuro.Evolution``, ``neuro.AskTell`` or pycma, for every line on standard input.
 
-python ask_tell.py SETTING_AS_JSON; prints one JSON object a line: the mean seconds of GENERATIONS on the sphere.
-``"algo": "pycma"`` is pycma, ``"pycma_diagonal"`` its diagonal variant.
+python ask_tell.py SETTING_AS_JSON; prints one JSON object a line: the mean seconds of GENERATIONS on the sphere after a first
+one, by a new search: one that has converged may have nothing to learn. ``"algo": "pycma"`` is pycma, ``"pycma_diagonal"`` its
+diagonal variant, ``"asktell"`` neuro.AskTell with its own choice, cma_es.
 """
 
 import json
@@ -21,6 +22,9 @@ def neuro_generation(setting: dict[str, Any]) -> Callable[[], object]:
 
     import neuro_cli as neuro
 
+    if setting["algo"] == "asktell":
+        search = neuro.AskTell(np.ones(setting["dimensions"]), population=setting["population"], minimise=True)
+        return lambda: search.tell([float(x @ x) for x in search.ask()])
     evolution = neuro.Evolution(torch.ones(setting["dimensions"]), algo=setting["algo"], population=setting["population"])
     return lambda: evolution.tell([-float(x @ x) for x in evolution.ask().vectors.numpy()])
 
@@ -41,8 +45,10 @@ def pycma_generation(setting: dict[str, Any]) -> Callable[[], object]:
 
 def main() -> None:
     setting = json.loads(sys.argv[1])
-    generation = (pycma_generation if setting["algo"].startswith("pycma") else neuro_generation)(setting)
+    search = pycma_generation if setting["algo"].startswith("pycma") else neuro_generation
     for _ in sys.stdin:
+        generation = search(setting)
+        generation()
         start = time.perf_counter()
         for _ in range(GENERATIONS):
             generation()

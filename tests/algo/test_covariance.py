@@ -17,6 +17,7 @@ from neuro_cli.algo.cr_fm_nes import CRFMNES, inverse_of_h
 from neuro_cli.algo.sep_cma_es import SepCMAES
 from neuro_cli.algo.xnes import XNES
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.shaping import nes_utilities
 from neuro_cli.library.named import option
 
 N, POPULATION, GENERATIONS = 8, 12, 60
@@ -269,6 +270,19 @@ def test_every_generation_of_xnes_is_that_of_the_package_cmaes():
         points = [theirs.ask() for _ in range(POPULATION)]
         theirs.tell(list(zip(points, -ellipsoid(np.array(points)), strict=True)))
         np.testing.assert_allclose(centre, theirs._mean, rtol=0, atol=1e-6)
+
+
+def test_the_form_of_xnes_has_the_digits_of_float64():
+    """Of a step with norm 0.049, where torch.linalg.matrix_exp errs by 1e-12 (findings/torch_matrix_exp.sh)."""
+    drawn = noise(mirrored=False)[0].astype(np.float64)
+    utilities = nes_utilities(ellipsoid(1 + 0.5 * drawn)) / POPULATION
+    by_form = (drawn.T * utilities) @ drawn
+    by_form -= np.trace(by_form) / N * np.eye(N)
+    half = 0.049 / np.abs(by_form).sum(0).max()
+    algo = started(XNES(0.5, covariance_rate=2 * half), ONES, POPULATION)
+    told(algo, 0, drawn.astype(np.float32), ellipsoid)
+    values, axes = np.linalg.eigh(half * by_form)
+    np.testing.assert_allclose(algo._form.numpy(), axes * np.exp(values) @ axes.T, rtol=0, atol=2e-14)
 
 
 def test_namesakes_move_on_equal_fitnesses():

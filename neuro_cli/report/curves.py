@@ -36,6 +36,18 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
     return values
 
 
+def repeats(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns with the numbers of an earlier one or with their negatives in all runs, and that one."""
+    values = {name: np.concatenate([run.metrics[name] for group in groups for run in group.runs]) for name in columns}
+    found: dict[str, str] = {}
+    for place, name in enumerate(columns):
+        for other in (earlier for earlier in columns[:place] if earlier not in found):
+            if any(np.array_equal(values[name], sign * values[other], equal_nan=True) for sign in (1, -1)):
+                found[name] = other
+                break
+    return found
+
+
 def pictures(groups: Sequence[Group], columns: Sequence[str], timed: bool = False) -> list[Picture]:
     """Return a figure for each of ``columns``; members of an ensemble share one per metric.
 

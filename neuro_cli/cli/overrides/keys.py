@@ -5,9 +5,10 @@ from typing import Any
 from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
+from neuro_cli.cli.options.groups import groups_of
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import hydras_text, sweeps, without_plus
-from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.did_you_mean import closest, nearest
 from neuro_cli.core.errors import ConfigError, UserError
 
 
@@ -43,8 +44,13 @@ def checked_key(override: Override, bases: list[DictConfig], available: dict[str
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
         return f"++{bare}"  # a class for a key that is null by default
-    near = nearest(key, _keys(base) if "." in key else [*available, *(k for k in _keys(base) if "." not in k)])
-    new = f"; a new one is added with +{key}=" if "." in key else ""
+    keys = [*tree.own_groups, *groups_of(tree.name), *_keys(base)]
+    new = f"; a new one is added with +{key}=" if parent and parent in keys else ""
+    if not parent or not closest(key, keys):
+        while parent and parent not in keys:
+            parent = parent.rpartition(".")[0]
+        keys = [name for name in keys if name.rpartition(".")[0] == parent]  # next to each other, not all of a config
+    near = nearest(key, keys)
     raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
 
 

@@ -31,7 +31,7 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
     for name in columns:
         every = np.concatenate([run.metrics[name] for group in groups for run in group.runs])
         seen = np.unique(every[np.isfinite(every)])
-        if len(seen) == 1 and len(every) > 1:
+        if len(seen) == 1:
             values[name] = float(seen[0])
     return values
 

@@ -30,6 +30,7 @@ def test_cma_es_converges_in_float64_and_says_why_it_stopped():
     best = es.run(ellipsoid)
     assert best.fitness <= 1e-14
     assert best.fitness == ellipsoid(best.vector)
+    assert type(best.vector) is type(es.centre) is np.ndarray
     assert es.stopped == {"target": 1e-14}
     assert es.evaluations == es.generation * 8 < 2500
     with pytest.raises(UserError, match="ask: stopped by target: `best` has the result"):
@@ -197,6 +198,7 @@ def test_a_saved_state_goes_on_with_the_same_bits(algo):
     assert np.array_equal(again.centre, es.centre)
     assert (again.evaluations, again.population, again.ended) == (es.evaluations, es.population, es.ended)
     assert np.array_equal(again.best.vector, es.best.vector)
+    assert type(again.best.vector) is np.ndarray
     with pytest.raises(ConfigError, match="seed=2: the saved state has 1"):
         make(seed=2).load_state_dict(es.state_dict())
 

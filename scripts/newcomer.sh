@@ -318,12 +318,13 @@ def weighted(outputs, targets):
 if __name__ == "__main__":
     frame().to_csv("table.csv", index=False)
     frame(5).drop(columns="kind").to_csv("rows.csv", index=False)
+    np.save("rows.npy", frame(5).drop(columns="kind").to_numpy())
 PROGRAM
   step python people.py
   mine=(neuro train task=dataset model=mlp_policy population=32 batch_size=64 threads=1 generations=40 algo.sigma=0.1 algo.optimizer.lr=0.1)
   step "${mine[@]}" task.train._target_=neuro_cli.task.adapters.Table +task.train.path=table.csv \
     task.test._target_=neuro_cli.task.adapters.Table +task.test.path=table.csv hydra.run.dir=outputs/table
-  step neuro predict outputs/table rows.csv output=kinds.json
+  step neuro predict outputs/table rows.csv rows.npy output=kinds.json
   mine+=(task.train._target_=people.frame task.test._target_=people.frame)
   step "${mine[@]}" task.metrics=people.f1 task.fitness=f1 hydra.run.dir=outputs/f1
   step "${mine[@]}" task.loss._target_=people.weighted hydra.run.dir=outputs/weighted
@@ -335,7 +336,8 @@ import json
 runs = {name: json.load(open(f"outputs/{name}/summary.json")) for name in ("table", "f1", "weighted")}
 assert all(run["test_accuracy"] > 0.7 for run in runs.values()), runs
 assert runs["f1"]["test_f1"] > 0.5, runs["f1"]
-assert {row["classes"][0]["class"] for row in json.load(open("kinds.json"))} <= {"cat", "dog", "owl"}
+kinds = [row["classes"][0]["class"] for row in json.load(open("kinds.json"))]
+assert kinds[:5] == kinds[5:] and set(kinds) <= {"cat", "dog", "owl"}, kinds  # the same rows as .csv and as .npy
 PROGRAM
 }
 

@@ -33,6 +33,26 @@ ENVIRONMENTS = {
     "Box2D": "lunar_lander, bipedal_walker",
     "mujoco": "hopper, half_cheetah, ant",
 }
+# packages that not every run needs: what for, and neuro's extra that installs them
+EXTRAS = {
+    "wandb": ("logger=wandb", ""),
+    "tensorboard": ("logger=tensorboard", "tensorboard"),
+    "mlflow": ("logger=mlflow", "mlflow"),
+    "comet_ml": ("logger=comet", "comet"),
+    "pandas": ("tables and Result.frame()", "frame"),
+    "torchmetrics": ("task.metrics._target_=torchmetrics...", "metrics"),
+    "onnxscript": ("neuro export file=NAME.onnx", "onnx"),
+    "transformers": ("model=huggingface", "llm"),
+    "msgpack": ("neuro evolve", "evolve"),
+    "grpc": ("neuro search and task clusters", "search"),
+    "optuna": ("hydra/sweeper=optuna", "sweep"),
+    "submitit": ("hydra/launcher=slurm", "slurm"),
+    "ray": ("hydra/launcher=ray and pool=ray", "ray"),
+    **{name: (f"task={tasks}", "rl") for name, tasks in ENVIRONMENTS.items()},
+    "pettingzoo": ("task=pettingzoo", "pettingzoo"),
+    "envpool": ("task.simulator=envpool", "envpool"),
+    "stable_baselines3": ("DDPG of neuro bench reinforcement", "baselines"),
+}
 MPI_FIX = install("mpi")
 # loads the library and starts no world of one process, from which Open MPI leaves files
 LIBRARY = """
@@ -76,7 +96,7 @@ def doctor() -> int:
     for check in (python, packages, devices, numba_kernels, folder, mpi, torch_ranks, cluster, extras, data_sets):
         for finding in _findings(check):
             mark, colour = ("ok", "green") if finding.good else ("FAIL", "red") if finding.needed else ("--", "yellow")
-            line = Text.assemble((f"{mark:<5}", colour), f"{finding.name:<15}", finding.text)
+            line = Text.assemble((f"{mark:<5}", colour), f"{finding.name:<14} ", finding.text)
             console.print(line, soft_wrap=True)
             if finding.fix:
                 console.print(Text(f"{'':<20}fix: {finding.fix}"), soft_wrap=True)  # one line, to be copied
@@ -233,18 +253,8 @@ def cluster() -> Iterator[Finding]:
 
 
 def extras() -> Iterator[Finding]:
-    fixes = {
-        "tensorboard": ("logger=tensorboard", install("tensorboard")),
-        "wandb": ("logger=wandb", "pip install wandb"),
-        "onnxscript": ("neuro export file=NAME.onnx", install("onnx")),
-        "msgpack": ("neuro evolve", install("evolve")),
-        "grpc": ("neuro search and task clusters", install("search")),
-        "optuna": ("hydra/sweeper=optuna", install("sweep")),
-        "transformers": ("model=huggingface", install("llm")),
-        **{name: (f"task={tasks}", install("rl")) for name, tasks in ENVIRONMENTS.items()},
-    }
-    for name, (use, fix) in fixes.items():
-        good = importlib.util.find_spec(name) is not None
+    for name, (use, extra) in EXTRAS.items():
+        good, fix = importlib.util.find_spec(name) is not None, install(extra) if extra else f"pip install {name}"
         text = f"installed, for {use}" if good else f"not installed: no {use}"
         yield Finding(name, good, text, "" if good else fix, needed=False)
 

@@ -42,14 +42,15 @@ def _file(run: Path, values: dict[str, Any]) -> Path:
 
 
 def predict_verb(arguments: list[str]) -> int:
-    """``neuro predict RUN IMAGE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
+    """``neuro predict RUN FILE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument(
-        "images", nargs="+", metavar="IMAGE", help="files of images of any size; .npy, .csv and .parquet with an input a row"
+        "images", nargs="+", metavar="FILE", help="files of images of any size; .npy, .csv and .parquet with an input a row"
     )
     options = parser.parse_args(arguments)
     run = folder_of(options.run)
+    saved_config(run)  # refuses a folder that is no run
     images, values = files_and_values(options.images, PREDICT_KEYS, "neuro predict takes")
     top = integer("top", values.get("top", 1), 1)
     output = json_file(values["output"]) if "output" in values else None
@@ -70,7 +71,7 @@ def predict_verb(arguments: list[str]) -> int:
 def _refuse_missing(images: list[Path]) -> None:
     """Raise UserError for an image that is no file, before torch is imported."""
     if not images:
-        raise UserError("which images? usage: neuro predict RUN IMAGE ... [key=value ...]")
+        raise UserError("which files? usage: neuro predict RUN FILE ... [key=value ...]")
     for path in images:
         if not path.is_file():
             raise UserError(f"{path}: {'a folder: name the images in it' if path.is_dir() else 'there is no such file'}")

@@ -16,7 +16,7 @@ HELP = {
     "resume": "Resume a run from its last checkpoint, on any number of ranks, or the unfinished jobs of a sweep.",
     "evaluate": "Score a run's trained network on the test set.",
     "export": "Write a run's trained network as safetensors, .pt or ONNX: neuro export RUN file=net.onnx",
-    "predict": "Classify images with a run's trained network: neuro predict RUN IMAGE ...",
+    "predict": "Classify images and rows with a run's trained network: neuro predict RUN FILE ...",
     "report": "Summarise runs, sweeps, searches and studies in a table, sweep.csv and one page, report.html.",
     "doctor": "Check what is installed on this machine, and print a command for each thing that is missing.",
     "completion": "Print a completion script for your shell: neuro completion bash|zsh|fish",

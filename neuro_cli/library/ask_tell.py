@@ -249,7 +249,7 @@ class AskTell:
         highest, member = best_of_all(own, self.members, self.world)
         if np.isfinite(highest) and (self.best is None or highest > self._sign * self.best.fitness):
             vector = self._points(*self._asked, range(member, member + 1))[0]
-            self.best = Best(self._sign * highest, torch.from_numpy(vector.copy()), self.generation)
+            self.best = Best(self._sign * highest, vector.copy(), self.generation)
 
     def _learn(self, run: Run, scores: np.ndarray) -> None:
         assert self._asked is not None
@@ -308,7 +308,7 @@ class AskTell:
         if run.integers is not None:
             state["run"] |= {"offset": run.integers.offset.tolist(), "stretch": run.integers.stretch.tolist()}
         if self.best is not None:
-            state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
+            state["best"] = {**self.best._asdict(), "vector": torch.from_numpy(self.best.vector.copy())}
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -330,7 +330,8 @@ class AskTell:
         self._run.watched = Watched(**{**kept["watched"], "spread": np.array(kept["watched"]["spread"])})
         self.generation, self.evaluations = state["counts"]
         self.ended, self.stopped = copy.deepcopy(state["ended"]), dict(state["stopped"])
-        self.best = Best(**state["best"]) if "best" in state else None
+        best = state.get("best")
+        self.best = None if best is None else Best(**{**best, "vector": best["vector"].numpy().copy()})
         self._asked = None
 
     def _settings(self) -> dict[str, Any]:

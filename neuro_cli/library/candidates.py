@@ -17,10 +17,13 @@ from neuro_cli.scoring.jobs import write_members
 
 
 class Best(NamedTuple):
-    """Best candidate of all generations: ``fitness`` as ``tell`` got it, parameters ``vector`` (M,), and ``generation``."""
+    """Best candidate of all generations: ``fitness`` as ``tell`` got it, and ``generation``.
+
+    ``vector`` (M,): its parameters, of the type that ``ask`` gave: a tensor of Evolution, a numpy array of AskTell.
+    """
 
     fitness: float
-    vector: Tensor
+    vector: Any
     generation: int
 
 

@@ -84,7 +84,10 @@ class Guarded(Logger):
 
 
 class Threaded(Guarded):
-    """Guarded logger whose calls are made by a thread. Its finish waits for them, ``patience`` at most."""
+    """Guarded logger whose calls are made by a thread. Its finish waits for them, ``patience`` at most.
+
+    No error of a start is raised, a UserError neither: the run does not wait for it.
+    """
 
     def __init__(self, logger: Tracker) -> None:
         super().__init__(logger)

@@ -31,9 +31,21 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
     for name in columns:
         every = np.concatenate([run.metrics[name] for group in groups for run in group.runs])
         seen = np.unique(every[np.isfinite(every)])
-        if len(seen) == 1 and len(every) > 1:
+        if len(seen) == 1:
             values[name] = float(seen[0])
     return values
+
+
+def repeats(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns with the numbers of an earlier one or with their negatives in all runs, and that one."""
+    values = {name: np.concatenate([run.metrics[name] for group in groups for run in group.runs]) for name in columns}
+    found: dict[str, str] = {}
+    for place, name in enumerate(columns):
+        for other in (earlier for earlier in columns[:place] if earlier not in found):
+            if any(np.array_equal(values[name], sign * values[other], equal_nan=True) for sign in (1, -1)):
+                found[name] = other
+                break
+    return found
 
 
 def pictures(groups: Sequence[Group], columns: Sequence[str], timed: bool = False) -> list[Picture]:

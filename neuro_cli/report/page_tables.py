@@ -145,7 +145,7 @@ def machines(runs: Sequence[ReportedRun]) -> Table | None:
     if not lines:
         return None
     rows = [[Cell(_listed(names)), *map(cell, facts)] for facts, names in lines.items()]
-    columns = ["runs", "device", "ranks", "threads per rank", "distribution", "git revision", *VERSIONS]
+    columns = ["runs", "device", "ranks", "threads", "distribution", "git revision", *VERSIONS]
     return _without_empty(Table("Device and versions", columns, rows))
 
 

@@ -129,7 +129,7 @@ def _panel(figure: Figure, axes: Axes, panel: Panel) -> None:
     if "xticks" in panel.options:
         axes.minorticks_off()
     elif axes.get_xscale() == "linear" and all(float(x).is_integer() for line in panel.lines for x in line.x):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     right = axes.twinx() if any(line.right for line in panel.lines) else axes
     if right is not axes:
         right.set(**panel.right)

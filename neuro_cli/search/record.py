@@ -142,12 +142,20 @@ class SearchRecord:
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
             if curves.wanted():
-                from neuro_cli.search.plot import plot_search  # late, since matplotlib takes time
-
-                plot_search(self.run / CANDIDATES, self.run / "curves.png")
+                self._plot()
         for logger in self._loggers:
             logger.finish(summary)
         return summary
+
+    def _plot(self) -> None:
+        from neuro_cli.run_folder.candidates import panel_of_searches, trained  # late, since matplotlib takes time
+        from neuro_cli.run_folder.plot import draw
+
+        rows = trained(self.run)
+        if rows:
+            draw([panel_of_searches([("", "", rows)])], self.run / "curves.png")
+        else:
+            log.warning("%s has no candidate that was trained: nothing to plot", self.run / CANDIDATES)
 
     def _summary(self, engine: Engine, best: list[TrainingOutcome], seconds: float, workers: int | None) -> dict[str, Any]:
         done = len(engine.archive.outcomes)

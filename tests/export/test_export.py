@@ -219,7 +219,7 @@ def test_what_is_no_image_is_one_line(run: Path, tmp_path: Path) -> None:
         ("none.png", "there is no such file"),
         ("deep.png", "more than 8 bits a channel"),
         ("top=0", "top=0: must be"),
-        ("top=2", "which images?"),
+        ("top=2", "which files?"),
     ):
         assert said in one_line(neuro_inside("predict", str(run), name, cwd=tmp_path)), name
 

@@ -113,13 +113,14 @@ def test_a_sweep_on_a_page(sweep):
     assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
     assert "1 failed 1 stopped 2 finished" in page.text
     figures = page.figures()
-    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "bytes sent", "candidates per second", "fitness mean"]
+    metrics = ["fitness mean", "fitness best", "seconds", "bytes sent", "candidates per second", "fitness mean"]
     assert [text.partition(" over ")[0] for text in figures] == metrics
-    assert figures[6].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
+    assert figures[5].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
     assert all("algo=openai_es (2 seeds)" in text and "algo=snes (2 seeds)" in text for text in figures)
     phases = page.table("Mean seconds of a generation")
     assert [row["runs"] for row in phases] == [f"algo={name} (2 seeds)" for name in ("openai_es", "snes")]
     assert list(phases[0]) == ["runs", "all", "sample", "forward", "communicate", "update", "other"]
+    assert "The numbers of fitness mean, up to the sign: train loss." in page.text
     assert "same in every generation of every run: bytes received 1,000." in page.text
     assert [(row["key"], row["0"], row["3"]) for row in page.table("Configuration: what differs")] == [
         ("seed", "1", "2"),
@@ -173,6 +174,12 @@ def test_a_run_at_work_and_damaged_lines(tmp_path):
     assert "Lines of metrics.csv that could not be read and are left out: run (2)." in page.text
     (run / "metrics.csv").write_text("")
     assert "No generation is on file yet." in reported(run).text
+
+
+def test_one_generation_is_a_sentence_not_figures_of_a_dot(tmp_path):
+    page = reported(made_run(tmp_path / "run", 1, whole=1))
+    assert page.figures() == []
+    assert "In the one generation of every run: fitness mean -2." in page.text
 
 
 def test_a_study_a_search_and_a_cluster(tmp_path):

@@ -15,7 +15,8 @@ from support.inside import well
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.csv import CsvLogger
-from neuro_cli.run_folder.plot import Line, Panel, draw, plot_run, title_of
+from neuro_cli.run_folder.candidates import panel_of_searches, trained
+from neuro_cli.run_folder.plot import Line, Panel, draw, figure_of, plot_run, title_of
 
 
 def metrics(folder: Path, generations: int, every: int, **override: float | None) -> Path:
@@ -127,3 +128,22 @@ def test_a_link_in_the_place_of_a_plot_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"plot\.png"):
         draw([Panel([Line([1, 2], [1.0, 2.0])], {})], tmp_path / "plot.png")
     assert (tmp_path / "other.png").read_bytes() == b"kept"
+
+
+def test_a_search_alone_shows_layers_and_several_show_whose_candidates_they_are(tmp_path):
+    lines = ["candidate,layers,validation_accuracy", "1,1,0.8", "2,2,", "3,2,0.7", "4,3,0.9", "x,1,0.99"]
+    (tmp_path / "candidates.csv").write_text("\n".join(lines))
+    rows = trained(tmp_path)
+    marks, best = panel_of_searches([("a", "red", rows)]).lines
+    assert (marks.x, marks.y, marks.shades) == ([1, 3, 4], [0.8, 0.7, 0.9], [1, 2, 3])
+    assert (best.y, best.steps, best.label) == ([0.8, 0.8, 0.9], True, "best so far")
+    several = panel_of_searches([("a", "red", rows), ("b", "blue", rows)]).lines
+    assert [(line.colour, line.label, len(line.shades)) for line in several] == [
+        ("red", "", 0), ("red", "a", 0), ("blue", "", 0), ("blue", "b", 0),
+    ]  # fmt: skip
+
+
+def test_generations_are_marked_at_multiples_of_1_2_and_5():
+    (axes,) = figure_of([Panel([Line(range(1, 61), range(60))], {})], width=5.0).axes
+    step = float(np.diff(axes.get_xticks())[0])
+    assert step / 10 ** np.floor(np.log10(step)) in (1, 2, 5)

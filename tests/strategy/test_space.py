@@ -93,6 +93,12 @@ def test_fresh_modules_are_new_until_none_is_left(layers, longest, rng):
     assert len(known) == len(space)
 
 
+def test_a_space_without_a_new_short_module_gives_the_shortest_longer_one():
+    """The first brood of a strategy with ``initial_layers`` 1 may have more members than there are layers."""
+    space = Space(("a", "b"), 3)
+    assert len(space.fresh(np.random.default_rng(1), {("a",), ("b",)}, 1)) == 2
+
+
 def test_random_modules_are_of_every_length_alike():
     rng = np.random.default_rng(1)
     lengths = np.bincount([len(SPACE.random(rng, 5)) for _ in range(5000)])[1:]

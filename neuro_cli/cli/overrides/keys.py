@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.words import hydras_text, sweeps, without_plus
-from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.did_you_mean import near, nearest
 from neuro_cli.core.errors import ConfigError, UserError
 
 
@@ -43,9 +43,14 @@ def checked_key(override: Override, bases: list[DictConfig], available: dict[str
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
         return f"++{bare}"  # a class for a key that is null by default
-    near = nearest(key, _keys(base) if "." in key else [*available, *(k for k in _keys(base) if "." not in k)])
-    new = f"; a new one is added with +{key}=" if "." in key else ""
-    raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {near}{new}")
+    keys = _keys(base)
+    new = f"; a new one is added with +{key}=" if parent in keys else ""
+    words = [*available, *keys] if parent else [name for name in (*available, *keys) if "." not in name]
+    if not near(key, words):
+        while parent and parent not in keys:
+            parent = parent.rpartition(".")[0]
+        words = [name for name in keys if name.rpartition(".")[0] == parent]  # next to each other, not all of a config
+    raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {nearest(key, words)}{new}")
 
 
 def _refuse_value_of_node(override: Override, base: DictConfig) -> None:

@@ -18,7 +18,7 @@ TRIES = 20  # draws for each wanted problem, after which a generator counts as e
 WORDS = (
     "apple", "bread", "chair", "dance", "eagle", "field", "glass", "house", "island", "juice", "knife", "lemon", "music",
     "night", "ocean", "paper", "queen", "river", "stone", "table", "uncle", "voice", "water", "yellow", "zebra", "bridge",
-    "candle", "dragon", "engine", "forest", "garden", "hammer", "island", "jacket", "kitten", "ladder", "market", "needle",
+    "candle", "dragon", "engine", "forest", "garden", "hammer", "insect", "jacket", "kitten", "ladder", "market", "needle",
     "orange", "pencil", "rabbit", "silver", "ticket", "valley", "window",
 )  # fmt: skip
 FORMS: dict[str, Callable[[str], str]] = {

@@ -179,15 +179,18 @@ class Reinforcement(Task):
         return Batch(seeds, seeds)
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
-        """Play the episodes of ``plan``. Thread-safe: every thread has its own environments."""
+        """Play the episodes of ``plan``. Thread-safe: every thread has its own environments, closed when one raises."""
         try:
             stage = self._stages.get_nowait()
         except queue.Empty:
             stage = self.stage()
         try:
-            return stage.play(plan, policies, normaliser)
-        finally:
-            self._stages.put(stage)
+            outcome = stage.play(plan, policies, normaliser)
+        except BaseException:
+            _close(stage)  # its episodes may stand anywhere
+            raise
+        self._stages.put(stage)
+        return outcome
 
     def stage(self) -> Any:
         """Return a pool of environments for a thread."""
@@ -293,7 +296,11 @@ def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
 def closed(stages: "queue.SimpleQueue[EnvironmentPool]") -> None:
     """Close all environments."""
     while not stages.empty():
-        try:
-            stages.get().close()
-        except Exception as error:  # an environment may fail at its end, when nothing depends on it any more
-            log.debug("an environment is not closed: %s", error)
+        _close(stages.get())
+
+
+def _close(stage: EnvironmentPool) -> None:
+    try:
+        stage.close()
+    except Exception as error:  # an environment may fail at its end, when nothing depends on it any more
+        log.debug("an environment is not closed: %s", error)

@@ -5,12 +5,16 @@ import json
 import pytest
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.language.made import MADE, made
+from neuro_cli.task.language.made import MADE, WORDS, made
 from neuro_cli.task.language.problems import Problem, Source, digest_of, split
 from neuro_cli.task.language.rewards import expression
 
 ROWS = [{"question": f"{k} and one is ", "answer": str(k + 1), "options": ["1", str(k + 1)]} for k in range(1, 6)]
 FIELDS = {"prompt": "question", "choices": "options"}
+
+
+def test_every_word_is_drawn_as_often():
+    assert len(set(WORDS)) == len(WORDS)
 
 
 def test_all_kinds_of_files_have_the_same_problems(tmp_path):

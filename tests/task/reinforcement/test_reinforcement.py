@@ -94,6 +94,26 @@ def test_returns_steps_and_observations_are_counted():
     }
 
 
+def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
+    """Even those whose close fails then; the error is the first one."""
+    ended = []
+
+    class Stage:
+        def play(self, *_):
+            raise RuntimeError("the simulator fell over")
+
+        def close(self):
+            ended.append(self)
+            raise OSError("it cannot be closed either")
+
+    task = cart_pole()
+    monkeypatch.setattr(task, "stage", Stage)
+    for tries in (1, 2):
+        with pytest.raises(RuntimeError, match="the simulator fell over"):
+            task.play(plan_of(np.array([[1]])), policies_of(policy_for(task), 1, task.spaces.shape), None)
+        assert len(set(ended)) == tries
+
+
 def test_actions_stay_within_the_bounds_of_the_environment():
     task = load(Reinforcement(id="Pendulum-v1", max_steps=20))
     made = []

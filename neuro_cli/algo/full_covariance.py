@@ -58,7 +58,7 @@ class FullCovariance(OwnCentre):
         def turned(noise: Tensor) -> Tensor:
             # a product of matrices may round a row by the others' number, which ranks decide; numpy's own sums do not
             if noise.device.type == "cpu":
-                return torch.from_numpy(np.einsum("ij,nj->ni", form.numpy(), noise.double().numpy())).to(noise.dtype)
+                return torch.from_numpy(np.einsum("ij,nj->ni", form.contiguous().numpy(), noise.double().numpy())).to(noise.dtype)
             return torch.stack([form.mv(row) for row in noise.double()]).to(noise.dtype)
 
         return Proposal(self._centre[None], None, scale, transform=turned)

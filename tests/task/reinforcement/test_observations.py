@@ -10,7 +10,7 @@ from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
 
 pytest.importorskip("gymnasium")
-import stub_environments  # noqa: E402, F401
+import stub_environments  # noqa: F401
 
 
 def add(statistics: ObservationStatistics, seen: np.ndarray) -> None:

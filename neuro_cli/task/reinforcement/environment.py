@@ -156,12 +156,22 @@ def _hint(identifier: str) -> str:
         rest = name[len(start) :]
         rest = rest if name.startswith(start) else rest[:1].upper() + rest[1:]
         return f"the package {HOMES[start]} has it: task.id={HOMES[start]}:{start}{rest}"
-    known = {each.lower(): each for each in gymnasium.registry}
+    known = {
+        each.lower(): each
+        for each, spec in gymnasium.registry.items()
+        if not colon or (_package(spec.entry_point) == "gymnasium") == (_package(module) == "gymnasium")
+    }
     close = [f"{module}{colon}{known[each]}" for each in closest(name.lower(), known)]
     near = f"did you mean {' or '.join(close)}?"
-    if colon and close:
-        return near
+    if colon:
+        call = "if it has a function for that, let a module of yours call it: task.id=my_module:Name-v0"
+        return near if close else f"the import of {module} registers none of that name; {call}"
     return f"{near} " * bool(close) + "environments of a package begin with its name: ale_py:ALE/Pong-v5"
+
+
+def _package(entry: Any) -> str:
+    """Return the package of an entry point, which is a dotted name or a callable."""
+    return str(entry if isinstance(entry, str) else getattr(entry, "__module__", "")).partition(":")[0].partition(".")[0]
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LEAST_VARIANCE = 1e-2  # floor for numbers of an observation that hardly ever move (code of Salimans et al.)
+LEAST_DEVIATION = 0.1  # for numbers of an observation that hardly ever move (code of Salimans et al.)
 ROUNDING = 2.0**-23  # relative error of a mean of z**2: sums travel as float32
 FAR = 2.0**13  # deviations from 0 to the mean, beyond which an observation in float32 has too few digits left
 
@@ -25,9 +25,11 @@ class ObservationStatistics:
     """Statistics of I numbers: ``count`` observations, ``mean`` (I,), ``squares`` (I,) about the mean, all float64.
 
     ``missed`` (I,): observations without a share in ``squares``, because their sums did not determine the deviation.
+    ``least`` > 0: floor for deviations.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, least: float = LEAST_DEVIATION) -> None:
+        self.least = least
         self.count = 0.0
         self.mean, self.squares, self.missed = np.zeros(size), np.zeros(size), np.zeros(size)
 
@@ -36,7 +38,7 @@ class ObservationStatistics:
         """Standard deviations (I,) float64, 1 before any count."""
         counted = self.count - self.missed
         variance = self.squares / np.where(counted > 0, counted, 1.0)
-        return np.where(counted > 0, np.sqrt(np.maximum(variance, LEAST_VARIANCE)), 1.0)
+        return np.where(counted > 0, np.maximum(np.sqrt(variance), self.least), 1.0)
 
     def units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return mean and inverse deviation (I,) float32 and base (I,) float64, for :class:`episodes.Normaliser`.
@@ -55,7 +57,7 @@ class ObservationStatistics:
         deviation, counted = self.deviation, self.count - self.missed
         shift = deviation * sums / count
         within = deviation**2 * np.maximum(squares - sums**2 / count, 0.0)
-        unknown = (counted == 0) & (shift**2 * ROUNDING > np.maximum(within / count / 8, LEAST_VARIANCE))
+        unknown = (counted == 0) & (shift**2 * ROUNDING > np.maximum(within / count / 8, self.least**2))
         total = counted + count
         self.squares = self.squares + np.where(unknown, 0.0, within + shift**2 * (counted * count / total))
         self.mean = self.mean + shift * (count / total)
@@ -70,9 +72,9 @@ class ObservationStatistics:
         }
 
     @staticmethod
-    def of(state: dict[str, Tensor]) -> "ObservationStatistics":
+    def of(state: dict[str, Tensor], least: float = LEAST_DEVIATION) -> "ObservationStatistics":
         """Restore what :meth:`state` gave."""
-        statistics = ObservationStatistics(state["mean"].numel())
+        statistics = ObservationStatistics(state["mean"].numel(), least)
         statistics.count = float(state["count"])
         for name in state.keys() & {"mean", "squares", "missed"}:
             setattr(statistics, name, state[name].cpu().double().numpy().copy())

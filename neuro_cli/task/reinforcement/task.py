@@ -27,7 +27,7 @@ from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.envpool_simulator import envpool_spaces
 from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
-from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
+from neuro_cli.task.reinforcement.observations import LEAST_DEVIATION, NormalisedPolicy, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 from neuro_cli.task.reinforcement.simulators import SIMULATORS
 from neuro_cli.task.reinforcement.trial import settled
@@ -50,7 +50,7 @@ class Reinforcement(Task):
     Hopper and Ant. ``simulator``: what steps the environments, one of :data:`simulators.SIMULATORS`; all but ``envpool`` have the
     same bits. ``wrappers``: callables that take an environment and return another, the innermost first. ``frame_stack``: number
     of last observations that are stacked; ``reward_weights``: weights of a vector of rewards; ``scale_actions``: outputs from -1
-    to 1 span the Box of actions. Raises ConfigError.
+    to 1 span the Box of actions. ``least_deviation``: observations that move less are divided by it. Raises ConfigError.
     """
 
     scored_by = "episodes"
@@ -79,6 +79,7 @@ class Reinforcement(Task):
         frame_stack: int = 1,
         reward_weights: Sequence[float] | None = None,
         scale_actions: bool = False,
+        least_deviation: float = LEAST_DEVIATION,
     ) -> None:
         if not isinstance(id, str):
             raise ConfigError("task.id", id, "must be the id of an environment")
@@ -87,6 +88,7 @@ class Reinforcement(Task):
         self.own_examples = not boolean("task.common_episodes", common_episodes)
         self.normalise = boolean("task.normalise", normalise)
         self.clip = number("task.clip", clip, above=0.0)
+        self.least_deviation = number("task.least_deviation", least_deviation, above=0.0)
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
         self._anew = None if anew is None else boolean("task.anew", anew)
@@ -151,7 +153,7 @@ class Reinforcement(Task):
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
         if self.normalise and self.statistics is None:
-            self.statistics = ObservationStatistics(spaces.inputs)
+            self.statistics = ObservationStatistics(spaces.inputs, self.least_deviation)
         if self.statistics is not None and len(self.statistics.mean) != spaces.inputs:
             raise UserError(
                 f"task.id={self.id}: statistics of {len(self.statistics.mean)} numbers, observations of {spaces.inputs}"
@@ -246,7 +248,7 @@ class Reinforcement(Task):
 
     def restore(self, state: dict[str, Tensor]) -> None:
         if self.normalise and state:
-            self.statistics = ObservationStatistics.of(state)
+            self.statistics = ObservationStatistics.of(state, self.least_deviation)
 
     def deployed(self, module: nn.Module) -> nn.Module:
         return module if self.statistics is None else NormalisedPolicy(module, self.statistics, self.clip)

@@ -3,9 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from support.made_data import load
 from torch import nn
 
-from neuro_cli.task.reinforcement.observations import LEAST_VARIANCE, NormalisedPolicy, ObservationStatistics
+from neuro_cli.task.reinforcement import Reinforcement
+from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
+
+pytest.importorskip("gymnasium")
+import stub_environments  # noqa: F401
 
 
 def add(statistics: ObservationStatistics, seen: np.ndarray) -> None:
@@ -25,10 +30,13 @@ def test_batches_give_mean_and_deviation_of_all_that_was_seen():
     assert statistics.count == len(whole)
 
 
-def test_a_number_that_stands_still_is_not_blown_up():
-    statistics = ObservationStatistics(2)
-    add(statistics, np.array([[1.0, 3.0]] * 10))
-    assert statistics.deviation == pytest.approx([np.sqrt(LEAST_VARIANCE)] * 2)
+@pytest.mark.parametrize(("settings", "least"), [({}, 0.1), ({"least_deviation": 0.01}, 0.01)])
+def test_a_number_that_stands_still_is_not_blown_up(settings, least):
+    task = load(Reinforcement(id="Stub-v0", **settings))
+    add(task.statistics, np.array([[1.0, 3.0, -2.0]] * 10))
+    assert task.statistics.deviation.tolist() == [least] * 3
+    task.restore(task.state())
+    assert task.statistics.deviation.tolist() == [least] * 3
 
 
 def test_state_comes_back_to_the_same_bits():

@@ -159,6 +159,8 @@ def play_with(task: Reinforcement, policy: nn.Module) -> EpisodeOutcome:
         ({"id": "ALE/Nothing-v9"}, r"^task\.id=ALE/Nothing-v9: no such environment; the package ale_py has it: task\.id=ale_py:"),
         ({"id": "ale/pong-v5"}, r"^task\.id=ale/pong-v5: no such environment; .* task\.id=ale_py:ALE/Pong-v5$"),
         ({"id": "gymnasium:pendulum-v1"}, r"no such environment; did you mean gymnasium:Pendulum-v1"),
+        ({"id": "stub_environments:Tracs-v0"}, r"no such environment; did you mean stub_environments:Traces-v0 or "),
+        ({"id": "stub_environments:LunarLandr-v3"}, r"no such environment; the import of stub_environments registers none of "),
         ({"id": "Nowhere/Xyzzyx-v5"}, r"no such environment; environments of a package begin .*: ale_py:ALE/Pong-v5$"),
         ({"id": "Pendulum"}, r"^task\.id=Pendulum: must have a version; the newest is Pendulum-v1$"),
         ({"id": "LunarLander-v2"}, r"^task\.id=LunarLander-v2: cannot be made: "),

@@ -90,18 +90,18 @@ def reported(*folders: Path, file: Path | None = None) -> Page:
 
 
 @pytest.fixture(scope="module")
-def sweep(tmp_path_factory) -> Path:
-    """Two algorithms, two seeds each: one failed, one was stopped."""
+def sweep(tmp_path_factory) -> Page:
+    """The page of two algorithms, two seeds each: one failed, one was stopped."""
     folder = tmp_path_factory.mktemp("runs") / "sweep"
     made_run(folder / "0", 10, algo="openai_es", seed=1)
     made_run(folder / "1", 10, algo="openai_es", seed=2)
     made_run(folder / "2", 4, "failed: task.root=/x: gone", algo="snes", seed=1, finished=False)
     made_run(folder / "3", 6, "stopped after generation 6 (SIGTERM)", algo="snes", seed=2)
-    return folder
+    return reported(folder)
 
 
 def test_a_sweep_on_a_page(sweep):
-    page = reported(sweep)
+    page = sweep
     table = page.table(FINAL)
     assert [(row["run"], row["algo"], row["seed"], row["state"]) for row in table] == [
         ("0", "openai_es", "1", "finished"),
@@ -132,7 +132,7 @@ def test_a_sweep_on_a_page(sweep):
 
 
 def test_a_page_asks_for_nothing_outside_of_it(sweep):
-    page = reported(sweep)
+    page = sweep
     assert all(str(each["src"]).startswith("data:image/png;base64,") for each in page.all("img"))
     assert [each["href"] for each in page.all("link")] == ["data:,"]
     assert page.all("script") == []
@@ -298,11 +298,12 @@ def test_metrics_are_read_line_by_line(tmp_path, content, generations, damaged):
 
 
 def test_the_command_says_where_the_page_is(tmp_path):
+    config(tmp_path / "bench", {"what": "noise", "seed": 1}, what="noise")  # its page has no figures
     made_run(tmp_path / "run", 3)
     made_run(tmp_path / "more", 3, seed=2)
-    done = well(neuro_inside("report", "run", cwd=tmp_path))
-    assert done.stdout.splitlines()[-1].startswith("neuro: wrote run/report.html, ")
-    again = neuro_inside("report", "run", "file=pages.html", cwd=tmp_path)
+    done = well(neuro_inside("report", "bench", cwd=tmp_path))
+    assert done.stdout.splitlines()[-1].startswith("neuro: wrote bench/report.html, ")
+    again = neuro_inside("report", "bench", "file=pages.html", cwd=tmp_path)
     assert "neuro: wrote pages.html, " in again.stdout
     both = neuro_inside("report", "run", "more", cwd=tmp_path)
     assert "neuro: wrote report.html, " in both.stdout

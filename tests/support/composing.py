@@ -18,6 +18,7 @@ from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides import check, composition
 from neuro_cli.cli.overrides.words import choices_of, without_plus
 from neuro_cli.core.errors import UserError
+from support import config_files  # noqa: F401 (it changes Hydra)
 
 Kept = dict[tuple[ConfigTree, tuple[str, ...]], bytes]
 

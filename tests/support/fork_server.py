@@ -5,7 +5,8 @@
 A request is a message with the file descriptors of the new process: {"words": ["-m", "neuro_cli", "train"], "cwd": FOLDER,
 "environment": {...}, "session": False, "numbers": [0, 1, 2]}. One of the socket CLIENT is answered by a process id, and the
 process becomes a child of the next ancestor that is a subreaper. Connections of LISTENER come from the program
-:data:`support.forked.PYTHON`, which reads the process id, and the exit code at the end; a process is killed with its connection. ``workers``: each has a server of its own.
+:data:`support.forked.PYTHON`, which reads the process id, and the exit code at the end; a process is killed with its connection.
+``workers``: each fork has a server of its own.
 """
 
 import atexit
@@ -182,6 +183,22 @@ def end_with(words: list[str]) -> NoReturn:
     os._exit(code & 0xFF)
 
 
+def warm() -> None:
+    """Load what the first run of a process loads: Hydra's plugins and parser, the machine code of loops that most runs call."""
+    import torch
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.plugins import Plugins
+
+    import neuro_cli as neuro
+
+    Plugins.instance()
+    OverridesParser.create().parse_override("seed=1")
+    inputs, targets = torch.zeros(8, 64), torch.arange(8)
+    for sampler in ("antithetic", "sign_flip", "low_rank"):
+        with neuro.Evolution(torch.nn.Linear(64, 8), sampler=sampler, population=8, threads=1) as es:
+            es.step(lambda module, x, y: -torch.nn.functional.cross_entropy(module(x), y, reduction="none"), inputs, targets)
+
+
 def answer(client: socket.socket, listener: socket.socket, begin: Callable[[], None] = lambda: None) -> NoReturn:
     """Serve; a fork calls ``begin`` on its only thread and runs the command line of its request."""
     request, descriptors = Server(client, listener).serve()
@@ -195,6 +212,7 @@ def main() -> None:
     begin = importlib.import_module("support.forked").begin_servers_of_workers if sys.argv[3:] else lambda: None
     for name in MODULES:
         importlib.import_module(name)
+    warm()
     del sys.path[0]  # the folder in which the server began
     assert len(os.listdir("/proc/self/task")) == 1, "a fork takes one thread along"
     gc.collect()

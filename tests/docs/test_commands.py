@@ -105,7 +105,7 @@ def stale(command: Command, folder) -> str:
         except (UserError, StaleError) as error:
             _found[command.words] = str(error)
     error = _found[command.words]
-    if not error or ("task=pettingzoo" in command.words and find_spec("mpe2") is None):  # an extra, which gives the policy's sizes
+    if not error or ("task=pettingzoo" in command.words and find_spec("mpe2") is None):  # an extra
         return ""
     return f"{command.place}: {command.text.strip()}\n    {error}"
 

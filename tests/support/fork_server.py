@@ -184,13 +184,15 @@ def end_with(words: list[str]) -> NoReturn:
 
 
 def warm() -> None:
-    """Load what the first run of a process loads: Hydra's plugins and parser, the machine code of loops that most runs call."""
+    """Do what the first run of a process does: load Hydra's plugins and the machine code of common loops, ask git."""
     import torch
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.plugins import Plugins
 
     import neuro_cli as neuro
+    from neuro_cli.run_folder.summary import git_revision
 
+    git_revision()
     Plugins.instance()
     OverridesParser.create().parse_override("seed=1")
     inputs, targets = torch.zeros(8, 64), torch.arange(8)

@@ -32,7 +32,7 @@ words = sys.argv[1:]
 if words[:2] == ["-u", "-c"]:  # a worker of pytest-xdist, which flushes what it writes
     del words[0]
 kind = (words + ["", ""])[words[:1] == ["-P"]]
-at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and name != {paths!r}}}
+at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and not name.startswith({late})}}
 if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
     os.execv({python!r}, [{python!r}, *words])
 numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
@@ -94,7 +94,7 @@ class ForkServer:
         """Write the interpreter whose processes are forks, where they have what ``environment`` sets for imports."""
         self.at_import = at_import(environment)
         text = PYTHON.format(
-            python=sys.executable, names=AT_IMPORT, paths=PATHS, at_import=self.at_import, socket=str(self.folder / "socket")
+            python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket")
         )
         (self.folder / "python").write_text(text)
         (self.folder / "python").chmod(0o755)
@@ -116,12 +116,13 @@ class ForkServer:
         shutil.rmtree(self.folder)
 
 
-SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL")  # a fork adds its own; our torch world sets the second, and the fork sets it again
+# a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by others which rank it starts
+SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_")
 
 
 def at_import(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that count while libraries are imported."""
-    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and name not in SET_LATE}
+    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and not name.startswith(SET_LATE)}
 
 
 _born_with: list[ForkServer] = []

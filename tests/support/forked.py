@@ -76,7 +76,7 @@ class ForkServer:
         else:
             numbers = [theirs.fileno(), listener.fileno()]
             words = [sys.executable, "-m", "support.fork_server", *map(str, numbers), *["workers"] * workers]
-            self._pid = subprocess.Popen(words, cwd=TESTS, env=environment, pass_fds=numbers, start_new_session=True).pid
+            self._pid = subprocess.Popen(words, cwd=TESTS, env=environment, pass_fds=numbers, process_group=0).pid
         theirs.close()
         listener.close()
         atexit.register(self._end)
@@ -84,7 +84,7 @@ class ForkServer:
     def _serve(self, client: socket.socket, listener: socket.socket) -> NoReturn:
         """Be the server, which has none of this process's files."""
         self._socket.close()
-        os.setsid()
+        os.setpgid(0, 0)  # no Ctrl-C
         with open(os.devnull, "r+b") as nothing:
             os.dup2(nothing.fileno(), 0)
             os.dup2(nothing.fileno(), 1)

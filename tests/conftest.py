@@ -5,6 +5,7 @@ import os
 
 # before numpy is imported: its threads wait at full speed for work, and the cores belong to several workers
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ["OMP_NUM_THREADS"] = "1"  # as in the processes that tests start: a worker's fork server is a fork of it
 
 import signal
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.forked import workers_python
 from support.worlds import MPIS, Mpi
 
 # a shell without job control starts background processes deaf to Ctrl-C, and so would be every process of a test
@@ -44,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("tests")
     if config.getoption("tx", None) and pytest.version_tuple >= (9, 2) and version("pytest-xdist") == "3.8.0":
         raise pytest.UsageError("pytest-xdist 3.8 takes no groups with pytest 9.2: pip install 'pytest<9.2'")
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        config.option.tx = [f"popen//python={workers_python()}"] * len(config.option.tx)
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,12 @@ def _installed(package: str) -> str | None:
         return None
 
 
+@cache  # the code was imported once, and git looks at every file
 def git_revision() -> str | None:
-    """Return the commit of the running checkout, with ``-dirty`` when files differ from it; None outside a checkout."""
+    """Return the commit of the running checkout, with ``-dirty`` when files differed from it when a process first asked.
+
+    None outside a checkout.
+    """
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():  # an installed package may lie in somebody else's repository
         return None

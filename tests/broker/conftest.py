@@ -21,7 +21,7 @@ def _user_folder(tmp_path_factory, monkeypatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("config")))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _kinds_of_the_tests() -> Iterator[None]:
     """Workers find the module ``trouble``."""
     with pytest.MonkeyPatch.context() as patch:

@@ -7,6 +7,7 @@ program of ``INLINE``. Equations, trees and diagrams stand in fences with the la
 import re
 import shlex
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ class Command:
     place: str
     text: str
 
-    @property
+    @cached_property
     def words(self) -> tuple[str, ...]:
         return tuple(shlex.split(self.text, comments=True))
 

@@ -93,15 +93,21 @@ def composed(verb: str, texts: tuple[str, ...]):
     return config
 
 
+_found: dict[tuple[str, ...], str] = {}  # what is wrong with a command, which may stand on several pages
+
+
 def stale(command: Command, folder) -> str:
     """What is wrong with a command; empty for one that would work."""
-    try:
-        check(command.words, folder)
-    except (UserError, StaleError) as error:
-        if "task=pettingzoo" in command.words and find_spec("mpe2") is None:  # an extra; its spaces give the policy's sizes
-            return ""
-        return f"{command.place}: {command.text.strip()}\n    {error}"
-    return ""
+    if command.words not in _found:
+        try:
+            check(command.words, folder)
+            _found[command.words] = ""
+        except (UserError, StaleError) as error:
+            _found[command.words] = str(error)
+    error = _found[command.words]
+    if not error or ("task=pettingzoo" in command.words and find_spec("mpe2") is None):  # an extra
+        return ""
+    return f"{command.place}: {command.text.strip()}\n    {error}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

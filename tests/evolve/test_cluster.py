@@ -96,7 +96,7 @@ def test_a_cluster_outlives_its_leader_refuses_strangers_and_leaves_runs_like_an
     monkeypatch.syspath_prepend(tmp_path)
     model = load(run, trust=["napping_digits"])
     assert sum(parameter.numel() for parameter in model.parameters()) == summary["parameters"]
-    for verb in (("evaluate", TRUST), ("report",)):
+    for verb in (("evaluate", TRUST), ("report", "html=false")):
         done = neuro_inside(verb[0], str(run), *verb[1:], cwd=tmp_path)
         assert done.returncode == 0, done.stderr
     assert "a peer of neuro evolve" in one_line(neuro_inside("resume", str(run), TRUST, cwd=tmp_path))

@@ -58,7 +58,8 @@ def test_git_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environme
     package.parent.mkdir(parents=True)
     package.write_text("")
     monkeypatch.setattr(summary, "__file__", str(package))
-    assert git_revision() is None
+    asked = git_revision.__wrapped__
+    assert asked() is None
 
     def git(*arguments: str) -> str:
         identity = ["-c", "user.name=tester", "-c", "user.email=tester@example.org"]
@@ -66,18 +67,18 @@ def test_git_revision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environme
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     git("init", "--quiet")
-    assert git_revision() is None
+    assert asked() is None
     git("add", ".")
     git("commit", "--quiet", "--message", "first")
     git("tag", "--annotate", "v1", "--message", "a tag must not replace the revision")
     revision = git("rev-parse", "HEAD")
-    assert git_revision() == revision
+    assert asked() == revision
     package.write_text("changed = True\n")
-    assert git_revision() == f"{revision}-dirty"
+    assert asked() == f"{revision}-dirty"
     # installed below somebody's repository, not in it
     inner = tmp_path / "site-packages" / "neuro_cli" / "run_folder" / "summary.py"
     monkeypatch.setattr(summary, "__file__", str(inner))
-    assert git_revision() is None
+    assert asked() is None
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc here")

@@ -61,7 +61,7 @@ def test_metrics_tell_returns_and_steps(folder):
 
 
 def test_a_report_has_a_column_of_returns(folder):
-    done = neuro_inside("report", "whole", "half", cwd=folder)
+    done = neuro_inside("report", "whole", "half", "html=false", cwd=folder)
     summary = json.loads((folder / "whole" / "summary.json").read_text())
     assert "mean return" in done.stdout
     runs = [line.split() for line in done.stdout.splitlines() if line.split()[:1] in (["whole"], ["half"])]

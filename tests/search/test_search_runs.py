@@ -88,7 +88,7 @@ def test_the_best_is_an_option_of_model(finished):
 def test_a_report_shows_a_search_and_others_refuse_it_in_a_line(finished, folder):
     job = read_job(finished, "two")
     assert (job.state, job.generations) == ("finished", 3)
-    done = neuro_inside("report", str(finished), cwd=folder)
+    done = neuro_inside("report", str(finished), "html=false", cwd=folder)
     assert done.returncode == 0
     assert "finished" in done.stdout
     assert "not a neuro training run" in one_line(neuro_inside("evaluate", str(finished), cwd=folder))

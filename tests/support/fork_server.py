@@ -1,11 +1,12 @@
 """Program that has imported torch and neuro, and forks processes that run Python command lines, as ``python WORDS`` would.
 
-    python -m support.fork_server CLIENT LISTENER    (from tests/, on a single thread)
+    python -m support.fork_server CLIENT LISTENER [workers]    (from tests/, on a single thread)
 
 A request is a message with the file descriptors of the new process: {"words": ["-m", "neuro_cli", "train"], "cwd": FOLDER,
 "environment": {...}, "session": False, "numbers": [0, 1, 2]}. One of the socket CLIENT is answered by a process id, and the
 process becomes a child of the next ancestor that is a subreaper. Connections of LISTENER come from the program
 :data:`support.forked.PYTHON`, which reads the process id, and the exit code at the end; a process is killed with its connection.
+``workers``: each fork has a server of its own.
 """
 
 import atexit
@@ -22,8 +23,9 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NoReturn
 
 # what `neuro train` has imported when the first generation begins
 MODULES = (
@@ -87,7 +89,7 @@ class Server:
             return None
         pid = os.fork()
         if pid == 0:
-            os.setsid()
+            os.setpgid(0, 0)  # it is killed with what it starts
             return marshal.loads(text), descriptors
         connection.send(str(pid).encode())
         self._connections[connection.fileno()] = self._ends[os.pidfd_open(pid)] = connection, pid
@@ -153,7 +155,7 @@ def run(words: list[str]) -> None:
         runpy.run_path(kind, run_name="__main__")
 
 
-def end_with(words: list[str]) -> None:
+def end_with(words: list[str]) -> NoReturn:
     """Run a command line and end as Python does, without the teardown of all modules, which takes 0.6 s."""
     code: Any = 0
     try:
@@ -181,17 +183,43 @@ def end_with(words: list[str]) -> None:
     os._exit(code & 0xFF)
 
 
+def warm() -> None:
+    """Do what the first run of a process does: load Hydra's plugins and the machine code of common loops, ask git."""
+    import torch
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.plugins import Plugins
+
+    import neuro_cli as neuro
+    from neuro_cli.run_folder.summary import git_revision
+
+    git_revision()
+    Plugins.instance()
+    OverridesParser.create().parse_override("seed=1")
+    inputs, targets = torch.zeros(8, 64), torch.arange(8)
+    for sampler in ("antithetic", "sign_flip", "low_rank"):
+        with neuro.Evolution(torch.nn.Linear(64, 8), sampler=sampler, population=8, threads=1) as es:
+            es.step(lambda module, x, y: -torch.nn.functional.cross_entropy(module(x), y, reduction="none"), inputs, targets)
+
+
+def answer(client: socket.socket, listener: socket.socket, begin: Callable[[], None] = lambda: None) -> NoReturn:
+    """Serve; a fork calls ``begin`` on its only thread and runs the command line of its request."""
+    request, descriptors = Server(client, listener).serve()
+    become(request, descriptors)
+    begin()
+    end_with(request["words"])
+
+
 def main() -> None:
-    client, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:])
+    client, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    begin = importlib.import_module("support.forked").begin_servers_of_workers if sys.argv[3:] else lambda: None
     for name in MODULES:
         importlib.import_module(name)
+    warm()
     del sys.path[0]  # the folder in which the server began
     assert len(os.listdir("/proc/self/task")) == 1, "a fork takes one thread along"
     gc.collect()
     gc.freeze()  # no search goes through what is shared, which would copy it
-    request, descriptors = Server(client, listener).serve()
-    become(request, descriptors)
-    end_with(request["words"])
+    answer(client, listener, begin)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Processes that begin as forks of a server that has imported torch and neuro: 3 s of a core less than a start of their own.
 
+pytest-xdist's workers are forks too (:func:`workers_python`), and each has a server that is a fork of it.
 :class:`Forked` is a ``subprocess.Popen`` of such a process. :func:`forking_python` is an interpreter for launchers: a small
 program that asks the server for a process with its words, environment and descriptors, forwards signals, and ends with it.
 What libraries read from the environment while they are imported (AT_IMPORT) is the server's in all of them.
@@ -17,9 +18,9 @@ import threading
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import Any, NoReturn
 
-from support.fork_server import AT_IMPORT, PATHS
+from support.fork_server import AT_IMPORT, PATHS, answer
 
 TESTS = Path(__file__).parents[1]
 _PR_SET_CHILD_SUBREAPER = 36
@@ -28,8 +29,10 @@ _one_at_a_time = threading.Lock()
 PYTHON = """#!{python} -IS
 import marshal, os, signal, socket, sys
 words = sys.argv[1:]
+if words[:2] == ["-u", "-c"]:  # a worker of pytest-xdist, which flushes what it writes
+    del words[0]
 kind = (words + ["", ""])[words[:1] == ["-P"]]
-at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and name != {paths!r}}}
+at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and not name.startswith({late})}}
 if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
     os.execv({python!r}, [{python!r}, *words])
 numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
@@ -55,27 +58,43 @@ os._exit(code)
 
 
 class ForkServer:
-    """Fork server of this process, with a folder for its socket and its interpreter."""
+    """Fork server of this process, with a folder for its socket and its interpreter.
 
-    def __init__(self, environment: dict[str, str]) -> None:
-        self.at_import, self.folder = at_import(environment), Path(mkdtemp(prefix="forks"))
+    ``workers``: its forks are to have servers of their own. ``fork``: it is a fork of this process, not a start of its own.
+    """
+
+    def __init__(self, environment: dict[str, str] | None = None, workers: bool = False, fork: bool = False) -> None:
+        self.folder, self.at_import = Path(mkdtemp(prefix="forks")), dict[str, str]()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind(str(self.folder / "socket"))
         listener.listen(64)
-        self._write_python()
-        sockets = [theirs.fileno(), listener.fileno()]
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "support.fork_server", *map(str, sockets)],
-            cwd=TESTS, env=environment, pass_fds=sockets, start_new_session=True,
-        )  # fmt: skip
+        if fork:
+            self._pid = os.fork()
+            if self._pid == 0:
+                self._serve(theirs, listener)
+        else:
+            numbers = [theirs.fileno(), listener.fileno()]
+            words = [sys.executable, "-m", "support.fork_server", *map(str, numbers), *["workers"] * workers]
+            self._pid = subprocess.Popen(words, cwd=TESTS, env=environment, pass_fds=numbers, process_group=0).pid
         theirs.close()
         listener.close()
         atexit.register(self._end)
 
-    def _write_python(self) -> None:
+    def _serve(self, client: socket.socket, listener: socket.socket) -> NoReturn:
+        """Be the server, which has none of this process's files."""
+        self._socket.close()
+        os.setpgid(0, 0)  # no Ctrl-C
+        with open(os.devnull, "r+b") as nothing:
+            os.dup2(nothing.fileno(), 0)
+            os.dup2(nothing.fileno(), 1)
+        answer(client, listener)
+
+    def write_python(self, environment: dict[str, str]) -> None:
+        """Write the interpreter whose processes are forks, where they have what ``environment`` sets for imports."""
+        self.at_import = at_import(environment)
         text = PYTHON.format(
-            python=sys.executable, names=AT_IMPORT, paths=PATHS, at_import=self.at_import, socket=str(self.folder / "socket")
+            python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket")
         )
         (self.folder / "python").write_text(text)
         (self.folder / "python").chmod(0o755)
@@ -93,16 +112,25 @@ class ForkServer:
 
     def _end(self) -> None:
         self._socket.close()
-        self._process.wait(60)
+        os.waitpid(self._pid, 0)
         shutil.rmtree(self.folder)
 
 
-SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL")  # a fork adds its own; our torch world sets the second, and the fork sets it again
+# a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by others which rank it starts
+SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_")
 
 
 def at_import(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that count while libraries are imported."""
-    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and name not in SET_LATE}
+    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and not name.startswith(SET_LATE)}
+
+
+_born_with: list[ForkServer] = []
+
+
+def begin_servers_of_workers() -> None:
+    """Give this fork, a worker of pytest-xdist, a server that has imported what it has."""
+    _born_with.append(ForkServer(fork=True))
 
 
 @cache
@@ -110,12 +138,22 @@ def own_server() -> ForkServer:
     """Return the server of this process, which begins with the first request."""
     from support.worlds import clean_environment
 
-    return ForkServer(clean_environment())
+    server = _born_with[0] if _born_with else ForkServer(clean_environment())
+    server.write_python(clean_environment())
+    return server
 
 
 def forking_python() -> str:
     """Return the path of an interpreter whose processes are forks of the server."""
     return str(own_server().folder / "python")
+
+
+@cache
+def workers_python() -> str:
+    """Return the path of an interpreter for pytest-xdist's workers: forks of one server, in this process's environment."""
+    server = ForkServer(dict(os.environ), workers=True)
+    server.write_python(dict(os.environ))
+    return str(server.folder / "python")
 
 
 class Forked(subprocess.Popen):

@@ -9,12 +9,12 @@ import pytest
 
 def pairwise(*parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
     """Combinations of one value of each parameter, the same every time; any two values of two parameters share one of them."""
-    candidates = list(product(*(range(len(values)) for values in parameters)))
-    missing = {pair for candidate in candidates for pair in _pairs(candidate)}
+    candidates = {candidate: _pairs(candidate) for candidate in product(*(range(len(values)) for values in parameters))}
+    missing = set().union(*candidates.values())
     chosen = []
     while missing:
-        best = max(candidates, key=lambda candidate: len(missing & _pairs(candidate)))
-        missing -= _pairs(best)
+        best = max(candidates, key=lambda candidate: len(missing & candidates[candidate]))
+        missing -= candidates.pop(best)
         chosen.append(best)
     return [tuple(values[place] for values, place in zip(parameters, candidate, strict=True)) for candidate in sorted(chosen)]
 

@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from support.forked import forking_python
 from support.worlds import _run, alive, clean_environment, descendants
 
 
@@ -25,7 +26,9 @@ def torchrun(ranks: int, *program: str, options: tuple[str, ...] = ()) -> list[s
 
 
 def run_torchrun(ranks: int, *program: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return _run(torchrun(ranks, *program), cwd, 300, environment)
+    """Run a program by ranks of torchrun; all of them are forks."""
+    command = torchrun(ranks, forking_python(), *program, options=("--no-python",))
+    return _run(command, cwd, 300, environment, fresh=False)
 
 
 def by_variables(ranks: int, *program: str, cwd: Path, **environment: str) -> list[subprocess.Popen[str]]:

@@ -182,17 +182,13 @@ def test_a_run_at_work_and_damaged_lines(blank, tmp_path):
     assert "No generation is on file yet." in reported(run).text
 
 
-<<<<<<< HEAD
 def test_one_generation_is_a_sentence_not_figures_of_a_dot(tmp_path):
     page = reported(made_run(tmp_path / "run", 1, whole=1))
     assert page.figures() == []
     assert "In the one generation of every run: fitness mean -2." in page.text
 
 
-def test_a_study_a_search_and_a_cluster(tmp_path):
-=======
 def test_a_study_a_search_and_a_cluster(blank, tmp_path):
->>>>>>> suite
     study = reported(made_study(tmp_path / "study"))
     (image,) = study.all("img")  # of its picture in two formats, one; none through a link
     assert image["alt"] == "weak"

@@ -199,9 +199,9 @@ def quieter(members: Members) -> Members:
     return replace(members, rows=MemberBatch([HALF_SCALE, -HALF_SCALE][: len(rows.scales)], rows.directions, rows.examples))
 
 
-def is_heavy(module: nn.Module) -> bool:
-    """Return whether a copy of the frozen parameters in another type would cost too much memory."""
-    return sum(parameter.numel() for parameter in module.parameters() if not parameter.requires_grad) >= HEAVY
+def is_heavy(module: nn.Module, trained: int = 0) -> bool:
+    """Return whether the frozen parameters, and so many ``trained`` ones, are too many for a copy in another type."""
+    return trained + sum(parameter.numel() for parameter in module.parameters() if not parameter.requires_grad) >= HEAVY
 
 
 def shortened(members: Members) -> Members:

@@ -50,6 +50,12 @@ def scorer(settings, precision):
     return build(Options(composed(*settings, f"precision={precision}")), SingleProcess()).distribution.job.scorer
 
 
+@pytest.mark.parametrize("trainable", ["norms", "all"])
+def test_two_threads_share_few_rows(settings, tried, trainable):
+    made = build(Options(composed(*settings, f"model.trainable={trainable}")), SingleProcess()).distribution.job.scorer
+    assert made._length == 2  # of 4 directions
+
+
 @pytest.mark.parametrize(
     ("precision", "wanted"),
     [("float32", [(torch.float32, 4)]), ("bfloat16", [(torch.float32, 2), (torch.bfloat16, 4)])],

@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
@@ -45,7 +46,7 @@ class ForkedAgent:
         self._code: int | None = None
         self._pid = os.fork()
         if self._pid == 0:
-            _end_after(lambda: _agent_of(parent, number, environment, words))
+            _end_after(partial(_agent_of, parent, number, environment, words))
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def send_signal(self, number: int) -> None:
@@ -176,8 +177,7 @@ def serve(words: Sequence[str]) -> int:
     for rank in range(count):
         pid = os.fork()
         if pid == 0:
-            own = variables(rank, count, port)
-            _end_after(lambda own=own: become(words, own, agent))  # type: ignore[misc]
+            _end_after(partial(become, words, variables(rank, count, port), agent))
         ranks.add(pid)
     for number in STOPS:
         signal.signal(number, stop)

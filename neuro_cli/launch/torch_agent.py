@@ -84,7 +84,7 @@ def _end_after(work: Callable[[], int]) -> NoReturn:
     except SystemExit as ended:
         code = ended.code
     except BaseException:
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     if isinstance(code, str):

@@ -356,15 +356,15 @@ def layer_norm(x: Tensor, size: int, weights: Tensor, biases: Tensor, eps: float
     return out.view(x.shape)
 
 
-def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout: float = 0.0,
+def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
               is_causal: bool = False, scale: float | None = None, **options: Any) -> Tensor:  # fmt: skip
     """Return torch's scaled dot product attention, of small heads (n, H, T, K) by compiled loops."""
     parts = query, key, value
     served = all(x.device.type == "cpu" and x.dtype == torch.float32 and x.dim() == 4 and x.numel() for x in parts)
     small = served and all(0 < x.shape[3] <= HEAD and (x.stride(3) == 1 or x.shape[3] == 1) for x in parts)
     alike = small and key.shape == (*query.shape[:2], key.shape[2], query.shape[3]) and value.shape[:3] == key.shape[:3]
-    if not alike or mask is not None or dropout or any(options.values()):
-        return F.scaled_dot_product_attention(query, key, value, mask, dropout, is_causal, scale=scale, **options)
+    if not alike or attn_mask is not None or dropout_p or any(options.values()):
+        return F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
     # heads of a position side by side, as torch has them: what follows joins them
     out = query.new_empty(len(query), query.shape[2], query.shape[1], value.shape[3]).transpose(1, 2)
     factor = np.float32(query.shape[3] ** -0.5 if scale is None else scale)

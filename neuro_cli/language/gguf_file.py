@@ -9,7 +9,7 @@ import torch
 from neuro_cli.core.machine.pages import Part
 from neuro_cli.language.kept_folder import kept_folder
 
-# numbers that GGUF files store as they are, by the names of the package gguf
+# numbers that files store as they are, by the names of safetensors, which are those of the package gguf
 PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 

@@ -9,8 +9,7 @@ from torch import nn
 
 from neuro_cli.core.copies import PAGES
 from neuro_cli.core.machine.pages import Pages, Part
-
-DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+from neuro_cli.language.gguf_file import PLAIN
 
 
 def map_parameters(module: nn.Module, folder: Path) -> None:
@@ -35,9 +34,9 @@ def parts_of_file(file: Path) -> dict[str, Part]:
         length = int.from_bytes(stream.read(8), "little")
         header = json.loads(stream.read(length))
     return {
-        name: Part(DTYPES[entry["dtype"]], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
+        name: Part(PLAIN[entry["dtype"]], tuple(entry["shape"]), 8 + length + entry["data_offsets"][0])
         for name, entry in header.items()
-        if name != "__metadata__" and entry["dtype"] in DTYPES
+        if name != "__metadata__" and entry["dtype"] in PLAIN
     }
 
 

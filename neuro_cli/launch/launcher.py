@@ -22,6 +22,7 @@ from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import MPI, TORCHRUN, Network
 from neuro_cli.launch import openmpi, shared_memory, slurm
 from neuro_cli.launch.lock import STARTED, launched_by_us
+from neuro_cli.launch.torch_agent import ForkedAgent, may_fork
 from neuro_cli.runner.stop import hear, heard
 
 EMULATION = "neuro_cli.fabric.emulation"
@@ -75,11 +76,12 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Start:
-    """Command and environment that start a world."""
+    """Command and environment that start a world. ``agent``: words for torch's agent, which this process can fork too."""
 
     launcher: Launcher
     command: Sequence[str]
     environment: Mapping[str, str]
+    agent: Sequence[str] = ()
 
     def run(self) -> int:
         """Run the world to its end and return the exit code."""
@@ -99,7 +101,7 @@ class Start:
         """
         # a kill of this process asks the world to stop: no ranks continue for a command that is gone
         # launchers read their input for rank 0, which wants none: it may be the list of a shell's loop
-        process = start(self.command, self.launcher.passed_on(signal.SIGTERM), env=self.environment, stdin=subprocess.DEVNULL)
+        process = self._process(self.launcher.passed_on(signal.SIGTERM))
 
         def forward(number: int, frame: FrameType | None) -> None:
             again = heard() and number != signal.SIGUSR2
@@ -114,6 +116,12 @@ class Start:
         finally:
             for name, handler in before.items():
                 signal.signal(name, handler)
+
+    def _process(self, number: int) -> "subprocess.Popen[bytes] | ForkedAgent":
+        """Start the launcher, which gets signal ``number`` when this process ends."""
+        if self.agent and may_fork():
+            return ForkedAgent(self.agent, self.environment, number)
+        return start(self.command, number, env=self.environment, stdin=subprocess.DEVNULL)
 
 
 def launcher() -> str:
@@ -174,4 +182,5 @@ def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
     starts = mpiexec_launcher() if network.emulate else world_launcher() if network.launcher == MPI else torch_launcher()
     command = starts.emulated(ranks, network, program) if network.emulate else starts.command(ranks, program)
     small = shared_memory.variables(starts.kind, ranks)
-    return Start(starts, command, small | starts.environment(ranks) | network.variables())
+    agent = [str(ranks), *program] if starts.kind == TORCHRUN else []
+    return Start(starts, command, small | starts.environment(ranks) | network.variables(), agent)

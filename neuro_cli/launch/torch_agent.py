@@ -2,27 +2,97 @@
 
     python -P -m neuro_cli.launch.torch_agent RANKS PYTHON -P -m neuro_cli VERB RUN ...
 
-torchrun would start each by itself, print tracebacks, and kill ranks that need more than 30 seconds for a checkpoint.
+The command itself forks this process where it can (:class:`ForkedAgent`), so that it shares its own imports too. torchrun would
+start each rank by itself, print tracebacks, and kill ranks that need more than 30 seconds for a checkpoint.
 """
 
+import atexit
 import gc
 import os
 import runpy
 import signal
 import socket
 import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from neuro_cli.core.errors import FAILED, UserError
-from neuro_cli.core.machine.process import die_with_parent
+from neuro_cli.core.machine.garbage import own_process
+from neuro_cli.core.machine.process import die_with_parent, thread_count
 from neuro_cli.factory.construct import TARGET
 from neuro_cli.run_folder.identity import leaves
 
 STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2)
 PATIENCE = 30  # seconds for the other ranks to end by themselves after one has failed
+_THREADS = thread_count()  # numpy's alone, where a command imports this before it computes anything
+
+
+class ForkedAgent:
+    """Agent of ``words`` that is a fork of this process, with ``send_signal`` and ``wait`` as a Popen has them.
+
+    ``number``: signal that it gets when this process ends.
+    """
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], number: int) -> None:
+        before, parent = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS), os.getpid()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self._code: int | None = None
+        self._pid = os.fork()
+        if self._pid == 0:
+            _end_after(partial(_agent_of, parent, number, environment, words))
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def send_signal(self, number: int) -> None:
+        if self._code is None:
+            os.kill(self._pid, number)
+
+    def wait(self) -> int:
+        """Return the exit code, -N after signal N."""
+        if self._code is None:
+            self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        return self._code
+
+
+def may_fork() -> bool:
+    """Return whether this is a command's own process that has computed nothing: a fork takes none of the other threads along."""
+    return own_process() and _THREADS is not None and thread_count() == _THREADS
+
+
+def _agent_of(parent: int, number: int, environment: Mapping[str, str], words: Sequence[str]) -> int:
+    """Let this fork be the agent that a process of its own would be."""
+    atexit._clear()  # the command's
+    os.setsid()
+    die_with_parent(signal.Signals(number), parent)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ.clear()
+    os.environ.update(environment)
+    return serve(words)
+
+
+def _end_after(work: Callable[[], int]) -> NoReturn:
+    """Do ``work`` in this fork and end with its exit code, as the code that called the fork is another process's."""
+    code: int | str | None = FAILED
+    try:
+        code = work()
+    except SystemExit as ended:
+        code = ended.code
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    with suppress(OSError):  # a reader that has gone
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(FAILED if isinstance(code, str) else code or 0)
 
 
 def load(run: Path) -> None:
@@ -50,7 +120,7 @@ def variables(rank: int, ranks: int, port: int) -> dict[str, str]:
     return {"MASTER_ADDR": "127.0.0.1", **{name: str(number) for name, number in place.items()}}
 
 
-def become(words: list[str], own: dict[str, str], agent: int) -> None:
+def become(words: Sequence[str], own: dict[str, str], agent: int) -> int:
     """Let this fork be ``python -P WORDS`` with the variables ``own``; it gets SIGTERM when the process ``agent`` ends."""
     for number in STOPS:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
@@ -63,6 +133,7 @@ def become(words: list[str], own: dict[str, str], agent: int) -> None:
         runpy.run_module(what, run_name="__main__", alter_sys=True)
     else:
         exec(what, {"__name__": "__main__"})
+    return 0
 
 
 def ended(ranks: set[int]) -> int:
@@ -85,9 +156,9 @@ def pass_on(ranks: set[int], number: int) -> None:
             os.kill(pid, number)
 
 
-def main() -> None:
-    """Run the ranks to their end, and end with the exit code of the first one that failed."""
-    count, (python, alone, *words) = int(sys.argv[1]), sys.argv[2:]
+def serve(words: Sequence[str]) -> int:
+    """Run the ranks of ``RANKS PYTHON -P ...`` to their end, and return the exit code of the first one that failed."""
+    count, (python, alone, *words) = int(words[0]), words[1:]
     assert (python, alone) == (sys.executable, "-P")
     gc.disable()
     if words[:2] == ["-m", "neuro_cli"]:
@@ -106,14 +177,13 @@ def main() -> None:
     for rank in range(count):
         pid = os.fork()
         if pid == 0:
-            become(words, variables(rank, count, port), agent)
-            return
+            _end_after(partial(become, words, variables(rank, count, port), agent))
         ranks.add(pid)
     for number in STOPS:
         signal.signal(number, stop)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)
-    sys.exit(ended(ranks))
+    return ended(ranks)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(serve(sys.argv[1:]))

@@ -92,7 +92,7 @@ class BatchedScorer(PopulationScorer):
         settings, sampler = self.settings, self.settings.sampler
         total = sampler.directions * self._sides * self.examples
         rows = chunk_rows(largest, settings.device, total)
-        if settings.device.type == "cpu" and is_heavy(settings.module):
+        if settings.device.type == "cpu" and is_heavy(settings.module, settings.layout.size):
             rows = min(rows, -(-total // CHUNKS["cpu"]))  # few rows of a large network are enough for its products
         if self._large and settings.device.type == "cpu":
             rows = min(rows, LARGE_ROWS)

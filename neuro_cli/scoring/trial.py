@@ -2,9 +2,9 @@
 
 The trial is in float64 if the module allows it: rounding alone can separate two passes in float32 widely, for example by batch
 norm over two values, and would hide a mistake. A module with many frozen parameters is tried in the run's precision, since a copy
-of them would cost too much memory. If that precision is a half one, its first layers are tried in float32 before, with the task's
-scores, and the whole is tried by its outputs alone: rounding flips a reward that counts right tokens. Each pass gets another copy
-of the module, as the first pass may fill caches.
+of them would cost too much memory; in a half precision also one with many trained ones. If that precision is a half one, its
+first layers are tried in float32 before, with the task's scores, and the whole is tried by its outputs alone: rounding flips a
+reward that counts right tokens. Each pass gets another copy of the module, as the first pass may fill caches.
 
 Legend: S sides, D directions, e examples.
 """
@@ -187,7 +187,7 @@ class Trial:
 
 def trial_of(members: Members, dtype: torch.dtype) -> Trial:
     """Return a trial in float64, or in ``dtype``."""
-    if is_heavy(members.fresh()):
+    if tried_in_precision(members.fresh(), members.layout.size, dtype):
         rounded = dtype != torch.float32
         return Trial(quieter(members) if rounded else members, dtype, rounded)
     return in_float64(partial(Trial, members), dtype)
@@ -199,9 +199,14 @@ def quieter(members: Members) -> Members:
     return replace(members, rows=MemberBatch([HALF_SCALE, -HALF_SCALE][: len(rows.scales)], rows.directions, rows.examples))
 
 
-def is_heavy(module: nn.Module) -> bool:
-    """Return whether a copy of the frozen parameters in another type would cost too much memory."""
-    return sum(parameter.numel() for parameter in module.parameters() if not parameter.requires_grad) >= HEAVY
+def is_heavy(module: nn.Module, trained: int = 0) -> bool:
+    """Return whether the frozen parameters, and so many ``trained`` ones, are too many for a copy in another type."""
+    return trained + sum(parameter.numel() for parameter in module.parameters() if not parameter.requires_grad) >= HEAVY
+
+
+def tried_in_precision(module: nn.Module, trained: int, precision: torch.dtype) -> bool:
+    """Return whether a network with so many ``trained`` numbers is tried in the run's precision; in float32 they may be many."""
+    return is_heavy(module, 0 if precision == torch.float32 else trained)
 
 
 def shortened(members: Members) -> Members:
@@ -232,8 +237,9 @@ def chosen_way(
     there is none.
     """
     members, ways = scored_members(settings, centre, call, sides), WAYS[WAYS.index(after) + 1 if after else 0 :]
+    heavy = tried_in_precision(settings.module, settings.layout.size, settings.precision)
     try:
-        if settings.precision != torch.float32 and is_heavy(settings.module):
+        if settings.precision != torch.float32 and heavy:
             ways = ways[ways.index(Trial(shortened(members), torch.float32).first(ways)[0]) :][:1]
         way, forward = trial_of(members, settings.precision).first(ways)
     except Unsupported as error:
@@ -250,7 +256,7 @@ def scored_members(
     """Return a few members of two directions with the examples of the first generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
-    heavy = is_heavy(settings.module)
+    heavy = tried_in_precision(settings.module, settings.layout.size, settings.precision)
     directions = min(2, sampler.directions, sampler.noise_period or 2)
     rows = MemberBatch([SCALE, -SCALE][: sides or 1 + sampler.antithetic], directions, examples)
 

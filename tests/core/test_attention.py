@@ -45,6 +45,12 @@ def test_whatever_else_goes_by_torch(given):
     assert calls(*given) == 0
 
 
+def test_transformers_names_all_that_is_optional():
+    named = {"attn_mask": None, "dropout_p": 0.0, "scale": 0.1, "is_causal": True}
+    assert calls(QUERY, KEY, VALUE, **named) == 1
+    assert calls(LARGE, LARGE, LARGE, **named) == 0
+
+
 def test_a_number_that_is_none_reaches_what_reads_it_alone():
     query, value = QUERY.clone(), VALUE.clone()
     query[1, 0, 4, 2], value[2, 1, 7, 3] = float("nan"), float("inf")

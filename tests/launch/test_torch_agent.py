@@ -10,6 +10,7 @@ from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, descendants, neuro, wait_for_end, wait_for_rows
 
 from neuro_cli.cli import doctor
+from neuro_cli.launch.lock import is_taken
 
 WORDS = ("population=10", "batch_size=16", "threads=1", "model=MNIST_10K", "checkpoint.every=2", "fabric=gloo", "ranks=2")
 
@@ -24,26 +25,38 @@ def started(folder: Path) -> subprocess.Popen:
 
 
 def agent_and_ranks(command: int) -> list[int]:
-    """Processes below a command, whose ranks have the command line of the agent that forked them, one after the other."""
-    return sorted(pid for pid in descendants(command) if b"torch_agent" in Path(f"/proc/{pid}/cmdline").read_bytes())
+    """The fork of a command and its ranks, one after the other; they have its command line."""
+    line = Path(f"/proc/{command}/cmdline").read_bytes()
+    return sorted(pid for pid in descendants(command) if Path(f"/proc/{pid}/cmdline").read_bytes() == line)
 
 
-def shared_bytes(pid: int) -> int:
-    """Memory of a process that it shares and that is in no file."""
+def own_bytes(pid: int) -> int:
+    """Memory of a process that no other has."""
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Shared_Dirty:"))
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
 
 
 @pytest.mark.slow
 def test_a_request_to_stop_leaves_a_checkpoint(tmp_path):
     process = started(tmp_path)
-    for pid in agent_and_ranks(process.pid)[1:]:
-        assert shared_bytes(pid) > 1e8  # imports; a rank that began by itself shares pages of files alone
+    for pid in (process.pid, *agent_and_ranks(process.pid)):
+        assert own_bytes(pid) < 1e8  # without imports: they are a quarter of each process
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate(timeout=240)
     assert process.returncode == 0, errors
     assert "continue with: neuro resume run" in errors
     assert "Traceback" not in errors
+
+
+@pytest.mark.slow
+def test_ranks_of_a_killed_command_leave_a_checkpoint_and_end(tmp_path):
+    process = started(tmp_path)
+    ranks = agent_and_ranks(process.pid)
+    process.kill()
+    process.communicate(timeout=240)
+    wait_for_end(ranks)
+    assert "(SIGTERM)" in (tmp_path / "run" / "log.txt").read_text()
+    assert not is_taken(tmp_path / "run")
 
 
 @pytest.mark.slow

@@ -46,8 +46,20 @@ def tried(monkeypatch):
     return seen
 
 
-def scorer(settings, precision):
-    return build(Options(composed(*settings, f"precision={precision}")), SingleProcess()).distribution.job.scorer
+def scorer(settings, precision, *more):
+    return build(Options(composed(*settings, f"precision={precision}", *more)), SingleProcess()).distribution.job.scorer
+
+
+@pytest.mark.parametrize("trainable", ["norms", "all"])
+def test_two_threads_share_few_rows(settings, tried, trainable):
+    assert scorer(settings, "float32", f"model.trainable={trainable}")._length == 2  # of 4 directions
+
+
+def test_many_trained_weights_are_tried_like_frozen_ones_in_half_precision_alone(settings, tried):
+    scorer(settings, "bfloat16", "model.trainable=all")
+    assert tried == [(torch.float32, 2), (torch.bfloat16, 4)]
+    scorer(settings, "float32", "model.trainable=all")
+    assert tried[2:] == [(torch.float64, 4)]
 
 
 @pytest.mark.parametrize(

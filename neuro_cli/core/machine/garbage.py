@@ -4,7 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_keeps = False
+_own = False
 
 
 def keep_modules() -> None:
@@ -12,8 +12,13 @@ def keep_modules() -> None:
 
     In a user's process, cycles of his own would never be freed.
     """
-    global _keeps
-    _keeps = True
+    global _own
+    _own = True
+
+
+def own_process() -> bool:
+    """Return whether this process is of the command's own."""
+    return _own
 
 
 @contextmanager
@@ -25,6 +30,6 @@ def no_search() -> Iterator[None]:
         yield
     finally:
         if searches:
-            if _keeps:
+            if _own:
                 gc.freeze()  # else the next object brings a search through all that has loaded: 0.1 s with torch
             gc.enable()

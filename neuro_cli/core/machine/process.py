@@ -104,6 +104,14 @@ def last_line(terminal: Path) -> str:
     return next((line for line in reversed(terminal.read_text(errors="replace").splitlines()) if line.strip()), "")
 
 
+def thread_count() -> int | None:
+    """Return the number of threads of this process, libraries' too; None where /proc does not say."""
+    try:
+        return len(os.listdir("/proc/self/task"))
+    except OSError:
+        return None
+
+
 def resident_bytes(pid: int) -> int:
     """Resident memory of a process and its descendants in bytes; 0 where /proc does not say."""
     total = 0

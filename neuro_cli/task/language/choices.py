@@ -14,6 +14,7 @@ from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import LanguageTask
 from neuro_cli.task.language.generation import logits_at, padded
+from neuro_cli.task.language.problems import Problem
 
 MARGIN = Metric("test_margin", "test margin", ".4f", "nats")
 FITNESSES = ("margin", "accuracy", "negative_cross_entropy")
@@ -77,7 +78,7 @@ class Choices(LanguageTask):
         self._passes, self._answer = (1, 1) if max(map(len, ended)) == 1 else (self._most, max(map(len, ended)))
         self._rows = {name: self._encoded(part, device) for name, part in parts.items()}
 
-    def _encoded(self, problems: Sequence[Any], device: torch.device) -> tuple[Tensor, Tensor]:
+    def _encoded(self, problems: Sequence[Problem], device: torch.device) -> tuple[Tensor, Tensor]:
         """Return inputs (N, S, T), and targets (N, 2 + K A): right choice, length of the prompt, tokens of all choices.
 
         Raises ConfigError.

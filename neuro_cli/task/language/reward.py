@@ -172,7 +172,7 @@ class Reward(LanguageTask):
         rows = [self._row(some, self._coded) for some in numbers.view(-1, k).tolist()]
         return self._batch(rows, range(start - low, stop - low))
 
-    def _row(self, numbers: Sequence[int], coded: Sequence[_Coded]) -> "_Row":
+    def _row(self, numbers: Sequence[int], coded: Sequence[_Coded]) -> _Row:
         """Return a row of problems, one after the other."""
         shown = self._shown if self._together > 1 and coded is self._coded else []
         row = _Row(numbers[0], [*shown], [], [])
@@ -184,7 +184,7 @@ class Reward(LanguageTask):
                 row.tokens.extend(answer)
         return row
 
-    def _batch(self, rows: Sequence["_Row"], chosen: range) -> Batch:
+    def _batch(self, rows: Sequence[_Row], chosen: range) -> Batch:
         """Return ``chosen`` rows, padded to the widest of all: inputs (B, T), and targets (B, G, 2 + A) of G problems a row.
 
         Targets are the number of the row's first problem, the place that an answer follows, and its tokens with -1 behind.

@@ -15,9 +15,10 @@ from torch.nn.grad import conv2d_input
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
 
-RATE = 0.8  # share of a fit to the present passes that a model takes over
+RATE = 0.8  # share of a fit to the present changes that a model takes over
 RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes
-ROWS = 256  # least rows that a fit uses, of those that it is given
+ROWS = 128  # least rows of a fit, if the model has half as many unknowns
+SAMPLES = 16  # least values of the input in a fit of a slope
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Response(ABC):
 
     matrix: Tensor
 
-    def entries(self, outputs: Sequence[int], calls: int) -> int | None:
-        """Return how many entries of a change's first axis a fit to ``calls`` with ``outputs`` of this shape uses, None: all."""
-        return None
+    @abstractmethod
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
 
     @abstractmethod
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -51,10 +52,11 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
-        rows, columns = math.prod(outputs) // self.matrix.shape[1], self.matrix.shape[1]
+        unknowns, columns = self.matrix.shape[-2:]
+        each = math.prod(outputs[1:]) // (self.matrix.numel() // unknowns)  # rows that an entry gives
         # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
-        most = max(ROWS, math.isqrt(calls * rows * columns))
-        return min(outputs[0], -(-most * outputs[0] // (calls * rows)))
+        most = min(max(ROWS, math.isqrt(calls * outputs[0] * each * columns)), 2 * unknowns)
+        return -(-most // (calls * each))
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:
@@ -115,10 +117,6 @@ class GroupedConvolution(Convolution):
         inputs = form.image[0] // groups * form.kernel[0] * form.kernel[1]
         self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
 
-    def entries(self, outputs: Sequence[int], calls: int) -> int:
-        rows = calls * math.prod(outputs) // (outputs[0] * outputs[1])  # rows that one example gives
-        return min(outputs[0], -(-ROWS // rows))
-
     def input_rows(self, change: Tensor) -> Tensor:
         parts = patches(change, self._form.kernel, self._form.geometry).unflatten(1, (self._groups, -1))
         return parts.permute(1, 0, 5, 6, 2, 3, 4).reshape(self._groups, -1, self.matrix.shape[1])
@@ -151,6 +149,9 @@ class Diagonal(Response):
 
     def __init__(self, shape: Sequence[int], device: torch.device) -> None:
         self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
+
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        return max(2, -(-SAMPLES * self.matrix.numel() // (calls * math.prod(outputs[1:]))))
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         shape = self.matrix.shape

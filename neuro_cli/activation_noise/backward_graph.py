@@ -18,7 +18,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
+from neuro_cli.activation_noise.response import STEP_RATE, Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
 from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.marks import DATA, tensors
 
@@ -198,7 +198,7 @@ def step_node(
     x = given[in_graph[0]]
     shape = (1,) * x.dim()
     form = ("step", number)  # no two step functions share a model
-    return BackwardNode(result, (), in_graph[0], x.detach(), None, lambda device: Diagonal(shape, device), form), x
+    return BackwardNode(result, (), in_graph[0], x.detach(), None, lambda device: Diagonal(shape, device, STEP_RATE), form), x
 
 
 def _model_of(

@@ -15,8 +15,8 @@ from torch.nn.grad import conv2d_input
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
 
-RATE = 0.8  # share of a fit to the present changes that a model takes over
-RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes
+STEP_RATE = 0.8  # share of a fit to the present changes that the slope of a step function takes over
+RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
 ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 SAMPLES = 16  # least values of the input in a fit of a slope
 
@@ -70,7 +70,7 @@ class MatrixResponse(Response):
         inputs = torch.cat([self.input_rows(change) for change, _ in changes])
         outputs = torch.cat([self.output_rows(change) for _, change in changes])
         # not in place: the graph of a prediction may still need the old matrix
-        self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix), alpha=RATE)
+        self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix))
 
 
 class Dense(MatrixResponse):
@@ -134,7 +134,7 @@ class GroupedConvolution(Convolution):
         factor, failed = torch.linalg.cholesky_ex(square)
         step = torch.cholesky_solve(inputs.mT @ (outputs - inputs @ self.matrix), factor)
         right = (failed == 0) & step.isfinite().all(2).all(1)
-        self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0), alpha=RATE)
+        self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0))
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry
@@ -145,9 +145,13 @@ class GroupedConvolution(Convolution):
 
 
 class Diagonal(Response):
-    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one."""
+    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one.
 
-    def __init__(self, shape: Sequence[int], device: torch.device) -> None:
+    ``rate``: share of a fit that it takes over.
+    """
+
+    def __init__(self, shape: Sequence[int], device: torch.device, rate: float = 1.0) -> None:
+        self._rate = rate
         self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
@@ -163,7 +167,7 @@ class Diagonal(Response):
         # least squares for each slope by itself, of what the present slope leaves unexplained
         step = (products - squares * self.matrix) / (squares + RIDGE * mean)
         if mean > 0 and bool(step.isfinite().all()):
-            self.matrix = self.matrix.add(step, alpha=RATE)
+            self.matrix = self.matrix.add(step, alpha=self._rate)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)

@@ -4,11 +4,13 @@ Noise e on a layer's outputs changes an example's reward r by about <g, e>, g th
 that does not depend on e, the estimate ``p + (r - <p, e>) e`` has the mean of ``r e``, and the part of g that p predicts adds no
 variance. p comes from the backward graph (see :mod:`backward_graph`), from the rewards or, where those are step functions,
 from the last layer: then a pass for each of its outputs measures the derivative. The graph's response models are learnt from
-passes with noise in all layers at once. Such a pass shows as many numbers as a call has outputs, where a reward is one number.
+what a call gives for noise in place of its input, as many numbers as it has outputs, where a reward is one number. Calls that
+are not linear in their input, and steps, are learnt from passes with noise in all layers at once.
 
 Akrout, Wilson, Humphreys, Lillicrap and Tweed, "Deep learning without weight transport", NeurIPS 2019, learn feedback weights
-from responses to noise, and Lansdell, Prakash and Kording, "Learning to solve the credit assignment problem", ICLR 2020, from
-rewards. Both replace the estimate by the feedback, with its bias; here the estimate corrects it and stays unbiased.
+from responses to noise ("weight mirrors"), and Lansdell, Prakash and Kording, "Learning to solve the credit assignment
+problem", ICLR 2020, from rewards. Both replace the estimate by the feedback, with its bias; here the estimate corrects it and
+stays unbiased.
 
 Legend: B examples, T rewards of an example, n outputs of a layer for one reward, R passes side by side.
 """

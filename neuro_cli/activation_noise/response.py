@@ -17,7 +17,7 @@ from neuro_cli.sampler.patches import patches
 
 STEP_RATE = 0.8  # share of a fit to the present changes that the slope of a step function takes over
 RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
-ROWS = 256  # least rows of a fit, if the model has half as many unknowns
+ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
 SAMPLES = 16  # least values of the input in a fit of a slope
 
@@ -55,8 +55,9 @@ class MatrixResponse(Response):
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         unknowns, columns = self.matrix.shape[-2:]
         each = math.prod(outputs[1:]) // (self.matrix.numel() // unknowns)  # rows that an entry gives
-        # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
-        most = max(ROWS, math.isqrt(calls * outputs[0] * each * columns), 0 if self.matrix.any() else FIRST_ROWS)
+        present = calls * outputs[0] * each
+        # at most as many rows as the calls have: then a fit costs a few passes of them, and the next one has other rows
+        most = max(ROWS, min(present, math.isqrt(present * columns)), 0 if self.matrix.any() else FIRST_ROWS)
         most = min(most, 2 * unknowns)
         return -(-most // (calls * each))
 

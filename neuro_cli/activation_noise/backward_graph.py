@@ -1,8 +1,9 @@
 """The backward graph of a clean pass: it takes derivatives of the rewards from later layers to earlier ones, without weights.
 
 It is autograd's graph of the calls without parameters. A call with parameters is a node of its own in it: derivatives pass
-through a linear model of the call's response, learnt from changes of input and outputs, never through the weights. A step
-function (``round``, ``sign``), whose derivative is zero, is a node too.
+through a linear model of the call's response, learnt from what it gives for noise, never through the weights. A call that is
+not linear in its input is learnt from its changes in passes with noise in all layers. A step function (``round``, ``sign``),
+whose derivative is zero, is such a node too.
 
 Legend: B examples.
 """
@@ -17,7 +18,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
+from neuro_cli.activation_noise.response import STEP_RATE, Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
 from neuro_cli.scoring.passes.bodies import overwrites
 from neuro_cli.scoring.passes.marks import DATA, tensors
 
@@ -33,27 +34,41 @@ SCALED = frozenset((
     Tensor.__truediv__, torch.true_divide, Tensor.true_divide,
 ))  # fmt: skip
 PRODUCTS = frozenset((F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, torch.addmm, torch.bmm, torch.baddbmm))
+CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
 
 MakeModel = Callable[[torch.device], Response]
+Respond = Callable[[Tensor], Tensor]  # outputs of a call for another input
 Changes = Sequence[tuple[Tensor, Tensor]]  # input and outputs of a call in each of some passes
 
 
 class BackwardNode:
     """A call in the backward graph. ``names``: its parameters; nodes with the same names and ``form`` share a response model.
 
-    ``position``: of the input among the call's tensors; ``inputs``: the model's input in the clean pass, which is the call's own
-    after ``preprocess``; None for a call that passes derivatives on as they are, or not at all. ``response``: the model.
+    ``inputs``: the model's input in the clean pass, which is the call's own after ``preprocess``; None for a call that passes
+    derivatives on as they are, or not at all. The model learns from what the call gives for noise, by ``respond``, or, where that
+    is None, from passes in which the input is the call's tensor ``position``. ``response``: the model.
     ``derivative``: of the rewards by ``outputs``, None before it is computed or where it never is.
     """
 
     def __init__(
         self, outputs: Tensor, names: tuple[str, ...] = (), position: int | None = None, inputs: Tensor | None = None,
         preprocess: Callable[[Tensor], Tensor] | None = None, make_model: MakeModel | None = None, form: tuple[Any, ...] = (),
+        respond: Respond | None = None,
     ) -> None:  # fmt: skip
         self.outputs, self.position, self.inputs, self._preprocess = outputs, position, inputs, preprocess
-        self.make_model, self.names, self.key = make_model, names, (*names, *form)
+        self.make_model, self.names, self.key, self.respond = make_model, names, (*names, *form), respond
         self.response: Response | None = None
         self.derivative: Tensor | None = None
+
+    def response_to(self, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the model's input for ``noise`` as the call's, and the outputs, less those for zeros, in float32."""
+        assert self.inputs is not None
+        assert self.respond is not None
+        x = noise.to(self.inputs.dtype)
+        if self._preprocess is None:
+            return x.float(), (self.respond(x) - self.respond(torch.zeros_like(x[:1]))).float()
+        zero = torch.zeros_like(x)
+        return (self._preprocess(x) - self._preprocess(zero)).float(), (self.respond(x) - self.respond(zero)).float()
 
     def changes(self, passes: Changes, entries: int | None) -> tuple[Tensor, Tensor]:
         """Return the changes, in float32, of the model's input and of the outputs in a noisy pass or a mirrored pair of them.
@@ -65,7 +80,7 @@ class BackwardNode:
         def wanted(tensor: Tensor) -> Tensor:
             return tensor if entries is None else tensor[:entries]
 
-        seen = [(wanted(x if self._preprocess is None else self._preprocess(x)), wanted(y)) for x, y in passes]
+        seen = [(wanted(x), wanted(y)) for x, y in passes]
         if len(seen) == 1:
             return (seen[0][0] - wanted(self.inputs)).float(), (seen[0][1] - wanted(self.outputs)).float()
         (x_plus, y_plus), (x_minus, y_minus) = seen
@@ -115,11 +130,42 @@ def layer_node(
             normal = call.normalised(x)
         shape = call.affine_shape(x)
         make: MakeModel = lambda device: Diagonal(shape, device)  # noqa: E731
-        return BackwardNode(outputs, names, position, normal.detach(), call.normalised, make, ("norm", shape)), normal
+        respond = _response(func, args, kwargs, x)
+        return BackwardNode(outputs, names, None, normal.detach(), call.normalised, make, ("norm", shape), respond), normal
     model = _model_of(func, args, kwargs, x, outputs)
     if model is None:
         return BackwardNode(outputs, names), None
+    if _is_affine(func, x, given):
+        return BackwardNode(outputs, names, None, x.detach(), None, *model, _response(func, args, kwargs, x)), x
     return BackwardNode(outputs, names, position, x.detach(), None, *model), x
+
+
+def _is_affine(func: Callable[..., Any], x: Tensor, given: Sequence[Tensor]) -> bool:
+    """Return whether a call is linear in ``x``, but for a constant, and can have any number of entries in its first axis."""
+    others = [tensor for tensor in given if tensor is not x]
+    if func in SCALED:
+        linear = given[0] is x or "mul" in func.__name__
+        return linear and not overwrites(func) and all(other.dim() < x.dim() or len(other) == 1 for other in others)
+    # a matrix, and at most a bias: a matrix for each entry, or a bias, would fix their number
+    product = func in PRODUCTS and given[-1] is not x and [other.dim() for other in others if other.dim() != 1] == [2]
+    return func in CONVOLUTIONS or product
+
+
+def _response(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> Respond:
+    """Return the function from another ``x`` to a call's outputs. It holds no graph: that would hold the node, which holds it."""
+    held = x.detach()
+
+    def changed(values: Sequence[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
+        return [replaced(value, change) for value in values]
+
+    given = changed([*args, *kwargs.values()], lambda tensor: held if tensor is x else tensor.detach())
+
+    def respond(other: Tensor) -> Tensor:
+        values = changed(given, lambda tensor: other if tensor is held else tensor)
+        result: Tensor = func(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
+        return result
+
+    return respond
 
 
 def _exact_node(
@@ -152,7 +198,7 @@ def step_node(
     x = given[in_graph[0]]
     shape = (1,) * x.dim()
     form = ("step", number)  # no two step functions share a model
-    return BackwardNode(result, (), in_graph[0], x.detach(), None, lambda device: Diagonal(shape, device), form), x
+    return BackwardNode(result, (), in_graph[0], x.detach(), None, lambda device: Diagonal(shape, device, STEP_RATE), form), x
 
 
 def _model_of(

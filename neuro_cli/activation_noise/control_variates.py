@@ -4,17 +4,20 @@ Noise e on a layer's outputs changes an example's reward r by about <g, e>, g th
 that does not depend on e, the estimate ``p + (r - <p, e>) e`` has the mean of ``r e``, and the part of g that p predicts adds no
 variance. p comes from the backward graph (see :mod:`backward_graph`), from the rewards or, where those are step functions,
 from the last layer: then a pass for each of its outputs measures the derivative. The graph's response models are learnt from
-passes with noise in all layers at once. Such a pass shows as many numbers as a call has outputs, where a reward is one number.
+what a call gives for noise in place of its input, as many numbers as it has outputs, where a reward is one number. Calls that
+are not linear in their input, and steps, are learnt from passes with noise in all layers at once.
 
 Akrout, Wilson, Humphreys, Lillicrap and Tweed, "Deep learning without weight transport", NeurIPS 2019, learn feedback weights
-from responses to noise, and Lansdell, Prakash and Kording, "Learning to solve the credit assignment problem", ICLR 2020, from
-rewards. Both replace the estimate by the feedback, with its bias; here the estimate corrects it and stays unbiased.
+from responses to noise ("weight mirrors"), and Lansdell, Prakash and Kording, "Learning to solve the credit assignment
+problem", ICLR 2020, from rewards. Both replace the estimate by the feedback, with its bias; here the estimate corrects it and
+stays unbiased.
 
 Legend: B examples, T rewards of an example, n outputs of a layer for one reward, R passes side by side.
 """
 
 import logging
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -94,30 +97,40 @@ class ControlVariates:
 
         The draws of these fits are never used for a fitness, so that a correction stays unbiased.
         """
-        learnt, threads = self._learnt, self._passes.threads
+        learnt = self._learnt
         if not self._is_checked(clean) and clean.generation.bit_count() % 2:
             # half of the generations, and half of those of any step: batches of two forms in turn are both fitted
             self.fitted = self._addresses.rewards  # the clean pass
             return True
         most, first = FIRST_FITS if learnt.squares is None else FITS, self._addresses.draws
         observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
+        passes = 1 + len(observed)
         for draw in range(first + 1, first + 1 + most):
             if learnt.squares is None or self._suffices:  # nothing is measured here, or no more is needed
                 break
-            learnt.models.learn(clean.record.nodes, observed, threads)
+            self._learn(clean, observed, draw - 1)
             checked = not clean.record.coupled or fits % COUPLED == 0 or fits == most
             if checked:
                 clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
             observed, fits = self._observe(clean, draw, checked), fits + 1
-        learnt.models.learn(clean.record.nodes, observed, threads)
+            passes += len(observed)
+        self._learn(clean, observed, first + fits - 1)
         trusted = self._explains(self._tolerated)
         alone = trusted or self._correction == "never"
-        self.fitted = fits * len(observed) * self._addresses.rewards if alone else None
+        self.fitted = passes * self._addresses.rewards if alone else None
         if trusted and not learnt.reported:
             learnt.reported = True
             log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
                      clean.generation, 100 * (1 - self._tolerated))  # fmt: skip
         return alone
+
+    def _learn(self, clean: CleanPass, observed: list[ObservedChanges], draw: int) -> None:
+        """Fit the models to what was ``observed`` in passes, and to calls' responses to noise of a ``draw``."""
+
+        def noise(node: int, shape: Sequence[int]) -> Tensor:
+            return self._addresses.input_numbers(clean.generation, node, draw, shape)
+
+        self._learnt.models.learn(clean.record.nodes, observed, noise, self._passes.threads)
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the changes (R, B, T) of rewards that are predicted for ``deltas`` (R, ..)."""
@@ -157,10 +170,13 @@ class ControlVariates:
         return not clean.record.coupled or self._learnt.squares is None or self._suffices
 
     def _observe(self, clean: CleanPass, draw: int, checked: bool) -> list[ObservedChanges]:
-        """Run passes with a draw's noise in all layers, on every rank.
+        """Run passes with a draw's noise in all layers, on every rank; none where nothing is learnt or measured.
 
         ``checked``: measure what predictions explain of a smooth one, if the generation does at all.
         """
+        measured = checked and clean.smooth and self._correction != "always" and self._is_checked(clean)
+        if not measured and not any(node.position is not None for node in clean.record.nodes):
+            return []
         deltas = {}
         for number, layer in enumerate(clean.layers):
             noise = self._addresses.numbers(clean.generation, number, draw, draw + 1)
@@ -174,7 +190,7 @@ class ControlVariates:
             results[side] = self._passes.observe(clean, signed)
 
         self._passes.threads.map(run, sides)
-        if checked and clean.smooth and self._correction != "always" and self._is_checked(clean):
+        if measured:
             self._measure(results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
         return [results[side][1] for side in sides]
 

@@ -3,7 +3,7 @@
 Legend: B examples, T rewards of an example, n outputs of a layer for one reward.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from neuro_cli.activation_noise.backward_graph import BackwardNode
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges
-from neuro_cli.activation_noise.response import Response
+from neuro_cli.activation_noise.response import Diagonal, Response
 from neuro_cli.core.machine.threads import Threads
 
 
@@ -36,19 +36,31 @@ class ResponseModels:
                     model.matrix.copy_(saved)
             node.response = self._models.get(node.key)
 
-    def learn(self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], threads: Threads) -> None:
-        """Learn from the changes in a pass or in a mirrored pair of them."""
-        numbers: dict[tuple[Any, ...], list[int]] = {}
-        for number in sorted(passes[0]):
-            if nodes[number].key in self._models:
-                numbers.setdefault(nodes[number].key, []).append(number)
+    def learn(
+        self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], noise: Callable[[int, Sequence[int]], Tensor],
+        threads: Threads,
+    ) -> None:  # fmt: skip
+        """Learn from nodes' responses to ``noise`` (of the node's number and a shape), or from changes in ``passes``.
 
+        Passes are one, a mirrored pair, or none where all nodes can respond.
+        """
+        numbers: dict[tuple[Any, ...], list[int]] = {}
+        for number, node in enumerate(nodes):
+            if node.key in self._models and (node.respond is not None or (passes and number in passes[0])):
+                numbers.setdefault(node.key, []).append(number)
+
+        @torch.no_grad()
         def run(key: tuple[Any, ...]) -> None:
-            model, calls = self._models[key], numbers[key]
-            model.learn([
-                nodes[number].changes([seen[number] for seen in passes], model.entries(nodes[number].outputs.shape, len(calls)))
-                for number in calls
-            ])  # fmt: skip
+            model, calls, changes = self._models[key], numbers[key], []
+            for node, number in ((nodes[number], number) for number in calls):
+                entries = model.entries(node.outputs.shape, len(calls))
+                if node.respond is not None:
+                    assert node.inputs is not None
+                    changes.append(node.response_to(noise(number, (entries, *node.inputs.shape[1:]))))
+                else:
+                    few = None if isinstance(model, Diagonal) else entries
+                    changes.append(node.changes([seen[number] for seen in passes], few))
+            model.learn(changes)
 
         threads.map(run, list(numbers))
 

@@ -15,9 +15,11 @@ from torch.nn.grad import conv2d_input
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
 
-RATE = 0.8  # share of a fit to the present passes that a model takes over
-RIDGE = 3e-3  # ridge penalty, in units of the mean square of the input's changes
-ROWS = 256  # least rows that a fit uses, of those that it is given
+STEP_RATE = 0.8  # share of a fit to the present changes that the slope of a step function takes over
+RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
+ROWS = 128  # least rows of a fit, if the model has half as many unknowns
+FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
+SAMPLES = 16  # least values of the input in a fit of a slope
 
 
 @dataclass(frozen=True)
@@ -34,9 +36,9 @@ class Response(ABC):
 
     matrix: Tensor
 
-    def entries(self, outputs: Sequence[int], calls: int) -> int | None:
-        """Return how many entries of a change's first axis a fit to ``calls`` with ``outputs`` of this shape uses, None: all."""
-        return None
+    @abstractmethod
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
 
     @abstractmethod
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -51,10 +53,13 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
-        rows, columns = math.prod(outputs) // self.matrix.shape[1], self.matrix.shape[1]
-        # the square of this number times m: a fit costs as much as the call that it models, and the next one has other rows
-        most = max(ROWS, math.isqrt(calls * rows * columns))
-        return min(outputs[0], -(-most * outputs[0] // (calls * rows)))
+        unknowns, columns = self.matrix.shape[-2:]
+        each = math.prod(outputs[1:]) // (self.matrix.numel() // unknowns)  # rows that an entry gives
+        present = calls * outputs[0] * each
+        # at most as many rows as the calls have: then a fit costs a few passes of them, and the next one has other rows
+        most = max(ROWS, min(present, math.isqrt(present * columns)), 0 if self.matrix.any() else FIRST_ROWS)
+        most = min(most, 2 * unknowns)
+        return -(-most // (calls * each))
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:
@@ -68,7 +73,7 @@ class MatrixResponse(Response):
         inputs = torch.cat([self.input_rows(change) for change, _ in changes])
         outputs = torch.cat([self.output_rows(change) for _, change in changes])
         # not in place: the graph of a prediction may still need the old matrix
-        self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix), alpha=RATE)
+        self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix))
 
 
 class Dense(MatrixResponse):
@@ -115,10 +120,6 @@ class GroupedConvolution(Convolution):
         inputs = form.image[0] // groups * form.kernel[0] * form.kernel[1]
         self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
 
-    def entries(self, outputs: Sequence[int], calls: int) -> int:
-        rows = calls * math.prod(outputs) // (outputs[0] * outputs[1])  # rows that one example gives
-        return min(outputs[0], -(-ROWS // rows))
-
     def input_rows(self, change: Tensor) -> Tensor:
         parts = patches(change, self._form.kernel, self._form.geometry).unflatten(1, (self._groups, -1))
         return parts.permute(1, 0, 5, 6, 2, 3, 4).reshape(self._groups, -1, self.matrix.shape[1])
@@ -136,7 +137,7 @@ class GroupedConvolution(Convolution):
         factor, failed = torch.linalg.cholesky_ex(square)
         step = torch.cholesky_solve(inputs.mT @ (outputs - inputs @ self.matrix), factor)
         right = (failed == 0) & step.isfinite().all(2).all(1)
-        self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0), alpha=RATE)
+        self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0))
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry
@@ -147,10 +148,17 @@ class GroupedConvolution(Convolution):
 
 
 class Diagonal(Response):
-    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one."""
+    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one.
 
-    def __init__(self, shape: Sequence[int], device: torch.device) -> None:
+    ``rate``: share of a fit that it takes over.
+    """
+
+    def __init__(self, shape: Sequence[int], device: torch.device, rate: float = 1.0) -> None:
+        self._rate = rate
         self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
+
+    def entries(self, outputs: Sequence[int], calls: int) -> int:
+        return max(2, -(-SAMPLES * self.matrix.numel() // (calls * math.prod(outputs[1:]))))
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         shape = self.matrix.shape
@@ -162,7 +170,7 @@ class Diagonal(Response):
         # least squares for each slope by itself, of what the present slope leaves unexplained
         step = (products - squares * self.matrix) / (squares + RIDGE * mean)
         if mean > 0 and bool(step.isfinite().all()):
-            self.matrix = self.matrix.add(step, alpha=RATE)
+            self.matrix = self.matrix.add(step, alpha=self._rate)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)

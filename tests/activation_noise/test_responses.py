@@ -5,9 +5,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import neuro_cli as neuro
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import output_mask
+from neuro_cli.activation_noise.prediction import ResponseModels
 from neuro_cli.activation_noise.replacements import attention
 from neuro_cli.activation_noise.response import (
     Convolution,
@@ -19,6 +21,7 @@ from neuro_cli.activation_noise.response import (
     least_squares,
 )
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.rows import Geometry
 from neuro_cli.scoring.passes.marks import with_mark
 
@@ -230,3 +233,69 @@ def test_the_backward_graph_goes_through_every_call_by_a_model_of_its_kind():
         patch.setattr(Tensor, "round", lambda x: x + (rounded(x) - x).detach())
         [right] = torch.autograd.grad([module(x)], met, [derivative])
     torch.testing.assert_close(record.nodes[0].derivative, right, rtol=1e-3, atol=1e-5)
+
+
+class Scaled(nn.Module):
+    """A linear layer, then calls that multiply with a parameter, divide a parameter, and are a product with a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.matrix = nn.Linear(6, 6), nn.Parameter(torch.randn(6, 4))
+        self.gain, self.shift = (nn.Parameter(torch.rand(6) + 1) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x)) * self.gain
+        x = self.shift / (x.square() + 1)
+        return torch.addmm(self.matrix[0], x, self.matrix)
+
+
+FEW = {  # modules with a layer of each kind behind the first one, and two examples
+    "linear": (lambda: nn.Sequential(nn.Linear(5, 40), nn.ReLU(), nn.Linear(40, 3)), (2, 5)),
+    "tokens": (lambda: nn.Sequential(nn.Linear(5, 40), nn.LayerNorm(40), nn.Linear(40, 3)), (2, 4, 5)),
+    "images": (lambda: nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)), (2, 1, 7, 7)),
+    "groups": (lambda: nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3, groups=4)), (2, 1, 7, 7)),
+    "sequences": (lambda: nn.Sequential(nn.Linear(9, 9), nn.Conv1d(2, 3, 4)), (2, 2, 9)),
+}
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_models_learn_from_noise_of_their_own_however_few_examples_there_are(name):
+    make, shape = FEW[name]
+    record = recorded(make(), torch.randn(shape), backward=True)
+    models, nodes = ResponseModels(), [node for node in record.nodes if node.make_model is not None]
+    models.attach(record.nodes, CPU)
+    for _ in range(4):
+        models.learn(record.nodes, [], lambda _, shape: torch.randn(tuple(shape)), Threads(1))
+    assert len(nodes) == len(make()) - 1 - sum(isinstance(part, nn.ReLU) for part in make())
+    for node in nodes:
+        change, right = node.response_to(torch.randn(node.inputs.shape))
+        # the derivative by the input of a product with the outputs, along a change of the input
+        by_outputs = torch.randn(node.outputs.shape)
+        made = (node.response.pull_back(by_outputs, node.inputs.shape) * change).sum()
+        assert made == pytest.approx(float((by_outputs * right).sum()), rel=2e-3, abs=2e-3 * float(right.norm()))
+
+
+def test_a_call_that_is_not_linear_learns_from_passes():
+    record = recorded(Scaled(), torch.randn(3, 6), backward=True)
+    gain, shift, product = [node for node in record.nodes if node.make_model is not None]
+    assert gain.respond is not None
+    assert shift.respond is None
+    assert shift.position is not None
+    assert product.respond is not None
+
+
+def test_estimates_of_few_examples_are_near_the_gradient():
+    hidden = (nn.Conv2d(8, 16, 3, stride=2), nn.BatchNorm2d(16), nn.ReLU(), nn.Flatten(), nn.Linear(256, 32), nn.LayerNorm(32))
+    network = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), *hidden, nn.Linear(32, 10))
+    inputs, targets = torch.randn(4, 1, 12, 12), torch.randint(10, (4,))
+    losses = nn.CrossEntropyLoss(reduction="none")
+    estimate = neuro.ForwardGradient(network, threads=1)
+    for _ in range(4):
+        network.zero_grad()
+        estimate.backward(losses, inputs, targets)
+    made = {name: parameter.grad.flatten() for name, parameter in network.named_parameters()}
+    network.zero_grad()
+    losses(network(inputs), targets).mean().backward()
+    for name, parameter in network.named_parameters():
+        if name != "2.bias":  # in front of a batch norm a bias has no gradient
+            assert F.cosine_similarity(made[name], parameter.grad.flatten(), dim=0) > 0.99

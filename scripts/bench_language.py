@@ -29,7 +29,7 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.model.huggingface import DTYPES, HuggingFace
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.scoring.candidate import Candidate
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 SIGMA, TOKENS, PROMPT = 1e-3, 32, "12 + 35 = 47\n23 + 44 = 67\n51 + 18 ="

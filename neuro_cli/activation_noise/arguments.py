@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.rows import Geometry
-from neuro_cli.scoring.passes.marks import SEQUENCES
+from neuro_cli.scoring.passes.example_marks import SEQUENCES
 from neuro_cli.scoring.passes.operators import Unsupported, geometry_of
 
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}

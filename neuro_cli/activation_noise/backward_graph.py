@@ -19,8 +19,8 @@ from torch import Tensor
 from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.response import STEP_RATE, Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
-from neuro_cli.scoring.passes.bodies import overwrites
-from neuro_cli.scoring.passes.marks import DATA, tensors
+from neuro_cli.scoring.passes.example_marks import DATA, tensors
+from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 MODEL_VALUES = 1 << 24  # most values of a response model, 64 MiB: a larger call gets none
 # calls whose derivative by the examples' data does not depend on the parameters: they are added, placed alongside or selected

@@ -22,15 +22,15 @@ from torch.overrides import TorchFunctionMode
 from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
-from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import record_use
+from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replayable
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
-from neuro_cli.scoring.passes.bodies import body, overwrites
-from neuro_cli.scoring.passes.marks import DATA, LAYER, USE, of_parameters, tensors
+from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, of_parameters, tensors
 from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.torch_bodies import body, overwrites
 
 ROUNDED = frozenset((
     torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil, torch.trunc,

@@ -15,12 +15,12 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
-from neuro_cli.activation_noise.foreign import NEW, READS
+from neuro_cli.activation_noise.outside_torch import NEW, READS
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replay
-from neuro_cli.scoring.passes.bodies import overwrites
-from neuro_cli.scoring.passes.marks import marked, tensors, with_mark
+from neuro_cli.scoring.passes.example_marks import marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 ObservedChanges = dict[int, tuple[Tensor, Tensor]]  # input and outputs of a noisy pass, by number of the backward graph's node
 

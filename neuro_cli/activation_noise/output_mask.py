@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.activation_noise.calls import LayerStep, Use
-from neuro_cli.scoring.passes.marks import LAYER, USE, tensors
+from neuro_cli.scoring.passes.example_marks import LAYER, USE, tensors
 
 # zero for every value below zero
 RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))

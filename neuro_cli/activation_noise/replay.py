@@ -12,7 +12,7 @@ from torch import Tensor
 from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.scoring.passes.marks import tensors
+from neuro_cli.scoring.passes.example_marks import tensors
 
 # calls that read no value of a tensor: no pass needs them
 METADATA: frozenset[Callable[..., Any]] = frozenset((

@@ -23,7 +23,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PassSettings, Scorer
 from neuro_cli.scoring.chunk_size import pass_rows
-from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.member_dimension import unfused
 
 log = logging.getLogger(__name__)
 

@@ -9,16 +9,16 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
-from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of
 from neuro_cli.activation_noise.noisy_pass import noisy_scores
+from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
 from neuro_cli.activation_noise.weight_noise import weight_noise
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
-from neuro_cli.scoring.passes.marks import tensors, with_mark
+from neuro_cli.scoring.passes.example_marks import tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike
 from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.run_folder.names import folder_of

@@ -16,7 +16,7 @@ from hydra.types import HydraContext, RunMode
 from hydra.version import VersionBase
 from omegaconf import DictConfig, OmegaConf, open_dict, read_write
 
-from neuro_cli.cli.mending import mending
+from neuro_cli.cli.error_lines import mending
 from neuro_cli.cli.options.groups import with_members
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.core.errors import UserError

@@ -3,12 +3,12 @@
 import gc
 import sys
 
-from neuro_cli.cli import interrupts
+from neuro_cli.cli import ctrl_c
 from neuro_cli.core.machine.garbage import keep_modules, no_search
 
 
 def main() -> None:
-    interrupts.listen()
+    ctrl_c.listen()
     keep_modules()
     try:
         with no_search():
@@ -16,7 +16,7 @@ def main() -> None:
 
         command()
     except BaseException as error:
-        if not isinstance(error, KeyboardInterrupt) and (isinstance(error, SystemExit) or not interrupts.interrupted()):
+        if not isinstance(error, KeyboardInterrupt) and (isinstance(error, SystemExit) or not ctrl_c.interrupted()):
             raise
         print("neuro: interrupted", file=sys.stderr, flush=True)
         sys.exit(130)

@@ -12,16 +12,16 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from neuro_cli.cli import interrupts
+from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.compose import resolved
-from neuro_cli.cli.mending import mendable
+from neuro_cli.cli.error_lines import mendable
 from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.machine.current_folder import trusted_by_user
 from neuro_cli.launch import lock, slurm
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner import stop
+from neuro_cli.runner import early_stop
 
 # what a verb does with its resolved config, in the folder of its run; returns the exit code
 Work = Callable[[dict[str, Any], Path], int]
@@ -51,7 +51,7 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
         with _no_empty_exit():
             code = work(plain, run)
     except Exception as error:
-        if interrupts.interrupted():
+        if ctrl_c.interrupted():
             take_back(run)
             raise KeyboardInterrupt from error
         code = report(mendable(error))
@@ -63,7 +63,7 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
     lock.drop(run)
     if code and slurm.by_submitit():
         _fail_submitted(code)
-    if multirun and stop.heard() and not slurm.by_submitit():
+    if multirun and early_stop.heard() and not slurm.by_submitit():
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
     if code and not multirun:
         sys.exit(code)

@@ -13,10 +13,10 @@ from typing import Any
 
 from neuro_cli.cli.arguments import names, values_of
 from neuro_cli.cli.compose import composed_training
+from neuro_cli.cli.error_lines import mending
 from neuro_cli.cli.evaluate import EVALUATE_KEYS, evaluate_arguments
 from neuro_cli.cli.hydra_job import at_work, save, shown
-from neuro_cli.cli.mending import mending
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.resume import Session, resumed
 from neuro_cli.cli.train import start
@@ -25,8 +25,8 @@ from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
 from neuro_cli.core.machine.threads import REST
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.start import launched, launched_world
-from neuro_cli.factory.made import placed, plain
 from neuro_cli.factory.own_code import let_import
+from neuro_cli.factory.script_objects import placed, plain
 from neuro_cli.launch.requeue import checkpoint_left
 from neuro_cli.library.result import Result
 from neuro_cli.run_folder.config import is_search, resumed_config

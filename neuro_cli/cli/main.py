@@ -13,17 +13,17 @@ import signal
 import sys
 import textwrap
 
-from neuro_cli.cli import interrupts
+from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.registry import MODULES, listed, verb
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.verbosity import taken_from
 from neuro_cli.core.version import __version__
-from neuro_cli.fabric.foreign import foreign_start
+from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.start import launched, launched_world
 from neuro_cli.launch import lock, slurm
-from neuro_cli.runner import stop
+from neuro_cli.runner import early_stop
 
 WORLD_VERBS = ("train", "resume", "scale", "bench")  # verbs whose processes, started together, would be one world
 
@@ -85,7 +85,7 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def _reported(error: Exception) -> int:
-    from neuro_cli.cli.mending import mendable
+    from neuro_cli.cli.error_lines import mendable
 
     return report(mendable(error))
 
@@ -109,9 +109,9 @@ def main() -> None:
     logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
     world = None
     code: int = 1
-    stop.forget()
+    early_stop.forget()
     if slurm.in_job():
-        signal.signal(signal.SIGUSR2, stop.hear)  # SLURM may send it while a run is still loading
+        signal.signal(signal.SIGUSR2, early_stop.hear)  # SLURM may send it while a run is still loading
     try:
         refuse_settings()  # before torch, numba and MPI are loaded
         world = launched_world() if launched() else None
@@ -136,7 +136,7 @@ def main() -> None:
         if world is not None and world.size > 1:
             world.abort(code)  # the others wait for us somewhere
     except Exception as error:
-        code = interrupted() if interrupts.interrupted() else _reported(error)
+        code = interrupted() if ctrl_c.interrupted() else _reported(error)
     finally:
         lock.drop()
         if world is not None and world.size > 1:

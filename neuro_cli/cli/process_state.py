@@ -10,7 +10,7 @@ import torch
 
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder import own_log
-from neuro_cli.runner import stop
+from neuro_cli.runner import early_stop
 
 _LOG = logging.getLogger("neuro_cli")
 
@@ -21,7 +21,7 @@ def process_put_back() -> Iterator[None]:
     threads = torch.get_num_threads()
     log = list(_LOG.handlers), _LOG.level, _LOG.propagate
     _LOG.handlers = []  # a run would close the handlers that it finds
-    stop.forget()
+    early_stop.forget()
     try:
         with import_path_put_back():
             yield
@@ -37,8 +37,8 @@ def process_put_back() -> Iterator[None]:
 
 def pass_on_signals(run: Path) -> None:
     """Raise the signals that stopped the run in the folder ``run`` again, for the script, now that the checkpoint is written."""
-    heard = stop.heard()
-    stop.forget()
+    heard = early_stop.heard()
+    early_stop.forget()
     for name in heard:
         if name == "SIGINT":
             raise KeyboardInterrupt(f"stopped with a checkpoint; neuro_cli.resume({str(run)!r}) continues")

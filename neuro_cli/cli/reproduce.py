@@ -11,7 +11,7 @@ from omegaconf import DictConfig
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import shown
-from neuro_cli.cli.overrides.words import overrides_of
+from neuro_cli.cli.overrides.grammar import overrides_of
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import INTERRUPTED, ConfigError

@@ -59,7 +59,7 @@ class Session:
 
 def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
     """Return options and checkpoint of a resumed run. ``objects``: those of a script, by group. Raises UserError."""
-    from neuro_cli.factory.made import Made, is_made
+    from neuro_cli.factory.script_objects import Made, is_made
     from neuro_cli.launch.lock import launched_by_us
     from neuro_cli.runner.ensemble.recover import recover
     from neuro_cli.runner.load import read_checkpoint, read_config

@@ -14,7 +14,7 @@ from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm
 from neuro_cli.launch.restarts import restarts
-from neuro_cli.runner import stop
+from neuro_cli.runner import early_stop
 
 if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
@@ -48,10 +48,10 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     """
     with no_search():
         from neuro_cli.fabric.network import MPI
+        from neuro_cli.launch.capacity import check_room
         from neuro_cli.launch.launcher import launch
         from neuro_cli.launch.lock import launched_by_us, share
         from neuro_cli.launch.requeue import checkpoint_left
-        from neuro_cli.launch.room import check_room
         from neuro_cli.run_folder.log import messages
         from neuro_cli.runner.session import lead
 
@@ -87,7 +87,7 @@ def _ended(options: "Options", run: Path, code: int, before: int) -> int:
     recover(run, options)
     if any(line.startswith("failed: ") for line in messages(run)[before:]):
         return code
-    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", stop.heard()
+    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", early_stop.heard()
     if heard:
         text += f" after {heard[0]}"
     log.info("failed: %s", text)

@@ -9,12 +9,12 @@ from typing import Any
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.cli.overrides.words import overrides_of, text_of
+from neuro_cli.cli.overrides.grammar import overrides_of, text_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
-from neuro_cli.factory.made import Made
+from neuro_cli.factory.script_objects import Made
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.sampler.base import Estimator

@@ -1,7 +1,7 @@
 """Encodings of a row of sums on the wire: float32, bfloat16, or int8 with one scale per 256 columns.
 
 A codec works on columns of the flat vector, cut at multiples of its ``block``; a number's bits then do not depend on
-how the columns are shared among ranks. :mod:`neuro_cli.distribution.feedback` keeps the rounding errors.
+how the columns are shared among ranks. :mod:`neuro_cli.distribution.error_feedback` keeps the rounding errors.
 
 Legend: K rows, n columns, b blocks of n.
 """

@@ -22,7 +22,7 @@ from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
 from neuro_cli.distribution.codec import WIRES, codec_of, slices, unpack
-from neuro_cli.distribution.feedback import Feedback, by_rank, check_wire, gather_columns, unsent
+from neuro_cli.distribution.error_feedback import Feedback, by_rank, check_wire, gather_columns, unsent
 from neuro_cli.distribution.finite import candidate_error, first_bad, ranked_last
 from neuro_cli.fabric.base import shares
 from neuro_cli.fabric.messages import begin_gather, exchanged, summed

@@ -7,10 +7,10 @@ from typing import Any
 
 from neuro_cli.core.checks import boolean, number, one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.cost import Cost, CostModel
 from neuro_cli.fabric.emulation import HOSTS, PORT
-from neuro_cli.fabric.foreign import foreign_start
 from neuro_cli.fabric.mpi import mpi_world
 from neuro_cli.fabric.start import launched, launched_world
 
@@ -68,7 +68,7 @@ class Network:
 
     def check_rights(self) -> None:
         """Raise ConfigError when this machine cannot emulate the network."""
-        from neuro_cli.fabric.emulation.kernel import missing_rights
+        from neuro_cli.fabric.emulation.netns import missing_rights
 
         missing = missing_rights() if self.emulate else ""
         if missing:

@@ -9,7 +9,7 @@ from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.removed import refuse_removed
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
-from neuro_cli.factory.made import Made, is_made, made_by_script
+from neuro_cli.factory.script_objects import Made, is_made, made_by_script
 
 OPTIONS = tuple(
     f"neuro_cli.{part}."

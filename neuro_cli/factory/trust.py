@@ -16,8 +16,8 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.current_folder import trusted_by_user
 from neuro_cli.factory.construct import NOTATION
 from neuro_cli.factory.instantiate import OURS, found_by, is_ours
-from neuro_cli.factory.made import is_made
 from neuro_cli.factory.own_code import let_trusted
+from neuro_cli.factory.script_objects import is_made
 from neuro_cli.run_folder.identity import leaves
 
 Refusal = Callable[["Named"], UserError | None]

@@ -17,7 +17,7 @@ from torch import nn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import absent, install
 from neuro_cli.language.kept_folder import kept_folder
-from neuro_cli.language.mapped import map_parameters
+from neuro_cli.language.mapped_files import map_parameters
 from neuro_cli.language.quantised import in_blocks
 
 KEY = "model.path"

@@ -12,7 +12,7 @@ from torch import Tensor
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.pages import Part
 from neuro_cli.language.gguf_file import PLAIN, GgufFile, Stored
-from neuro_cli.language.mapped import parts_of_file
+from neuro_cli.language.mapped_files import parts_of_file
 from neuro_cli.language.pretrained import load_config, load_model, load_tokenizer
 
 

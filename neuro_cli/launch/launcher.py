@@ -20,10 +20,10 @@ from neuro_cli.fabric.emulation import PORT
 from neuro_cli.fabric.emulation.hosts import MOST, address
 from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import MPI, TORCHRUN, Network
-from neuro_cli.launch import openmpi, shared_memory, slurm
+from neuro_cli.launch import dev_shm, openmpi, slurm
 from neuro_cli.launch.lock import STARTED, launched_by_us
 from neuro_cli.launch.torch_agent import ForkedAgent, may_fork
-from neuro_cli.runner.stop import hear, heard
+from neuro_cli.runner.early_stop import hear, heard
 
 EMULATION = "neuro_cli.fabric.emulation"
 AGENT = "neuro_cli.launch.torch_agent"
@@ -181,6 +181,6 @@ def world_start(ranks: int, program: Sequence[str], network: Network) -> Start:
     # emulated hosts are on this machine, also in a SLURM job
     starts = mpiexec_launcher() if network.emulate else world_launcher() if network.launcher == MPI else torch_launcher()
     command = starts.emulated(ranks, network, program) if network.emulate else starts.command(ranks, program)
-    small = shared_memory.variables(starts.kind, ranks)
+    small = dev_shm.variables(starts.kind, ranks)
     agent = [str(ranks), *program] if starts.kind == TORCHRUN else []
     return Start(starts, command, small | starts.environment(ranks) | network.variables(), agent)

@@ -28,7 +28,7 @@ from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.loop import Loop
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
 from neuro_cli.library.named import model_of, option, saved_nodes
-from neuro_cli.library.ranks import share_initial
+from neuro_cli.library.same_module import share_initial
 from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
 from neuro_cli.logger.base import Logger
 from neuro_cli.run_folder.checkpoint import Checkpoint

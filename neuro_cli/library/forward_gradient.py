@@ -29,7 +29,7 @@ from neuro_cli.library.by_form import ByForm, scorer_of
 from neuro_cli.library.loop import Loop
 from neuro_cli.library.loss_task import LossTask
 from neuro_cli.library.named import uncompiled
-from neuro_cli.library.ranks import share_initial
+from neuro_cli.library.same_module import share_initial
 from neuro_cli.library.scorer import agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population
 from neuro_cli.runner.build import PRECISIONS

@@ -20,7 +20,7 @@ from neuro_cli.core.files import refuse_link
 from neuro_cli.core.metric import FITNESS, HIGHER, LOWER, Metric
 from neuro_cli.distribution.base import StepReport
 from neuro_cli.fabric.base import World
-from neuro_cli.factory.made import plain
+from neuro_cli.factory.script_objects import plain
 from neuro_cli.library.candidates import Best
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.logger.base import Logger

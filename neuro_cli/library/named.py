@@ -13,8 +13,8 @@ from neuro_cli.core.files import config_folder
 from neuro_cli.core.removed import no_option
 from neuro_cli.factory.construct import TARGET, located
 from neuro_cli.factory.instantiate import expect, make
-from neuro_cli.factory.made import Made
 from neuro_cli.factory.own_code import let_import
+from neuro_cli.factory.script_objects import Made
 from neuro_cli.runner.build import make_model
 
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}

@@ -45,7 +45,7 @@ def _data(folders: str | Sequence[str], root: Path) -> str:
 
 
 def _emulation(wanted: bool, root: Path) -> str:
-    from neuro_cli.fabric.emulation.kernel import missing_rights
+    from neuro_cli.fabric.emulation.netns import missing_rights
 
     lacking = missing_rights() if wanted else ""
     return f"no emulated network: {lacking}" if lacking else ""

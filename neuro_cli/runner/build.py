@@ -18,7 +18,7 @@ from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.construct import TARGET
 from neuro_cli.factory.instantiate import make
-from neuro_cli.factory.made import is_made
+from neuro_cli.factory.script_objects import is_made
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively

@@ -11,7 +11,7 @@ from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts
 from neuro_cli.scoring.evaluation_chunks import TestChunks
 from neuro_cli.scoring.isolation import Isolation
-from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.task.base import Task
 
 

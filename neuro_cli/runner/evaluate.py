@@ -9,7 +9,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.factory.made import is_made
+from neuro_cli.factory.script_objects import is_made
 from neuro_cli.runner.build import load_task, threads_of
 from neuro_cli.runner.centre import sums_over_chunks
 from neuro_cli.runner.device import device_of

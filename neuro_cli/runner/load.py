@@ -12,8 +12,8 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.factory.instantiate import make
-from neuro_cli.factory.made import placed, refuse_made
 from neuro_cli.factory.own_code import let_import
+from neuro_cli.factory.script_objects import placed, refuse_made
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import config_file, saved_config

@@ -20,10 +20,10 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.isolation import Generators
-from neuro_cli.scoring.passes.hidden import unfused
-from neuro_cli.scoring.passes.kept import kept, without_dropout
 from neuro_cli.scoring.passes.mapped import MappedForward
+from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.outputs import by_tensor, joined, rows_of
+from neuro_cli.scoring.passes.restore import kept, without_dropout
 from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of
 
 log = logging.getLogger(__name__)

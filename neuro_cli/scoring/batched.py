@@ -30,12 +30,12 @@ from neuro_cli.scoring.chunk_size import CHUNKS, chunk_rows, dense_directions, s
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
-from neuro_cli.scoring.passes.hidden import unfused
-from neuro_cli.scoring.passes.kept import has_caches
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.mapped import MappedForward
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.member_dimension import unfused
+from neuro_cli.scoring.passes.number_reads import NeedsCare
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.passes.reads import NeedsCare
+from neuro_cli.scoring.passes.restore import has_caches
 from neuro_cli.scoring.traces import traces
 from neuro_cli.scoring.trial import Way, chosen_way, is_heavy
 from neuro_cli.task.base import Batch

@@ -16,7 +16,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
-from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.task.reinforcement import Reinforcement
 from neuro_cli.task.reinforcement.episodes import EpisodeSchedule
 from neuro_cli.task.reinforcement.policies import Chain, ChainPolicies, ModulePolicies, Policies, chain_of

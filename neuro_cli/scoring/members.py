@@ -24,7 +24,7 @@ from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.convolutions import put_convolutions, saves_products
 from neuro_cli.scoring.isolation import Generators, InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
-from neuro_cli.scoring.passes.hidden import unfused
+from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.tolerance import TWICE
 from neuro_cli.scoring.trial import takes_blocked
 from neuro_cli.task.base import Batch

@@ -28,13 +28,13 @@ from neuro_cli.scoring.base import ScoringSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
 from neuro_cli.scoring.chunk_size import is_slower
 from neuro_cli.scoring.passes.dense import DenseMember, Unwritten, Values, is_large
-from neuro_cli.scoring.passes.hidden import unfused
-from neuro_cli.scoring.passes.kept import kept
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.mapped import MappedForward
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike, joined, nearer
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
+from neuro_cli.scoring.passes.restore import kept
 from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
 from neuro_cli.task.base import Batch
 

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
-from neuro_cli.activation_noise.foreign import ForeignValues
 from neuro_cli.activation_noise.output_mask import output_mask
+from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.prediction import ResponseModels
 from neuro_cli.activation_noise.replacements import attention
 from neuro_cli.activation_noise.response import (
@@ -23,7 +23,7 @@ from neuro_cli.activation_noise.response import (
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.rows import Geometry
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.example_marks import with_mark
 
 CPU = torch.device("cpu")
 

@@ -28,9 +28,9 @@ from neuro_cli import load
 from neuro_cli.algo.snes import SNES
 from neuro_cli.cli.library import evaluate, resume, train
 from neuro_cli.cli.options.tree import BASE
-from neuro_cli.cli.overrides.words import parse_plain, text_of
+from neuro_cli.cli.overrides.grammar import parse_plain, text_of
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.factory.made import Made
+from neuro_cli.factory.script_objects import Made
 from neuro_cli.library.result import Result
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.build import make_model

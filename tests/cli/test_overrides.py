@@ -4,7 +4,7 @@ import pytest
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.overrides.check import checked
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.core.errors import UserError
 
 # groups that one verb alone has

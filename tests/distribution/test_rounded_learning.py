@@ -29,7 +29,7 @@ def accuracy(*overrides: str) -> float:
     return evaluate_centre(parts, centre_module(parts, parts.algo.centre, GENERATIONS - 1))["test_accuracy"]
 
 
-@pytest.mark.slow  # by default test_codec.py and test_feedback.py hold what is rounded
+@pytest.mark.slow  # by default test_codec.py and test_error_feedback.py hold what is rounded
 @pytest.mark.parametrize("algo", ["openai_es", "snes"])
 def test_int8_learns_the_digits_as_float32_does(algo, monkeypatch):
     monkeypatch.syspath_prepend(Path(__file__).parent)

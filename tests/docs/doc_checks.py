@@ -23,7 +23,7 @@ from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli.options.groups import with_members
 from neuro_cli.cli.overrides import composition
 from neuro_cli.cli.overrides.check import checked
-from neuro_cli.cli.overrides.words import parse_plain
+from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import MODULES
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS

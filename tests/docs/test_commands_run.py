@@ -13,7 +13,7 @@ from support.worlds import needs_mpi, neuro
 from test_commands import NOT_RUN, of_the_page
 
 from neuro_cli.core.files import config_folder
-from neuro_cli.fabric.emulation.kernel import missing_rights
+from neuro_cli.fabric.emulation.netns import missing_rights
 
 IMAGES = ("generations=2", "population=8", "batch_size=16", "threads=1", "evaluate.every=2")
 EPISODES = ("task.max_steps=20", "task.evaluation_episodes=2", "task.environments=4")

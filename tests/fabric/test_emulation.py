@@ -13,9 +13,9 @@ from support.forked import Forked
 from support.inside import neuro_inside, well
 from support.worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
-from neuro_cli.fabric.emulation.enter import placed
+from neuro_cli.fabric.emulation.enter_host import placed
 from neuro_cli.fabric.emulation.hosts import address, code_of
-from neuro_cli.fabric.emulation.kernel import missing_rights
+from neuro_cli.fabric.emulation.netns import missing_rights
 from neuro_cli.fabric.emulation.switch import _wire_time
 from neuro_cli.fabric.network import Network
 from neuro_cli.launch.launcher import world_start

@@ -7,7 +7,7 @@ import pytest
 from neuro_cli.cli.options.groups import groups, option_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
+from neuro_cli.fabric.emulation import HOSTS, PORT, netns
 from neuro_cli.fabric.network import Network
 
 
@@ -57,7 +57,7 @@ def test_bad_settings_are_named(settings, said):
 
 
 def test_emulation_without_the_rights_says_what_lacks_and_the_ways_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(kernel, "TUN", str(tmp_path / "absent"))
+    monkeypatch.setattr(netns, "TUN", str(tmp_path / "absent"))
     with pytest.raises(
         ConfigError, match=r"fabric.emulate=True: .*(root|cannot be opened); fabric.emulate=false .* project=true"
     ):

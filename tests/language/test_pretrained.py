@@ -12,7 +12,7 @@ from support.tiny_language import tiny_gguf, tiny_model, transformers
 from neuro_cli.core.copies import PAGES, copied, has_pages
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.language import pretrained
-from neuro_cli.language.mapped import map_parameters, parts_of_file
+from neuro_cli.language.mapped_files import map_parameters, parts_of_file
 from neuro_cli.language.pretrained import load_model, load_tokenizer
 from neuro_cli.language.tuned import write_tuned
 

@@ -27,7 +27,7 @@ from neuro_cli.sampler.iid import Iid
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.scoring import choice
 from neuro_cli.scoring.base import ScoringSettings
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 from neuro_cli.task.language.reward import Reward
 

@@ -8,7 +8,7 @@ import pytest
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.network import Network
-from neuro_cli.launch import launcher, shared_memory
+from neuro_cli.launch import dev_shm, launcher
 
 
 def test_open_mpi_may_share_cores_and_mpich_needs_no_word():
@@ -38,7 +38,7 @@ def test_an_emulated_world_runs_inside_its_network(kind):
     assert words[:7] == [sys.executable, "-P", "-m", "neuro_cli.fabric.emulation.hosts", "2", "1000000000.0", "0.0001"]
     assert words[7] == "mpiexec"
     assert words[-1] == "program"
-    assert any("neuro_cli.fabric.emulation.enter" in word for word in words)
+    assert any("neuro_cli.fabric.emulation.enter_host" in word for word in words)
     assert ("10.77.0.1:1,10.77.0.2:1" in words) == (kind == "openmpi")
 
 
@@ -61,14 +61,14 @@ def test_more_hosts_than_addresses_are_refused(monkeypatch):
 )
 def test_ranks_do_with_the_shared_memory_that_is_free(monkeypatch, kind, megabytes, set_there):
     monkeypatch.delenv("UCX_TLS", raising=False)
-    monkeypatch.setattr(shared_memory, "_free", lambda: megabytes * 1e6)
-    assert shared_memory.variables(kind, 2) == set_there
+    monkeypatch.setattr(dev_shm, "_free", lambda: megabytes * 1e6)
+    assert dev_shm.variables(kind, 2) == set_there
     for name in set_there:
         monkeypatch.setenv(name, "mine")
-    assert shared_memory.variables(kind, 2) == {}
+    assert dev_shm.variables(kind, 2) == {}
 
 
 def test_too_little_shared_memory_is_one_line(monkeypatch):
-    monkeypatch.setattr(shared_memory, "_free", lambda: 2e6)
+    monkeypatch.setattr(dev_shm, "_free", lambda: 2e6)
     with pytest.raises(ConfigError, match=r"ranks=2: MPICH needs 2\.2 MB of /dev/shm, where 2\.0 MB are free; docker run"):
-        shared_memory.variables("mpich", 2)
+        dev_shm.variables("mpich", 2)

@@ -15,7 +15,7 @@ from neuro_cli.core.seeds import seeded
 from neuro_cli.language.tuned import write_tuned
 from neuro_cli.model.huggingface import HuggingFace
 from neuro_cli.sampler.low_rank import LowRank
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 
 DIRECTIONS, SIGMA = 3, 0.1

@@ -145,7 +145,7 @@ def test_what_a_machine_lacks_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("neuro_cli.reproduce.requirements.has_gpu", lambda: False)
     assert missing({"cores": 1, "gpu": True}, tmp_path) == "there is no GPU"
     monkeypatch.setattr(
-        "neuro_cli.fabric.emulation.kernel.missing_rights", lambda: "the process lacks CAP_NET_ADMIN (run as root)"
+        "neuro_cli.fabric.emulation.netns.missing_rights", lambda: "the process lacks CAP_NET_ADMIN (run as root)"
     )
     assert missing({"emulation": True}, tmp_path).startswith("no emulated network: the process lacks CAP_NET_ADMIN")
     monkeypatch.setattr(

@@ -64,7 +64,7 @@ def sha(run: Path) -> str:
 
 
 def test_it_resumes_to_the_same_bits(runs, resumed):
-    """What rounding kept back is in the checkpoint; that it matters is shown by tests/distribution/test_feedback.py."""
+    """What rounding kept back is in the checkpoint; that it matters is shown by tests/distribution/test_error_feedback.py."""
     folder, left = resumed
     assert CheckpointStore(runs / "chromosome", 20).load(3).tensors["distribution.unsent"].any()
     assert (left["on fewer"].returncode, left["on fewer"].stderr) == (0, "")

@@ -11,7 +11,7 @@ from support.inside import neuro_inside, well
 from support.tables import rows_of
 from support.worlds import clean_environment, needs_mpi
 
-from neuro_cli.fabric.emulation.kernel import missing_rights
+from neuro_cli.fabric.emulation.netns import missing_rights
 
 pytestmark = needs_mpi
 

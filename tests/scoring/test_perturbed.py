@@ -20,7 +20,7 @@ from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.sign_flip import FlippedPerturbation
 from neuro_cli.sampler.structured import OwnWeights
 from neuro_cli.scoring.candidate import scoring_mode
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.perturbed import PerturbedForward, Unsupported
 
 GENERATION, SIGMA = 3, 0.3

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.scoring.passes.hidden import quiet, unfused
+from neuro_cli.scoring.passes.member_dimension import quiet, unfused
 
 POPULATION = 16
 Pair = namedtuple("Pair", "logits extra")

@@ -16,7 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides import check, composition
-from neuro_cli.cli.overrides.words import choices_of, without_plus
+from neuro_cli.cli.overrides.grammar import choices_of, without_plus
 from neuro_cli.core.errors import UserError
 
 Kept = dict[tuple[ConfigTree, tuple[str, ...]], bytes]

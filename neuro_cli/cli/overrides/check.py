@@ -19,9 +19,7 @@ from neuro_cli.cli.options.groups import TABLES, groups, options_in
 from neuro_cli.cli.options.tree import ConfigTree, sets_places, tree_of
 from neuro_cli.cli.overrides.composition import compose_choices, compose_whole, with_values
 from neuro_cli.cli.overrides.flags import parsed_arguments
-from neuro_cli.cli.overrides.keys import checked_key
-from neuro_cli.cli.overrides.stored import with_stored_files
-from neuro_cli.cli.overrides.words import (
+from neuro_cli.cli.overrides.grammar import (
     alone,
     choices_of,
     hydras_text,
@@ -32,6 +30,8 @@ from neuro_cli.cli.overrides.words import (
     sweeps,
     values_of,
 )
+from neuro_cli.cli.overrides.keys import checked_key
+from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.launch import lock, slurm_sweep
 from neuro_cli.launch.restarts import restarts

@@ -6,7 +6,7 @@ from hydra.core.override_parser.types import Override
 from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.tree import ConfigTree
-from neuro_cli.cli.overrides.words import hydras_text, sweeps, without_plus
+from neuro_cli.cli.overrides.grammar import hydras_text, sweeps, without_plus
 from neuro_cli.core.did_you_mean import near, nearest
 from neuro_cli.core.errors import ConfigError, UserError
 

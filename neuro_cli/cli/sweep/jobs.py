@@ -16,7 +16,7 @@ from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.log import is_written, messages
 from neuro_cli.runner.config import StopConfig, section
-from neuro_cli.runner.stop import Target
+from neuro_cli.runner.early_stop import Target
 
 log = logging.getLogger(__name__)
 

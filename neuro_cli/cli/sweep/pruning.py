@@ -9,7 +9,7 @@ from optuna.trial import Trial
 
 from neuro_cli.cli.sweep.jobs import metric_of
 from neuro_cli.logger.stored_rows import StoredRows
-from neuro_cli.runner.stop import ask_to_stop
+from neuro_cli.runner.early_stop import ask_to_stop
 
 PAUSE = 0.3  # seconds between two looks at the rows
 

@@ -7,7 +7,7 @@ Nothing can be left behind. The namespaces have no names, so each lives while a 
 such processes live in a PID namespace whose first process dies with its parent. The kernel thus ends the ranks and removes
 interfaces and namespaces when the runner ends, even by SIGKILL.
 
-:mod:`neuro_cli.fabric.emulation.enter` moves a process to a host.
+:mod:`neuro_cli.fabric.emulation.enter_host` moves a process to a host.
 """
 
 import os
@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType
 
 from neuro_cli.core.machine.process import die_with_parent
-from neuro_cli.fabric.emulation import HOSTS, PORT, kernel
+from neuro_cli.fabric.emulation import HOSTS, PORT, netns
 
 READY = b"r"
 MOST = 253  # ranks; one byte numbers the hosts and ends their addresses
@@ -40,9 +40,9 @@ def make_hosts(count: int) -> list[int]:
     present = os.open("/proc/self/ns/net", os.O_RDONLY)
     namespaces = []
     for _ in range(count):
-        kernel.unshare(kernel.NEWNET)
+        netns.unshare(netns.NEWNET)
         namespaces.append(os.open("/proc/self/ns/net", os.O_RDONLY))
-    kernel.setns(present, kernel.NEWNET)
+    netns.setns(present, netns.NEWNET)
     os.close(present)
     return namespaces
 
@@ -51,15 +51,15 @@ def plug_in(hosts: Sequence[int]) -> list[int]:
     """Give every host its port, address and neighbours. Returns the ports' descriptors."""
     ports = []
     for host, namespace in enumerate(hosts):
-        kernel.setns(namespace, kernel.NEWNET)
+        netns.setns(namespace, netns.NEWNET)
         # some kernels default to BBR, which paces by itself; others need a right that a namespace lacks
         Path("/proc/sys/net/ipv4/tcp_congestion_control").write_text("reno")
-        ports.append(kernel.open_port(PORT, hardware(host)))
-        kernel.configure("lo")
-        kernel.configure(PORT, address(host))
+        ports.append(netns.open_port(PORT, hardware(host)))
+        netns.configure("lo")
+        netns.configure(PORT, address(host))
         for other in range(len(hosts)):
             if other != host:
-                kernel.add_neighbour(PORT, address(other), hardware(other))
+                netns.add_neighbour(PORT, address(other), hardware(other))
     return ports
 
 
@@ -70,7 +70,7 @@ def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
     from neuro_cli.fabric.emulation.switch import run_switch
 
     ports = np.array(plug_in(hosts), np.int32)
-    kernel.precise_timers()
+    netns.precise_timers()
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))  # a frame that is due does not wait for a rank
     except PermissionError:
@@ -82,7 +82,7 @@ def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
 
 def first_process(count: int, rate: float, delay: float, command: Sequence[str]) -> int:
     """Run the first process of the PID namespace: make hosts and switch, then run ``command``. Returns its exit code."""
-    kernel.own_proc()
+    netns.own_proc()
     hosts = make_hosts(count + 1)
     reading, writing = os.pipe()
     child = os.fork()
@@ -110,8 +110,8 @@ def end_without(switch_process: int) -> None:
 
 def become_host(namespace: int, number: int) -> None:
     """Move this process to a host: its network and its name."""
-    kernel.setns(namespace, kernel.NEWNET)
-    kernel.unshare(kernel.NEWUTS)
+    netns.setns(namespace, netns.NEWNET)
+    netns.unshare(netns.NEWUTS)
     socket.sethostname(f"host{number}")
 
 
@@ -133,7 +133,7 @@ def code_of(returned: int) -> int:
 def main() -> None:
     count, rate, delay, command = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3]), sys.argv[4:]
     die_with_parent(signal.SIGKILL)
-    kernel.unshare(kernel.NEWPID | kernel.NEWNS)
+    netns.unshare(netns.NEWPID | netns.NEWNS)
     child = os.fork()
     if child == 0:
         die_with_parent(signal.SIGKILL)

@@ -13,9 +13,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
-from neuro_cli.scoring.passes.bodies import overwrites
+from neuro_cli.scoring.passes.number_reads import name_of
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.passes.reads import name_of
+from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 PART = 2**19  # values of a matrix in memory at a time
 

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.passes.hidden import unfused
-from neuro_cli.scoring.passes.kept import kept
+from neuro_cli.scoring.passes.member_dimension import unfused
+from neuro_cli.scoring.passes.restore import kept
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.rows import attention as attention_of_rows
 from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
 from neuro_cli.scoring.passes import recurrent
-from neuro_cli.scoring.passes.hidden import HiddenMembers
+from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
+from neuro_cli.scoring.passes.parameter_uses import Use
 from neuro_cli.scoring.passes.products import addmm, einsum, linear, matmul, reversed_matmul
-from neuro_cli.scoring.passes.uses import Use
 
 
 def convolution(

@@ -22,14 +22,14 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.scoring.passes.bodies import body, overwrites
 from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.handlers import HANDLERS
-from neuro_cli.scoring.passes.hidden import HiddenMembers, quiet
+from neuro_cli.scoring.passes.member_dimension import HiddenMembers, quiet
+from neuro_cli.scoring.passes.number_reads import any_of_rows, follow, name_of, reads
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import by_tensor, demand_rows, flat, rows_of
-from neuro_cli.scoring.passes.reads import any_of_rows, follow, name_of, reads
-from neuro_cli.scoring.passes.uses import Use, Uses
+from neuro_cli.scoring.passes.parameter_uses import Use, Uses
+from neuro_cli.scoring.passes.torch_bodies import body, overwrites
 
 
 class MappedForward(ManyForward):

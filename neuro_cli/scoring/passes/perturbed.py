@@ -23,11 +23,11 @@ from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.dense import linear
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward
-from neuro_cli.scoring.passes.marks import with_mark
+from neuro_cli.scoring.passes.number_reads import NeedsCare, any_of_rows, follow, may_read, name_of, of_rows, reads, suspect
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
-from neuro_cli.scoring.passes.reads import NeedsCare, any_of_rows, follow, may_read, name_of, of_rows, reads, suspect
 
 
 class PerturbedForward(ManyForward):

@@ -8,9 +8,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.passes.hidden import HiddenMembers
+from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import LinearOperator
-from neuro_cli.scoring.passes.uses import Piece, Use
+from neuro_cli.scoring.passes.parameter_uses import Piece, Use
 
 
 def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:

@@ -34,7 +34,7 @@ LETTERS = 8  # letters of the general text that are read for each token; tokens 
 class LanguageTask(Task):
     """Task of prompts with answers. Legend: N problems, B examples, T tokens of the longest, A of the longest answer.
 
-    ``problems``: a generator (:mod:`neuro_cli.task.language.made`), or a file; ``count``, ``size``, ``data_seed``,
+    ``problems``: a generator (:mod:`neuro_cli.task.language.generated`), or a file; ``count``, ``size``, ``data_seed``,
     ``fields``: of :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a
     folder or a GGUF file; None: one token for each character of the problems. ``context``: most tokens of an example; None: as
     many as the longest has. ``shots``: solved problems before each prompt; ``chat``: prompts as messages of the user; ``end``:

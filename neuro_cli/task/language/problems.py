@@ -15,7 +15,7 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.install import absent, install
 from neuro_cli.core.noise import random_permutation
-from neuro_cli.task.language.made import MADE, made
+from neuro_cli.task.language.generated import MADE, made
 
 KINDS = (".jsonl", ".json", ".csv", ".parquet")
 FIELDS = ("prompt", "answer", "choices")

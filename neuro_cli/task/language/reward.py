@@ -22,8 +22,8 @@ from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import LanguageTask
 from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, padded, read
 from neuro_cli.task.language.problems import Problem
+from neuro_cli.task.language.reward_functions import REWARDS
 from neuro_cli.task.language.reward_pool import RewardPool
-from neuro_cli.task.language.rewards import REWARDS
 
 FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
 SOLVED = 1.0  # least reward of an answer that counts as right
@@ -52,10 +52,11 @@ class Reward(LanguageTask):
     """Task of prompts with rewarded answers; see :class:`LanguageTask` for the problems.
 
     ``reward``: share_of_tokens | exact_match | log_likelihood (mean nats per token) of the wanted answer's tokens; contains |
-    pattern | program | expression, or package.module.function, of the generated text (:mod:`neuro_cli.task.language.rewards`),
-    called with ``reward_options`` and for at most ``reward_seconds``; a call that fails gives ``reward_failed``. ``new_tokens``:
-    most tokens of a generated answer. ``together``: training problems in one row, with right answers, so that earlier ones are
-    the shots of later ones. ``samples`` k > 0: adds the metrics pass@k and majority vote of k answers sampled at
+    pattern | program | expression, or package.module.function, of the generated text
+    (:mod:`neuro_cli.task.language.reward_functions`), called with ``reward_options`` and for at most ``reward_seconds``; a call
+    that fails gives ``reward_failed``. ``new_tokens``: most tokens of a generated answer. ``together``: training problems in
+    one row, with right answers, so that earlier ones are the shots of later ones. ``samples`` k > 0: adds the metrics pass@k
+    and majority vote of k answers sampled at
     ``temperature``.
     """
 

@@ -11,7 +11,7 @@ import os
 import sys
 from typing import Any
 
-from neuro_cli.task.language.rewards import Reward, reward_of
+from neuro_cli.task.language.reward_functions import Reward, reward_of
 
 LONGEST = 200  # letters of an error
 

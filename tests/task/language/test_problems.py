@@ -5,9 +5,9 @@ import json
 import pytest
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.language.made import MADE, WORDS, made
+from neuro_cli.task.language.generated import MADE, WORDS, made
 from neuro_cli.task.language.problems import Problem, Source, digest_of, split
-from neuro_cli.task.language.rewards import expression
+from neuro_cli.task.language.reward_functions import expression
 
 ROWS = [{"question": f"{k} and one is ", "answer": str(k + 1), "options": ["1", str(k + 1)]} for k in range(1, 6)]
 FIELDS = {"prompt": "question", "choices": "options"}

@@ -3,8 +3,8 @@
 import pytest
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.task.language.reward_functions import contains, pattern, program
 from neuro_cli.task.language.reward_pool import RewardPool
-from neuro_cli.task.language.rewards import contains, pattern, program
 
 CODE = """
 import os, time

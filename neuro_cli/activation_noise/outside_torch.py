@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.scoring.passes.marks import DATA, tensors
+from neuro_cli.scoring.passes.example_marks import DATA, tensors
 
 READS: frozenset[Callable[..., Any]] = frozenset((
     Tensor.numpy, Tensor.__array__, Tensor.tolist, Tensor.item, Tensor.__float__, Tensor.__int__, Tensor.__bool__,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.scoring.passes.marks import DATA, tensors, with_mark
+from neuro_cli.scoring.passes.example_marks import DATA, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 
 # names of functions and methods that give Python a number, a truth value or an array

@@ -1,7 +1,7 @@
 """Agent between a launcher and its ranks: moves this process to an emulated host, then executes a program.
 
-    mpiexec -n N python -m neuro_cli.fabric.emulation.enter PROGRAM...        rank R lives on host R
-    python -m neuro_cli.fabric.emulation.enter [-x] 10.77.0.K COMMAND...      in place of ssh
+    mpiexec -n N python -m neuro_cli.fabric.emulation.enter_host PROGRAM...        rank R lives on host R
+    python -m neuro_cli.fabric.emulation.enter_host [-x] 10.77.0.K COMMAND...      in place of ssh
 
 It runs before MPI starts, whose library must see only the host's network.
 """

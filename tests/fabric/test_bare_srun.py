@@ -5,7 +5,7 @@ import os
 import pytest
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.fabric.foreign import foreign_start
+from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.start import launched
 
 SRUN = {"SLURM_STEP_NUM_TASKS": "4"}

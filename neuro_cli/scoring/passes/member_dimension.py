@@ -17,7 +17,7 @@ from torch._C import _functorch
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.scoring.passes.operators import LinearOperator, Unsupported
-from neuro_cli.scoring.passes.uses import Use, Uses, span
+from neuro_cli.scoring.passes.parameter_uses import Use, Uses, span
 
 EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
 

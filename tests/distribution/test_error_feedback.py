@@ -14,7 +14,7 @@ from neuro_cli.algo.base import Combination, State
 from neuro_cli.core.clock import Clock
 from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
 from neuro_cli.distribution.codec import codec_of
-from neuro_cli.distribution.feedback import Feedback
+from neuro_cli.distribution.error_feedback import Feedback
 from neuro_cli.distribution.semi_updates import SemiUpdates
 from neuro_cli.fabric.base import World
 

@@ -182,7 +182,7 @@ def test_ctrl_c_that_a_library_swallows_is_no_error_of_its_own(arguments, tmp_pa
 def test_python_ends_without_a_search_through_all_of_torch(monkeypatch):
     """However a command ends: the objects that are left are no longer searched for cycles."""
     frozen = []
-    monkeypatch.setattr(entry.interrupts, "listen", lambda: None)
+    monkeypatch.setattr(entry.ctrl_c, "listen", lambda: None)
     monkeypatch.setattr(entry.gc, "freeze", lambda: frozen.append(True))
     monkeypatch.setattr("neuro_cli.cli.main.main", lambda: sys.exit(3))
     with pytest.raises(SystemExit, match="3"):

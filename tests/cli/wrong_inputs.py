@@ -197,7 +197,7 @@ FOLDERS: list[Command] = [
     (("export", "run", "file=empty"), "empty"),
     (("export", "run", "checkpoint=77", "file=net.pt"), "77"),
     (("export", "run", "as=net.pt"), "neuro export takes"),
-    (("predict", "run"), "IMAGE"),
+    (("predict", "run"), "FILE"),
     (("predict", "run", "nowhere.png"), "there is no such file"),
     (("predict", "run", "empty"), "a folder"),
     (("predict", "run", "text.txt"), "text.txt"),

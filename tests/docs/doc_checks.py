@@ -151,8 +151,8 @@ def check_second(second: tuple[str, ...], arguments: list[str], cwd: Path) -> No
 def check_refused(words: list[str], arguments: list[str], cwd: Path) -> None:
     """A verb that looks at folders must complain of nothing but that the folder does not exist."""
     done = neuro_inside(*words, cwd=cwd)
-    folder = [word for word in arguments if "=" not in word and not word.startswith("-")][-1]
-    named = done.returncode == 2 and folder in done.stderr and "usage" not in done.stderr
+    named = any(word in done.stderr for word in arguments if "=" not in word and not word.startswith("-"))
+    named &= done.returncode == 2 and "usage" not in done.stderr
     require(named, ("neuro", *words), done.stderr.strip())
 
 

@@ -56,7 +56,7 @@ class MatrixResponse(Response):
         unknowns, columns = self.matrix.shape[-2:]
         each = math.prod(outputs[1:]) // (self.matrix.numel() // unknowns)  # rows that an entry gives
         present = calls * outputs[0] * each
-        # at most as many rows as the calls have: then a fit costs a few passes of them, and the next one has other rows
+        # a fit with as many rows as the calls have costs a few passes of them; the next fit has other rows
         most = max(ROWS, min(present, math.isqrt(present * columns)), 0 if self.matrix.any() else FIRST_ROWS)
         most = min(most, 2 * unknowns)
         return -(-most // (calls * each))

@@ -17,7 +17,7 @@ def keep_modules() -> None:
 
 
 def own_process() -> bool:
-    """Return whether this process is of the command's own."""
+    """Return whether this process belongs to the command, not to a user's script."""
     return _own
 
 

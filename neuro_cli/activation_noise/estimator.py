@@ -75,6 +75,14 @@ class Activation(Estimator):
         if settings.task.scored_by != "examples":
             allowed = f"it needs a task with examples; {type(settings.task).__name__} scores episodes"
             raise ConfigError("sampler", "activation", allowed)
+        scripted = [
+            name or "the model"
+            for name, part in settings.module.named_modules()
+            if isinstance(part, torch.jit.ScriptModule) and any(parameter.requires_grad for parameter in part.parameters())
+        ]
+        if scripted:
+            allowed = f"the layers of a scripted module take no noise; give the module before torch.jit ({scripted[0]})"
+            raise ConfigError("sampler", "activation", allowed)
         trace = traces(settings, centre).reason
         if trace is not None:
             allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {trace}"

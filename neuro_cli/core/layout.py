@@ -58,12 +58,11 @@ class ParameterLayout:
         self.places: list[Place] = []
         self.dtype = torch.float32
         start = 0
+        refuse_lazy(module)
         groups = {id(part.weight): part.groups for part in module.modules() if isinstance(part, _ConvNd)}
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
                 continue
-            if is_lazy(parameter):
-                raise UserError(f"model: parameter {name} has no size yet (a lazy layer): call the module once first")
             if parameter.dtype not in STORED:
                 raise UserError(
                     f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32 or torch.bfloat16"
@@ -143,6 +142,13 @@ class ParameterLayout:
                 view = place.view(flat)
                 if parameter.data_ptr() != view.data_ptr():  # else the vector is the module's own memory
                     parameter.copy_(view)
+
+
+def refuse_lazy(module: nn.Module) -> None:
+    """Raise UserError for a parameter that has no size yet."""
+    for name, parameter in module.named_parameters():
+        if is_lazy(parameter):
+            raise UserError(f"model: parameter {name} has no size yet (a lazy layer): call the module once first")
 
 
 def writing(tensors: Iterable[Tensor]) -> AbstractContextManager[None]:

@@ -222,4 +222,6 @@ def mean_of(values: Any) -> float:
 
 def _shape(values: Any) -> str:
     sizes = getattr(values, "shape", None)
-    return type(values).__name__ if sizes is None else f"a tensor of shape {'x'.join(map(str, sizes)) or 'of one number'}"
+    if sizes is None:
+        return type(values).__name__
+    return f"a tensor of shape {'x'.join(map(str, sizes))}" if sizes else "one number"

@@ -10,6 +10,7 @@ from torch import nn
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.layout import refuse_lazy
 from neuro_cli.core.removed import no_option
 from neuro_cli.factory.construct import TARGET, located
 from neuro_cli.factory.instantiate import expect, make
@@ -87,6 +88,7 @@ def model_of(choice: Any, seed: int) -> tuple[nn.Module, dict[str, Any]]:
     if not isinstance(choice, nn.Module):
         raise ConfigError("module", type(choice).__name__, "must be a torch.nn.Module, its config, or a vector")
     own = uncompiled(choice)
+    refuse_lazy(own)
     return own, Made("model", own)
 
 

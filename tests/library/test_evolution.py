@@ -265,6 +265,11 @@ def test_batches_may_differ_in_length_and_images_get_the_format_that_they_take()
         assert (es._task.memory_format is torch.channels_last) == channels_last
 
 
+def test_a_lazy_layer_is_one_line():
+    with pytest.raises(neuro.UserError, match=r"0\.weight has no size yet"):
+        neuro.Evolution(nn.Sequential(nn.LazyLinear(3)))
+
+
 @pytest.mark.parametrize(
     ("fitness", "error", "said"),
     [

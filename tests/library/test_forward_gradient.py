@@ -296,6 +296,7 @@ def test_wrong_models_and_options_are_one_line():
         (frozen, {}, "no trainable parameter"),
         (mlp().half(), {}, "must be torch.float32"),
         (nn.DataParallel(mlp()), {}, "model=DataParallel: give the module inside"),
+        (nn.Sequential(nn.LazyLinear(3)), {}, "0.weight has no size yet"),
         (torch.zeros(3), {}, "model=Tensor: must be a torch.nn.Module"),
         (mlp(), {"draws": 0}, "draws=0"),
         (mlp(), {"sigma": 0}, "sigma=0"),
@@ -308,6 +309,9 @@ def test_wrong_models_and_options_are_one_line():
             neuro.ForwardGradient(model, **options)
     with torch.autocast("cpu", torch.bfloat16), pytest.raises(neuro.ConfigError, match=r"autocast=torch\.bfloat16 on cpu"):
         neuro.ForwardGradient(mlp()).backward(cross_entropy, *batch())
+    scripted = nn.Sequential(nn.Linear(6, 5), torch.jit.script(nn.Linear(5, 3)))
+    with pytest.raises(neuro.UserError, match=r"a scripted module take no noise; give the module before torch\.jit \(1\)"):
+        neuro.ForwardGradient(scripted).backward(cross_entropy, *batch())
     mixing = nn.Sequential(nn.Linear(6, 3), nn.Flatten(0), nn.Unflatten(0, (1, -1)), nn.LazyLinear(3))
     with pytest.raises(neuro.UserError, match="no size yet"):
         neuro.ForwardGradient(mixing)

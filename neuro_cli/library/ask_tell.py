@@ -122,7 +122,7 @@ class AskTell:
     def _point_of(self, run: int) -> np.ndarray:
         """Return the start (M,) of a run, in the user's units. Raises ConfigError."""
         given = self._start(numbers_of(self.seed, START, run)) if callable(self._start) else self._start
-        point = np.array(given.detach().cpu() if isinstance(given, Tensor) else given, np.float64)
+        point = np.array(given.detach().double().cpu().numpy() if isinstance(given, Tensor) else given, np.float64)
         if point.ndim != 1 or not len(point) or not np.isfinite(point).all():
             raise ConfigError("start", type(given).__name__, "must be a vector of finite numbers, or a function that gives one")
         return point

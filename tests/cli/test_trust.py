@@ -235,7 +235,7 @@ def test_the_users_environment_trusts_too(tmp_path, monkeypatch):
         ("torch.os.system", ["touch made"]),
         ("subprocess.Popen", [["touch", "made"]]),
         ("builtins.open", ["made", "w"]),
-        ("pathlib.os.mkdir", ["made"]),
+        ("shutil.os.mkdir", ["made"]),
         ("functools.partial", [{"_target_": "os.system", "_partial_": True}]),
         ("torch.sys.exit", [1]),
     ],

@@ -13,6 +13,7 @@ import atexit
 import ctypes
 import gc
 import importlib
+import linecache
 import marshal
 import os
 import random
@@ -149,6 +150,8 @@ def run(words: list[str]) -> None:
         runpy.run_module(words[1], run_name="__main__", alter_sys=True)
     elif kind == "-c":
         sys.argv = ["-c", *words[2:]]
+        if sys.version_info >= (3, 13):  # its tracebacks show the lines of -c
+            linecache.cache["<string>"] = (len(words[1]), None, words[1].splitlines(keepends=True), "<string>")
         exec(compile(words[1], "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
     else:
         sys.argv = words

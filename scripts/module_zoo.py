@@ -1,7 +1,7 @@
 """Networks of timm, torchvision and transformers, one for each family: how many members of each are scored, and if rightly.
 
     pip install timm transformers
-    python scripts/module_zoo.py --out docs/results/modules           # modules.csv, then modules.md, which says how it was made
+    python scripts/module_zoo.py --out docs/results/modules           # modules.csv, and modules.md from it
     python scripts/module_zoo.py --zoos timm --families xcit volo     # prints rows, keeps nothing
 
 Each network, small and with random weights, scores the members of a population by ``neuro.perturbed`` (rows of each member's
@@ -17,6 +17,7 @@ import importlib.util
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import threading
@@ -30,6 +31,7 @@ ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "scripts" / "zoo" / "worker.py"
 ZOOS = ("timm", "torchvision", "transformers")
 KINDS = ("own rows", "shared rows", "step")
+SERVED = re.compile(r"^(perturbed: )?(members (answer|are scored) one by one, slower: )?")
 ONE_PASS = ("fast", "fast (both sides)", "mapped")
 BAD = ("WRONG", "abort", "hang")
 COLUMNS = (
@@ -182,31 +184,33 @@ def summary(rows: list[dict[str, str]]) -> str:
 
 
 def table(rows: list[dict[str, str]], zoo: str) -> str:
-    """The rows of a zoo: how each is served, and the largest relative difference."""
-    heads = [
-        "family",
-        "names",
-        "network",
-        "parameters",
-        "example",
-        "`perturbed`, own rows",
-        "`perturbed`, shared",
-        "`Evolution.step`",
-    ]
-    lines = [f"| {' | '.join([*heads, 'why'])} |", "|" + "---|" * (len(heads) + 1)]
-    for row in rows:
-        if row["zoo"] == zoo:
+    """The families of a zoo that share a pass in all three ways, by name, and a row for each other one."""
+    own = [row for row in rows if row["zoo"] == zoo]
+    shared = [row for row in own if way_of(row) in ONE_PASS]
+    blocks = []
+    for way in ONE_PASS:
+        if names := [row["family"] for row in shared if way_of(row) == way]:
+            blocks.append(f"{way[0].upper()}{way[1:]}: {', '.join(names)}.")
+    if shared:
+        perturbed, step = (
+            max(float(row[f"{kind} difference"]) for row in shared for kind in kinds) for kinds in (KINDS[:2], KINDS[2:])
+        )
+        blocks.append(f"Largest differences of these: {perturbed:.1e} by `perturbed`, {step:.1e} by `Evolution.step`.")
+    others = [row for row in own if way_of(row) not in ONE_PASS]
+    if others:
+        heads = ("family", "names", "`perturbed`, own rows", "`perturbed`, shared", "`Evolution.step`", "why")
+        lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
+        for row in others:
             ways = [f"{row[kind]} {row[f'{kind} difference']}".strip() for kind in KINDS]
-            size = f"{int(row['parameters']):,}" if row["parameters"] else ""
-            cells = [row["family"], row["names"], row["model"], size, row["input"], *ways, why(row)]
-            lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+            lines.append(f"| {' | '.join([row['family'], row['names'], *ways, why(row)])} |")
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks)
 
 
 def why(row: dict[str, str]) -> str:
-    """Reasons of those ways that are not one pass, each once."""
-    said = dict.fromkeys(row[f"{kind} note"] for kind in KINDS if row[kind] not in ONE_PASS)
-    return "; ".join(text for text in said if text).replace("|", "/").replace("\n", " ")
+    """Reasons of those ways that are not one pass, each once, without the way, which has a column."""
+    notes = (SERVED.sub("", row[f"{kind} note"]) for kind in KINDS if row[kind] not in ONE_PASS)
+    return "; ".join(dict.fromkeys(text for text in notes if text)).replace("|", "/").replace("\n", " ")
 
 
 PAGE = """# Which networks share a pass: families of timm, torchvision and transformers
@@ -218,7 +222,7 @@ One small network with random weights stands for each family: of timm and torchv
 a class. Its {members} members by `sampler={sampler}` are scored in three ways and held against single members in float64:
 `neuro.perturbed` with two examples for each member and with the same two for all, in float64 (allowed: 1e-6 of the largest
 output), and `Evolution.step(fitness, inputs, targets)` on {examples} examples, in float32 (allowed: 1e-3 of the largest score, or
-ten times what single members of float32 are off). All rows: [modules.csv](modules.csv).
+ten times what single members of float32 are off). Each row, with its network, size and example: [modules.csv](modules.csv).
 
 | word | what it is |
 |---|---|

@@ -28,7 +28,7 @@ from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replayable
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
-from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, of_parameters, tensors
+from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.torch_bodies import body, overwrites
 
@@ -175,8 +175,12 @@ class RecordingMode(TorchFunctionMode):
                 self.record.calls.append(Call(func, result, version, foreign=self._foreign.see_result(func, result)))
             return result
         foreign = self._foreign.find(given)
-        of_data = any(hasattr(tensor, DATA) for tensor in given)
-        of_weights = any(of_parameters(tensor) for tensor in given)
+        of_data = of_weights = False
+        for tensor in given:
+            if hasattr(tensor, DATA):
+                of_data = True
+            elif tensor.requires_grad:
+                of_weights = True
         written = None
         if not self._copy:
             self._note_stale(func, given)
@@ -195,7 +199,7 @@ class RecordingMode(TorchFunctionMode):
                 with self:
                     return inner(*args, **kwargs)
         # before the call, which may overwrite its arguments and lose their marks
-        use = record_use(self.record.steps, func, args, kwargs)
+        use = record_use(self.record.steps, func, args, kwargs, given)
         versions = {id(tensor): tensor._version for tensor in given if hasattr(tensor, LAYER)}
         result = self._run(func, args, kwargs, of_data, of_weights)
         if written is not None and not _overwrites(func, kwargs):
@@ -209,9 +213,9 @@ class RecordingMode(TorchFunctionMode):
             call.foreign |= self._foreign.see_result(func, result)
             return result
         self._foreign.see_read(func)
-        call.read = True
-        for tensor in tensors([result]):
-            call.read = False
+        made = tensors([result])
+        call.read = not made
+        for tensor in made:
             setattr(tensor, USE, use)
             setattr(tensor, DATA, True)
         return result

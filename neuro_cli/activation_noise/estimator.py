@@ -140,13 +140,15 @@ class Activation(Estimator):
         """
         assert set(moments) == {1}  # serve() refuses algorithms that need squares
         layers, shares = self._scorer.layers_of(generation), self._shares(*self.merged(weights, moments, members))
+        used = shares.flatten(3).any(3).any(0).T.tolist()  # (G, draws): another rank's, and those of equal fitnesses, are not
         # a prediction counts once for each draw, group and side, as fitnesses do
         unit = (unit or 0.0) * self.draws * self.passes_a_draw
         gradients: dict[int, list[Sequence[Tensor | None]]] = {}
 
         def run(number: int) -> None:
-            layer = layers[number]
-            totals = self._weighted_noise(layer, number, shares[:, :, number % self._addresses.groups], generation)
+            layer, group = layers[number], number % self._addresses.groups
+            draws = [draw for draw, counts in enumerate(used[group]) if counts]
+            totals = self._weighted_noise(layer, number, shares[:, :, group], draws, generation)
             rows: Sequence[Tensor | None] = totals or [None] * len(weights)  # none where all fitnesses are equal
             gradients[number] = [layer.gradients(total, unit) for total in rows]
 
@@ -182,13 +184,12 @@ class Activation(Estimator):
             return shares.sum(-1, keepdim=True).expand(shape)
         return shares.flip(-1).cumsum(-1).flip(-1) if self.credit == "following" else shares
 
-    def _weighted_noise(self, layer: NoisyLayer, number: int, weights: Tensor, generation: int) -> list[Tensor]:
-        """Return the sum over draws, in their order, for each row of ``weights`` (rows, K, B, T)."""
+    def _weighted_noise(
+        self, layer: NoisyLayer, number: int, weights: Tensor, draws: Sequence[int], generation: int
+    ) -> list[Tensor]:
+        """Return the sum over ``draws``, in their order, for each row of ``weights`` (rows, K, B, T)."""
         totals: list[Tensor] = []
-        used = weights.flatten(2).any(2).any(0).tolist()
-        for draw in range(self.draws):
-            if not used[draw]:  # another rank's
-                continue
+        for draw in draws:
             noise = self._addresses.numbers(generation, number, draw, draw + 1)[0]
             parts = [layer.weighted(noise, row[draw] / layer.scale) for row in weights]
             totals = [total.add_(part) for total, part in zip(totals, parts, strict=True)] if totals else parts

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.activation_noise.calls import LayerStep, Use
-from neuro_cli.scoring.passes.example_marks import LAYER, USE, tensors
+from neuro_cli.scoring.passes.example_marks import LAYER, USE
 
 # zero for every value below zero
 RECTIFIERS = frozenset((F.relu, F.relu_, torch.relu, Tensor.relu, torch.relu_, Tensor.relu_))
@@ -20,13 +20,15 @@ SMOOTH = frozenset((
 ))  # fmt: skip
 
 
-def record_use(steps: list[LayerStep], func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Use | None:
-    """Record a call as a user of the steps' outputs, or of uses' results, that it gets.
+def record_use(
+    steps: list[LayerStep], func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], given: Sequence[Tensor]
+) -> Use | None:
+    """Record a call with the tensors ``given`` as a user of the steps' outputs, or of uses' results, that it gets.
 
     Returns the use, None where it gets none or several of them.
     """
     uses = []
-    for tensor in tensors([*args, *kwargs.values()]):
+    for tensor in given:
         number, before = getattr(tensor, LAYER, None), getattr(tensor, USE, None)
         if number is None and before is None:
             continue

@@ -52,12 +52,15 @@ class Response(ABC):
 class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
+    _fitted = False
+
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         unknowns, columns = self.matrix.shape[-2:]
         each = math.prod(outputs[1:]) // (self.matrix.numel() // unknowns)  # rows that an entry gives
         present = calls * outputs[0] * each
+        self._fitted = self._fitted or bool(self.matrix.any())
         # a fit with as many rows as the calls have costs a few passes of them; the next fit has other rows
-        most = max(ROWS, min(present, math.isqrt(present * columns)), 0 if self.matrix.any() else FIRST_ROWS)
+        most = max(ROWS, min(present, math.isqrt(present * columns)), 0 if self._fitted else FIRST_ROWS)
         most = min(most, 2 * unknowns)
         return -(-most // (calls * each))
 
@@ -70,8 +73,8 @@ class MatrixResponse(Response):
         """Return a change of the outputs as (N, n)."""
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
-        inputs = torch.cat([self.input_rows(change) for change, _ in changes])
-        outputs = torch.cat([self.output_rows(change) for _, change in changes])
+        inputs = _joined([self.input_rows(change) for change, _ in changes])
+        outputs = _joined([self.output_rows(change) for _, change in changes])
         # not in place: the graph of a prediction may still need the old matrix
         self.matrix = self.matrix.add(least_squares(inputs, outputs - inputs @ self.matrix))
 
@@ -174,6 +177,11 @@ class Diagonal(Response):
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)
+
+
+def _joined(parts: list[Tensor]) -> Tensor:
+    """Return rows one part after the other, without a copy of a single part."""
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def least_squares(rows: Tensor, targets: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ GPU convolutions are fastest. The views have the usual shape (out, in, height, w
 channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -85,7 +85,10 @@ class ParameterLayout:
 
     def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
         """Return a flat vector (M,) of the module's parameters, ``out`` or a new one."""
-        parameters = dict(module.named_parameters())
+        return self.flattened(dict(module.named_parameters()), out)
+
+    def flattened(self, parameters: Mapping[str, Tensor], out: Tensor | None = None) -> Tensor:
+        """Return a flat vector (M,) of ``parameters`` by name, ``out`` or a new one."""
         device = parameters[self.places[0].name].device
         flat = torch.empty(self.size, device=device, dtype=self.dtype) if out is None else out
         for place in self.places:

@@ -121,6 +121,7 @@ class ForwardGradient(Loop):
         asked = {"seed": seed, "sigma": self._sigma, "control_variates": control_variates, "credit": credit}
         self._settings = {"parameters": self._layout.size, "precision": precision, **options, **asked}
         self._reference: nn.Module | None = None  # the model as the populations have it
+        self._frozen: list[str] = []  # names of the model's frozen parameters then
         self._vector: Tensor | None = None  # the parameters, in memory that each step uses again
         self._versions: list[tuple[int, int]] = []
         share_initial(self._model, self.world)
@@ -139,10 +140,11 @@ class ForwardGradient(Loop):
             with collectively(self.world):
                 self._task.take_batch(loss_fn, inputs, targets, modes)
             refuse_unlike(self._task, self.world)
-            population = self._population()
+            parameters = dict(self._model.named_parameters())
+            population = self._population(parameters)
             scorer, method, generation = scorer_of(population), population.distribution, self.generation
             self._slope.sigma = self._sigma or (SMOOTH_SIGMA if scorer.smooth else STEP_SIGMA)
-            self._vector = population.layout.flatten(self._model, self._vector)
+            self._vector = population.layout.flattened(parameters, self._vector)
             self._slope.place(self._vector)
             try:
                 with agreed(self.world):
@@ -152,7 +154,7 @@ class ForwardGradient(Loop):
                 reached = {place.name for layer in scorer.layers_of(generation) for place in layer.places}
             finally:
                 scorer.release()
-            self._add(population.layout, self._slope.value, reached)
+            self._add(parameters, population.layout, self._slope.value, reached)
             self._slope.value = torch.empty(0)
             self.generation += 1
             assert report.loss is not None
@@ -163,25 +165,26 @@ class ForwardGradient(Loop):
         if not math.isfinite(mean):
             raise CandidateError(f"loss_fn: the mean loss in step {generation + 1} is {mean}: lower the learning rate")
 
-    def _population(self) -> Population:
-        """Return the population for the present batch, with the model as it is now."""
-        self._follow()
+    def _population(self, parameters: dict[str, nn.Parameter]) -> Population:
+        """Return the population for the present batch, with the model and its ``parameters`` as they are now."""
+        self._follow(parameters)
         with agreed(self.world):
             if self._reference is None:
                 self._layout, self._reference = ParameterLayout(self._model), copied(self._model)
+                self._frozen = _frozen(parameters)
                 self._task.misfit(self._reference)
                 self._layout.release_storage(self._reference)
             return self._populations.at(self._task.form)
 
-    def _follow(self) -> None:
+    def _follow(self, parameters: dict[str, nn.Parameter]) -> None:
         """Follow what a script has changed in the model but for its parameters: buffers are copied, the rest is bound again."""
         if self._reference is None:
             return
-        frozen = [name for name, parameter in self._model.named_parameters() if not parameter.requires_grad]
-        if frozen != [name for name, parameter in self._reference.named_parameters() if not parameter.requires_grad]:
+        frozen = _frozen(parameters)
+        if frozen != self._frozen:
             self._forget()
             return
-        tensors = unevolved(self._model)
+        tensors = [*self._model.buffers(), *(parameters[name] for name in frozen)]
         versions = [(id(tensor), tensor._version) for tensor in tensors if not tensor.is_inference()]
         if versions != self._versions:
             self._versions = versions
@@ -196,12 +199,11 @@ class ForwardGradient(Loop):
         self._reference = self._vector = None
         self._populations.clear()
 
-    def _add(self, layout: ParameterLayout, gradient: Tensor, reached: set[str]) -> None:
+    def _add(self, parameters: dict[str, nn.Parameter], layout: ParameterLayout, gradient: Tensor, reached: set[str]) -> None:
         """Add ``gradient`` (M,) to the parameters' own, as back-propagation does; one that no layer uses keeps none.
 
         New gradients are views of it where it has their order of numbers: a copy of a large one takes as long as a product.
         """
-        parameters = dict(self._model.named_parameters())
         for place in layout.places:
             parameter = parameters[place.name]
             if place.name not in reached:
@@ -231,3 +233,8 @@ class ForwardGradient(Loop):
         self._populations.sampler.learnt.restore({name: tensor.to(device) for name, tensor in state["tensors"].items()})
         self._populations.clear()
         self.generation = int(state["generation"])
+
+
+def _frozen(parameters: dict[str, nn.Parameter]) -> list[str]:
+    """Return the names of frozen parameters."""
+    return [name for name, parameter in parameters.items() if not parameter.requires_grad]

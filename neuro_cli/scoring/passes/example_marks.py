@@ -34,8 +34,3 @@ def with_mark(value: Any, mark: str = DATA) -> Any:
     for tensor in tensors([value]):
         setattr(tensor, mark, True)
     return value
-
-
-def of_parameters(tensor: Tensor) -> bool:
-    """Return whether a tensor is computed from parameters alone. One that depends on the examples may have a graph too."""
-    return tensor.requires_grad and not hasattr(tensor, DATA)

@@ -8,8 +8,9 @@ Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic
 forward pass of all members' rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and
 tell: a generation on the sphere against pycma. Rollouts: 1,000 environment steps by 512 policies on one core against one bare
 environment with a constant action.
-Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. Peers live in environments of their
-own, which the first use makes (``--environments``). MNIST_3M: bench_peers.py; growth with parameters, population and ranks:
+Ratios are medians over pairs of one run, with the least and the most; below 1 is faster. On busy cores the ratio of processor
+times says more: waiting counts in neither. Peers live in environments of their own, which the first use makes
+(``--environments``). MNIST_3M: bench_peers.py; growth with parameters, population and ranks:
 ``neuro bench growth``; rank 1 updates of single layers: ``neuro bench layer``; on a GPU: gpu_check.sh.
 """
 
@@ -41,7 +42,7 @@ VARIABLES = {
 }
 PEERS = Path(__file__).parent / "peers"
 ALGORITHMS = ("openai_es", "ars", "pgpe", "snes", "xnes", "sep_cma_es", "cma_es", "cr_fm_nes", "genetic", "asktell")
-COLUMNS = ("row", "system", "repeat", "seconds", "peak_memory_bytes")
+COLUMNS = ("row", "system", "repeat", "seconds", "processor_seconds", "peak_memory_bytes")
 
 
 @dataclass(frozen=True)
@@ -178,17 +179,22 @@ def quickest(references: list[BenchProcess]) -> BenchProcess:
     return best
 
 
+def spread(ratios: list[float]) -> str:
+    """Return the median of ratios with the least and the most."""
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+
+
 def words(row: Row) -> tuple[str, ...]:
     """Return the cells of a measured row."""
     ours, reference = row.workers
-    ratios = ours.ratios(reference)
     memory = f"{max(r['peak_memory_bytes'] for r in ours.rows) / row.weights:.2f}" if row.weights else ""
     return (
         row.name,
         f"{ours.median('seconds') * 1e3:.2f}",
         f"{reference.median('seconds') * 1e3:.2f}",
         reference.name,
-        f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+        spread(ours.ratios(reference)),
+        spread(ours.ratios(reference, "processor_seconds")),
         f"{row.goal:.2f}",
         memory,
     )
@@ -206,7 +212,7 @@ def bench(typed: argparse.Namespace, rows: list[Row], console: Console) -> None:
             pythons[name] = environment_python(name, REQUIREMENTS[name], typed.environments, console)
         else:
             pythons[name] = pythons[None]
-    heads = ("row", "neuro ms", "reference ms", "reference", "ratio of pairs", "goal", "peak / weights")
+    heads = ("row", "neuro ms", "reference ms", "reference", "ratio of pairs", "of processor time", "goal", "peak / weights")
     table = Table(*heads, title="one generation, or 1,000 steps of a rollout")
     before = os.getloadavg()[0]
     with typed.output.open("w", newline="") as file:

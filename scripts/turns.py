@@ -69,9 +69,9 @@ class BenchProcess:
         """Return the median of a column over the counted generations."""
         return statistics.median(row[key] for row in self.rows)
 
-    def ratios(self, other: "BenchProcess") -> list[float]:
-        """Return the ratios of the pairs of generations, in increasing order."""
-        return sorted(a["seconds"] / b["seconds"] for a, b in zip(self.rows, other.rows, strict=True))
+    def ratios(self, other: "BenchProcess", key: str = "seconds") -> list[float]:
+        """Return the ratios of a column over the pairs of generations, in increasing order."""
+        return sorted(a[key] / b[key] for a, b in zip(self.rows, other.rows, strict=True))
 
     def ratio_to(self, other: "BenchProcess") -> str:
         """Return a line with the median ratio of the pairs of generations, and their minimum and maximum."""

@@ -1,8 +1,8 @@
 """Generations of ask and tell, by ``neuro.Evolution``, ``neuro.AskTell`` or pycma, for every line on standard input.
 
-python ask_tell.py SETTING_AS_JSON; prints one JSON object a line: the mean seconds of GENERATIONS on the sphere after a first
-one, by a new search: one that has converged may have nothing to learn. ``"algo": "pycma"`` is pycma, ``"pycma_diagonal"`` its
-diagonal variant, ``"asktell"`` neuro.AskTell with its own choice, cma_es.
+python ask_tell.py SETTING_AS_JSON; prints one JSON object a line: the mean seconds, by the clock and of the processor, of
+GENERATIONS on the sphere after a first one, by a new search: one that has converged may have nothing to learn. ``"algo":
+"pycma"`` is pycma, ``"pycma_diagonal"`` its diagonal variant, ``"asktell"`` neuro.AskTell with its own choice, cma_es.
 """
 
 import json
@@ -49,10 +49,11 @@ def main() -> None:
     for _ in sys.stdin:
         generation = search(setting)
         generation()
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         for _ in range(GENERATIONS):
             generation()
-        print(json.dumps({"seconds": (time.perf_counter() - start) / GENERATIONS}), flush=True)
+        seconds, processor = time.perf_counter() - start, time.process_time() - used
+        print(json.dumps({"seconds": seconds / GENERATIONS, "processor_seconds": processor / GENERATIONS}), flush=True)
 
 
 if __name__ == "__main__":

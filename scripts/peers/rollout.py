@@ -58,9 +58,10 @@ def main() -> None:
     assert isinstance(parts.task, Reinforcement)
     play = bare_steps(parts.task) if setting["bare"] else population_steps(parts)
     for number, _ in enumerate(sys.stdin, 1):
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         steps = play(number)
-        print(json.dumps({"seconds": (time.perf_counter() - start) * 1000 / steps}), flush=True)
+        seconds, processor = time.perf_counter() - start, time.process_time() - used
+        print(json.dumps({"seconds": seconds * 1000 / steps, "processor_seconds": processor * 1000 / steps}), flush=True)
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from neuro_cli.core.kernels.vectors import LANES, by_address, everywhere, flipped_one, size
+from neuro_cli.core.kernels.vectors import LANES, by_address, everywhere, flipped_one, has_avx512, size
 
-COLUMNS, LINES = 8, 8  # numbers of a row that change places at a time; lines of a matrix that meet LANES rows at a time
+COLUMNS = 8  # numbers of a row that change places at a time
+# lines of a matrix that meet LANES rows at a time: as many sums as registers hold. No bit of a sum depends on their number
+LINES = 8 if has_avx512() else 4
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * LANES)
 _F32, _I32 = ir.FloatType(), ir.IntType(32)

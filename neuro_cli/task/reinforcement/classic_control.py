@@ -1,4 +1,4 @@
-"""CartPole and Pendulum of gymnasium stepped together by numpy, with the bits of gymnasium's own Python.
+"""CartPole, Pendulum and Acrobot of gymnasium stepped together by numpy, with the bits of gymnasium's own Python.
 
 The operations are those of gymnasium's ``step``, in its order and precision, on the states of all environments. An environment of
 gymnasium itself begins every episode.
@@ -48,13 +48,67 @@ def _pendulum(plain: Any, states: np.ndarray, actions: np.ndarray) -> tuple[np.n
     return np.stack([theta, speed], axis=1), seen, -costs, np.zeros(len(theta), bool)
 
 
+def _acrobot(plain: Any, states: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    torques = np.array(plain.AVAIL_TORQUE)[actions]
+    half, step = plain.dt / 2.0, plain.dt
+    one = _acrobot_rates(plain, states, torques)
+    two = _acrobot_rates(plain, states + half * one, torques)
+    three = _acrobot_rates(plain, states + half * two, torques)
+    four = _acrobot_rates(plain, states + step * three, torques)
+    after = states + step / 6.0 * (one + 2 * two + 2 * three + four)
+    angles, speeds = after[:, :2], after[:, 2:]
+    diff = np.pi - -np.pi
+    while (far := angles > np.pi).any():
+        angles[far] -= diff
+    while (far := angles < -np.pi).any():
+        angles[far] += diff
+    most = np.array([plain.MAX_VEL_1, plain.MAX_VEL_2])
+    speeds[:] = np.clip(speeds, -most, most)
+    first, second = angles.T
+    over = -np.cos(first) - np.cos(second + first) > 1.0
+    seen = np.stack([np.cos(first), np.sin(first), np.cos(second), np.sin(second), *speeds.T], axis=1)
+    return after, seen.astype(np.float32), np.where(over, 0.0, -1.0), over
+
+
+def _acrobot_rates(plain: Any, states: np.ndarray, torques: np.ndarray) -> np.ndarray:
+    """Return the derivatives (n, 4) of ``states`` by the equations of Sutton and Barto's book."""
+    m1, m2, l1, lc1, lc2 = (
+        plain.LINK_MASS_1,
+        plain.LINK_MASS_2,
+        plain.LINK_LENGTH_1,
+        plain.LINK_COM_POS_1,
+        plain.LINK_COM_POS_2,
+    )
+    inertia, g = plain.LINK_MOI, 9.8
+    theta1, theta2, speed1, speed2 = states.T
+    cosine, sine = np.cos(theta2), np.sin(theta2)
+    d1 = m1 * lc1**2 + m2 * (l1**2 + lc2**2 + 2 * l1 * lc2 * cosine) + inertia + inertia
+    d2 = m2 * (lc2**2 + l1 * lc2 * cosine) + inertia
+    phi2 = m2 * lc2 * g * np.cos(theta1 + theta2 - np.pi / 2.0)
+    phi1 = (
+        -m2 * l1 * lc2 * _squares(speed2) * sine
+        - 2 * m2 * l1 * lc2 * speed2 * speed1 * sine
+        + (m1 * lc1 + m2 * l1) * g * np.cos(theta1 - np.pi / 2)
+        + phi2
+    )
+    turn2 = (torques + d2 / d1 * phi1 - m2 * l1 * lc2 * _squares(speed1) * sine - phi2) / (
+        m2 * lc2**2 + inertia - _squares(d2) / d1
+    )
+    turn1 = -(d2 * turn2 + phi1) / d1
+    return np.stack([speed1, speed2, turn1, turn2], axis=1)
+
+
 def _squares(values: np.ndarray) -> np.ndarray:
     """Return squares as gymnasium takes them, number by number: in a thousandth of all cases numpy's of an array differ."""
     return np.array([value**2 for value in values], values.dtype)
 
 
 # class in gymnasium.envs.classic_control: what a step of it does
-RULES: dict[str, Rule] = {"cartpole.CartPoleEnv": _cartpole, "pendulum.PendulumEnv": _pendulum}
+RULES: dict[str, Rule] = {
+    "cartpole.CartPoleEnv": _cartpole,
+    "pendulum.PendulumEnv": _pendulum,
+    "acrobot.AcrobotEnv": _acrobot,
+}
 
 
 def rule_of(environment: Any) -> Rule | None:

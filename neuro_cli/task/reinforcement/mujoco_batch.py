@@ -59,7 +59,7 @@ def unserved(environment: Any) -> str | None:
     plain, layer = environment.unwrapped, environment
     if rule_of(plain) not in RULES:
         names = ", ".join(name.split(".")[1].removesuffix("Env") for name in RULES)
-        return f"only {names} (v5), CartPole and Pendulum are stepped many at once"
+        return f"only {names} (v5), CartPole, Pendulum and Acrobot are stepped many at once"
     while layer is not plain:
         if type(layer).__name__ not in WRAPPERS:
             return f"{type(layer).__name__} wraps it"

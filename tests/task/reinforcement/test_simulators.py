@@ -28,6 +28,7 @@ SERVED = [
     ("CartPole-v1", {}, "gymnasium"),
     ("CartPole-v1", {"sutton_barto_reward": True}, "gymnasium"),
     ("Pendulum-v1", {"g": 9.81}, "gymnasium"),
+    ("Acrobot-v1", {}, "gymnasium"),
 ]
 SLOTS = 3
 

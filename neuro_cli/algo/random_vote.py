@@ -1,4 +1,4 @@
-"""RandOpt: random members around a pretrained centre, of which the best vote; nothing moves.
+"""RandOpt: random members around a pretrained centre; the best of them vote; nothing moves.
 
 Gan, Isola, "Neural thickets: diverse task experts are dense around pretrained weights", ICML 2026, arXiv:2603.12228, and its
 code: N perturbations, each by one of a list of sigmas, on the same training examples; the K best give answers, and the most

@@ -100,13 +100,18 @@ def _timed(run: ReportedRun, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _picture(groups: Sequence[Group], name: str, of_members: bool, lines: Sequence[tuple[str, Line]], timed: bool) -> Picture:
     metric = metric_of(groups, name)
     title = heading_of(groups, name) + (" of each member" if of_members else "") + (" over wall time" if timed else "")
-    # the first generations compile, and take many times as long as the others
-    options = {"xlabel": "wall seconds" if timed else "generation", "yscale": "log" if name == "seconds" else "linear"}
+    options = {"xlabel": "wall seconds" if timed else "generation", "yscale": scale_of(name, [line for _, line in lines])}
     after = " after {} s" if timed else ""
     ends = [f"{label} {amount(float(line.y[-1]))}{after.format(amount(float(line.x[-1])))}" for label, line in lines]
     described = f"{title}{'' if timed else ' over generations'}; last: {'; '.join(ends)}"
     note = "Lower is better." if metric is not None and metric.better == LOWER else ""
     return drawn(title, Panel([line for _, line in lines], options, height=3.2), described, note)
+
+
+def scale_of(name: str, lines: Sequence[Line]) -> str:
+    """Return "log" for seconds of more than one decade, as where the first generations compile; else "linear"."""
+    values = np.concatenate([np.asarray(line.y, np.float64) for line in lines])
+    return "log" if name == "seconds" and np.nanmax(values) > 10 * np.nanmin(values) > 0 else "linear"
 
 
 def metric_of(groups: Sequence[Group], name: str) -> Metric | None:

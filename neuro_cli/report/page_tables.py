@@ -129,9 +129,11 @@ def _written(value: Any) -> str:
     return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def typed_table(run: ReportedRun) -> Table:
-    """Return the overrides that were typed for a run."""
+def typed_table(run: ReportedRun) -> Table | None:
+    """Return the overrides that were typed for a run; None where there were none."""
     rows = [[Cell(key), Cell(value)] for key, value in run.job.overrides.items()]
+    if not rows:
+        return None
     note = "All else has the defaults of the command; .hydra/config.yaml has every key."
     return Table("Configuration: what was typed", ["key", "value"], rows, note)
 

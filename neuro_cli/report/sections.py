@@ -101,7 +101,8 @@ def _study(job: RunState, number: int) -> PageSection:
 
 def _configuration(runs: Sequence[ReportedRun]) -> PageSection:
     table = page_tables.typed_table(runs[0]) if len(runs) == 1 else page_tables.config_table(runs)
-    text = [] if table else ["All runs have the same config."]
+    alike = "All runs have the same config." if len(runs) > 1 else "All keys have the defaults of the command."
+    text = [] if table else [alike]
     return PageSection("configuration", "Configuration", text, tables=[table] if table else [])
 
 

@@ -207,10 +207,10 @@ def _differing(one: nn.Module, other: nn.Module, seen: dict[int, Any]) -> Iterat
     """Return the names of what differs between two modules, submodules left out. Most are compared by identity alone."""
     for mine, theirs in zip(_tables(one), _tables(other), strict=True):
         for name, value in mine.items():
-            there = theirs.get(name, MISSING)
-            if value is there or name in STRUCTURE:
+            counterpart = theirs.get(name, MISSING)
+            if value is counterpart or name in STRUCTURE:
                 continue
-            if not same(value, there, seen):
+            if not same(value, counterpart, seen):
                 yield name
         if len(mine) != len(theirs):
             yield from theirs.keys() - mine.keys()

@@ -4,6 +4,7 @@ E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine
 """
 
 import gzip
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,8 +50,9 @@ def _bytes(images: Tensor, size: tuple[int, int]) -> Tensor:
     return (images * (255 / 16)).round_().clamp_(0, 255).byte()
 
 
+@cache  # parsing the text takes as long as a short run's generations
 def bundled_digits() -> tuple[Tensor, Tensor]:
-    """Return images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64.
+    """Return images (1797, 1, 8, 8) float32 of levels 0 to 16, and targets (1797,) int64; callers do not write to them.
 
     Reads scikit-learn's file: importing ``sklearn.datasets`` would cost every rank 80 MB.
     """

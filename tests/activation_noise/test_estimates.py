@@ -405,10 +405,7 @@ def test_data_parallel_is_refused():
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (
-            "cnn",
-            "3 on outputs and 1 on weights; 4 draws of 4 groups; each pass begins at its noisy layer, 8 passes side by side",
-        ),
+        ("cnn", "3 on outputs and 1 on weights; 4 draws of 4 groups; each pass begins at its noisy layer, 8 passes side by side"),
         ("overwriting", "each pass is complete (linear is overwritten), 8 passes side by side"),
         ("reading", "each pass begins at its noisy layer, one pass after the other"),
     ],

@@ -62,10 +62,7 @@ def test_without_factors_nothing_is_made():
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        (
-            {"1.*": {"lr": 2}},
-            r"algo\.layers\.1\.\*=\{'lr': 2\.0\}: it fits no parameter; the network has 0\.weight, 0\.bias",
-        ),
+        ({"1.*": {"lr": 2}}, r"algo\.layers\.1\.\*=\{'lr': 2\.0\}: it fits no parameter; the network has 0\.weight, 0\.bias"),
         ({"*": {"rate": 2}}, r"algo\.layers\.\*\.rate=2: must be sigma or lr"),
         ({"*": {"sigma": 0}}, r"algo\.layers\.\*\.sigma=0: must be a number > 0"),
         ({"*": {"lr": -1}}, r"algo\.layers\.\*\.lr=-1: must be a number >= 0"),

@@ -163,20 +163,7 @@ valid = {
     ),
 }
 STREAMS = {"/neuro.v1.Submission/Results", "/neuro.v1.Work/Pull"}
-WORDS = (
-    "",
-    "r",
-    "1",
-    "noop",
-    "x" * 256,
-    "x" * 257,
-    "\0",
-    "ä" * 200,
-    "127.0.0.1:1",
-    "10.0.0.1:80",
-    "[::1]:99999",
-    "\u202e",
-)
+WORDS = ("", "r", "1", "noop", "x" * 256, "x" * 257, "\0", "ä" * 200, "127.0.0.1:1", "10.0.0.1:80", "[::1]:99999", "\u202e")
 ODD = {
     FieldDescriptor.CPPTYPE_STRING: WORDS,
     FieldDescriptor.CPPTYPE_UINT32: (0, 1, 100_000, 100_001, 2**32 - 1),

@@ -128,9 +128,7 @@ def test_an_unreadable_image_is_named(folder):
 
 
 @pytest.mark.parametrize(
-    ("mpi", "ranks"),
-    [("own", 0), ("own", 2), pytest.param("openmpi", 2, marks=pytest.mark.slow)],
-    indirect=["mpi"],
+    ("mpi", "ranks"), [("own", 0), ("own", 2), pytest.param("openmpi", 2, marks=pytest.mark.slow)], indirect=["mpi"]
 )
 def test_nan_fitness_names_member_and_generation_and_leaves_a_checkpoint(folder, mpi, ranks, request):
     name = f"nan-{mpi.name}-{ranks}"

@@ -175,12 +175,7 @@ def test_more_ranks_than_members_are_refused():
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    encoding=st.sampled_from(ENCODINGS),
-    members=st.integers(1, 40),
-    size=st.floats(1e-3, 1000),
-    seed=st.integers(0, 2**32),
-)
+@given(encoding=st.sampled_from(ENCODINGS), members=st.integers(1, 40), size=st.floats(1e-3, 1000), seed=st.integers(0, 2**32))
 def test_encodings_give_the_mean(encoding, members, size, seed):
     generator = np.random.default_rng(seed)
     logits = [torch.from_numpy(generator.normal(0, size, (3, 5)).clip(-LARGEST, LARGEST)) for _ in range(members)]

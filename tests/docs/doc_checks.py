@@ -40,12 +40,7 @@ from neuro_cli.scaling.plan import study_of
 from neuro_cli.search.settings import check as check_search
 
 # what a reader puts something of their own in the place of
-PLACES = {
-    "<stamp>": "stamp",
-    "RUN": "outputs/train/stamp",
-    "SWEEP": "outputs/sweep",
-    "HOST:PORT": "host:7700",
-}
+PLACES = {"<stamp>": "stamp", "RUN": "outputs/train/stamp", "SWEEP": "outputs/sweep", "HOST:PORT": "host:7700"}
 LAUNCHERS = {
     "mpiexec": ("-n", "--oversubscribe"),
     "srun": ("--ntasks-per-node", "--gpus-per-task", "--mpi"),

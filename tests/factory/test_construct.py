@@ -117,8 +117,7 @@ AROUND = [
 
 
 @pytest.mark.parametrize(
-    ("more", "line", "key", "around"),
-    [(*wrong, *AROUND[place % len(AROUND)]) for place, wrong in enumerate(WRONG)],
+    ("more", "line", "key", "around"), [(*wrong, *AROUND[place % len(AROUND)]) for place, wrong in enumerate(WRONG)]
 )
 def test_an_error_names_the_key_of_the_failing_target(more, line, key, around):
     with pytest.raises(ConfigError, match=rf"^model{key}\._target_=\S+: {line}") as caught:

@@ -91,8 +91,7 @@ def test_a_loop_has_the_bits_of_the_runner(overrides):
 
 
 @pytest.mark.parametrize(
-    "distribution",
-    ["auto", "chromosome_updates", "semi_updates", "replicated", "data_parallel", neuro.distribution.SemiUpdates],
+    "distribution", ["auto", "chromosome_updates", "semi_updates", "replicated", "data_parallel", neuro.distribution.SemiUpdates]
 )
 def test_ranks_give_the_bits_of_one_process(examples, distribution):
     def work(world, closure=False):

@@ -86,14 +86,7 @@ def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
 
 
 @pytest.mark.parametrize(
-    ("trainable", "wanted"),
-    [
-        ("norms", 5),
-        ("all", 20),
-        ("*.mlp.*", 6),
-        ("lora", 28),
-        ("model.layers.1.*_proj.weight", 7),
-    ],
+    ("trainable", "wanted"), [("norms", 5), ("all", 20), ("*.mlp.*", 6), ("lora", 28), ("model.layers.1.*_proj.weight", 7)]
 )
 def test_what_is_trained(folders, trainable, wanted):
     model = HuggingFace(folders["llama"], trainable=trainable, dtype="bfloat16")

@@ -18,6 +18,7 @@ from neuro_cli.report import curves
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
 from neuro_cli.run_folder.metrics import read_metrics
+from neuro_cli.run_folder.plot import Line
 
 FINAL = "Final figures"
 VOID = ("meta", "link", "input", "br", "img")
@@ -236,6 +237,12 @@ def test_many_lines_are_drawn_without_a_legend(tmp_path):
     assert [line.label for line in lines] == [""] * 9
 
 
+def test_seconds_of_more_than_a_decade_have_a_scale_of_logarithms():
+    even, compiled = Line([1, 2, 3], [0.3, 0.2, 0.31]), Line([1, 2, 3], [9.0, 0.2, float("nan")])
+    assert [curves.scale_of("seconds", lines) for lines in ([even], [even, compiled])] == ["linear", "log"]
+    assert curves.scale_of("fitness_mean", [compiled]) == "linear"
+
+
 def test_a_line_is_the_mean_of_runs_that_have_the_generation():
     long, short = (np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 7, 1])), (np.array([2.0, 3]), np.array([3.0, -5]))
     places, mean, least, most = curves._over_runs([long, short])
@@ -286,7 +293,10 @@ def test_a_single_run_says_what_it_is(blank, tmp_path):
     (run / ".hydra" / "config.yaml").write_text(json.dumps(config | {"algo": {"_target_": "neuro_cli.algo.snes.SNES"}}))
     (group,) = groups_of(runs_of(read_jobs(tmp_path)))
     assert group.label == "MNIST_10K on Digits, SNES"
-    assert "MNIST_10K on Digits, SNES" in reported(tmp_path).text
+    page = reported(tmp_path)
+    assert "MNIST_10K on Digits, SNES" in page.text
+    assert "All keys have the defaults of the command." in page.text
+    assert [caption for caption, rows in page.tables if len(rows) < 2] == []  # no table of a head alone
 
 
 @pytest.mark.parametrize(

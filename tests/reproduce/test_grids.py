@@ -107,10 +107,7 @@ BAD = [
     ),
     (one_line_expects({"atmost": 3}), "rows.1.expect: atmost: no such key"),
     (one_line_expects({"at_most": ["a"]}), "256, 256, IID: ['a']: no such row"),
-    (
-        one_line_expects({"at_most": "published"}),
-        "an expectation of the published value, and none is published",
-    ),
+    (one_line_expects({"at_most": "published"}), "an expectation of the published value, and none is published"),
 ]
 
 

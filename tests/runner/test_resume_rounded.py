@@ -79,13 +79,7 @@ def test_semi_updates_on_other_ranks_go_on_and_say_so(resumed):
     assert line in (folder / "semi on fewer" / "log.txt").read_text()
 
 
-@pytest.mark.parametrize(
-    ("change", "now"),
-    [
-        (("distribution=local",), "float32"),
-        (("distribution.wire=bfloat16",), "bfloat16"),
-    ],
-)
+@pytest.mark.parametrize(("change", "now"), [(("distribution=local",), "float32"), (("distribution.wire=bfloat16",), "bfloat16")])
 def test_another_wire_is_another_run(runs, tmp_path, change, now):
     shutil.copytree(runs / "chromosome", tmp_path / "run")
     done = neuro_inside("resume", "run", "checkpoint=3", *change, cwd=tmp_path)

@@ -63,8 +63,7 @@ def test_many_trained_weights_are_tried_like_frozen_ones_in_half_precision_alone
 
 
 @pytest.mark.parametrize(
-    ("precision", "wanted"),
-    [("float32", [(torch.float32, 4)]), ("bfloat16", [(torch.float32, 2), (torch.bfloat16, 4)])],
+    ("precision", "wanted"), [("float32", [(torch.float32, 4)]), ("bfloat16", [(torch.float32, 2), (torch.bfloat16, 4)])]
 )
 def test_the_whole_in_its_precision_and_in_a_half_one_first_layers_in_float32(settings, tried, precision, wanted):
     made = scorer(settings, precision)

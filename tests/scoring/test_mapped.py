@@ -282,10 +282,7 @@ def case_of(name: str) -> tuple[nn.Module, Tensor]:
 
 
 # each case by one sampler, in turn: how samplers meet operators is the matter of ``SOME``
-ROWS = (
-    ("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs"),
-    ("low_rank", "iid", "permutation", "sparse_inputs"),
-)
+ROWS = (("sign_flip", "sparse_both", "sign_flip_outputs", "sparse_outputs"), ("low_rank", "iid", "permutation", "sparse_inputs"))
 TURNS = [(case, ROWS[place // 4 % 2][place % 4]) for place, case in enumerate(CASES)]
 SOME = ("linear", "piece_transposed", "bare", "embedding", "conv1d", "transposed_2d_depthwise", "attention", "lstm")
 

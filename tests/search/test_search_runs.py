@@ -23,14 +23,7 @@ from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 pytestmark = pytest.mark.waits
 
-TINY = (
-    "trainings=7",
-    "max_layers=2",
-    "strategy.population=3",
-    "training.epochs=1",
-    "training.batch_size=256",
-    "model.filters=2",
-)
+TINY = ("trainings=7", "max_layers=2", "strategy.population=3", "training.epochs=1", "training.batch_size=256", "model.filters=2")
 
 
 def search(run: Path, *overrides: str, **environment: str):

@@ -193,11 +193,7 @@ BLANK = torch.zeros(4, *SHAPE, dtype=torch.uint8)
         ({}, {"batch_size": N + 1}, "batch_size=11: task=made has 10 training examples"),
         ({}, {"batch_size": 0}, "batch_size=0: must be an integer >= 1"),
         ({"classes": 2}, {}, "task=made: training target 2 is none of the classes 0 to 1"),
-        (
-            {"test": Split(BLANK, torch.tensor([0, 1, -1, 2]))},
-            {},
-            "task=made: test target -1 is none of the classes 0 to 2",
-        ),
+        ({"test": Split(BLANK, torch.tensor([0, 1, -1, 2]))}, {}, "task=made: test target -1 is none of the classes 0 to 2"),
         ({"test": Split(BLANK, torch.zeros(3).long())}, {}, "task=made: 4 test images with 3 targets"),
         ({"train": Split(BLANK[:0], torch.zeros(0).long())}, {}, "task=made: 0 training images with 0 targets"),
         ({"test": Split(BLANK[:, :1], torch.zeros(4).long())}, {}, "task=made: test images are 1x3x4"),

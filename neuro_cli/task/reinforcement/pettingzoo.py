@@ -61,10 +61,10 @@ class PettingZoo(Reinforcement):
     def settled(self, spaces: Spaces) -> bool:
         # the trial looks at all agents at once; those that are gone are NaN
         joint = replace(spaces, shape=(self.seats * spaces.inputs,))
-        return settled(self.maker, joint, self._anew)
+        return settled(self.maker, joint, self._recreate)
 
     def stage(self) -> "WorldPool":
-        return WorldPool(self.maker, self.spaces, self.environments, self.anew)
+        return WorldPool(self.maker, self.spaces, self.environments, self.recreate)
 
 
 class Joint:
@@ -153,10 +153,10 @@ class World:
 
 
 class WorldPool:
-    """Pool of at most ``size`` equal worlds, created at first use. ``anew``: create one for every episode."""
+    """Pool of at most ``size`` equal worlds, created at first use. ``recreate``: create one for every episode."""
 
-    def __init__(self, maker: ParallelFactory, spaces: Spaces, size: int, anew: bool) -> None:
-        self.maker, self.spaces, self.size, self.anew = maker, spaces, size, anew
+    def __init__(self, maker: ParallelFactory, spaces: Spaces, size: int, recreate: bool) -> None:
+        self.maker, self.spaces, self.size, self.recreate = maker, spaces, size, recreate
         self._worlds: list[World] = []
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
@@ -181,7 +181,7 @@ class WorldPool:
         return outcome
 
     def _begin(self, world: World, episode: int, plan: EpisodeSchedule) -> None:
-        if self.anew:
+        if self.recreate:
             world.joint.close()
             world.joint = self.maker.make()
         world.begin(episode, int(plan.seeds[episode]))

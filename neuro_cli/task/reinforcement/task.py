@@ -91,11 +91,11 @@ class Reinforcement(Task):
         self.least_deviation = number("task.least_deviation", least_deviation, above=0.0)
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
-        self._anew = None if anew is None else boolean("task.anew", anew)
-        self.anew = bool(self._anew)  # load() decides by a trial if the config does not
+        self._recreate = None if anew is None else boolean("task.anew", anew)
+        self.recreate = bool(self._recreate)  # load() decides by a trial if the config does not
         self.step_bonus = number("task.step_bonus", step_bonus)
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
-        if self.simulator == "envpool" and self._anew is False:
+        if self.simulator == "envpool" and self._recreate is False:
             raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         wrapping = Wrapping(
@@ -149,7 +149,7 @@ class Reinforcement(Task):
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
             raise UserError("model expects {} numbers, task.id={id} gives observations of {}".format(*shapes, id=self.id))
         self.input_shape, self.output_size, self.batch_size = spaces.shape, spaces.outputs, self.episodes
-        self.anew = self.simulator == "envpool" or self.settled(spaces)
+        self.recreate = self.simulator == "envpool" or self.settled(spaces)
         self.evaluation_chunks = -(-self.evaluation_episodes // EVALUATED_TOGETHER)
         self._seed = seed
         if self.normalise and self.statistics is None:
@@ -196,7 +196,7 @@ class Reinforcement(Task):
 
     def stage(self) -> Any:
         """Return a pool of environments for a thread."""
-        return EnvironmentPool(self.maker, self.spaces, self.environments, self.anew, self.simulator)
+        return EnvironmentPool(self.maker, self.spaces, self.environments, self.recreate, self.simulator)
 
     @property
     def seats(self) -> int:
@@ -205,7 +205,7 @@ class Reinforcement(Task):
 
     def settled(self, spaces: Spaces) -> bool:
         """Return whether every episode needs a new environment, by a trial. Raises ConfigError."""
-        return settled(self.maker, spaces, self._anew)
+        return settled(self.maker, spaces, self._recreate)
 
     @property
     def normaliser(self) -> Normaliser | None:

@@ -16,10 +16,7 @@ pytest.importorskip("gymnasium")
 import stub_parallel
 
 SEEDS = [3, 4, 5, 6, 7]
-REAL = {
-    "mpe2.simple_spread_v3": {"max_cycles": 6},
-    "pettingzoo.sisl.multiwalker_v9": {"max_cycles": 20, "n_walkers": 2},
-}
+REAL = {"mpe2.simple_spread_v3": {"max_cycles": 6}, "pettingzoo.sisl.multiwalker_v9": {"max_cycles": 20, "n_walkers": 2}}
 
 
 def loaded(id: str = "stub_parallel", **settings) -> PettingZoo:

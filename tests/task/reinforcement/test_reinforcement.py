@@ -232,8 +232,7 @@ def test_a_step_bonus_counts_in_training_only():
 
 
 @pytest.mark.parametrize(
-    ("identifier", "simulators"),
-    [("CartPole-v1", set()), ("HalfCheetah-v5", {"mujoco"}), ("LunarLander-v3", {"Box2D"})],
+    ("identifier", "simulators"), [("CartPole-v1", set()), ("HalfCheetah-v5", {"mujoco"}), ("LunarLander-v3", {"Box2D"})]
 )
 def test_returns_name_the_packages_whose_versions_decide_them(identifier, simulators):
     for module in simulators:

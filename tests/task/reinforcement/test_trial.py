@@ -37,7 +37,7 @@ def test_an_environment_that_leaves_traces_is_made_anew_by_itself(kind, choices,
         pytest.importorskip("Box2D")
     caplog.set_level(logging.INFO)
     few, many = (load(Reinforcement(kind, normalise=False, environments=count, **choices)) for count in (2, 16))
-    assert few.anew
+    assert few.recreate
     line = f"task.id={kind}: after another episode it differs in the observation at step 1: every episode has a new one"
     assert line in caplog.text
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
@@ -46,17 +46,17 @@ def test_an_environment_that_leaves_traces_is_made_anew_by_itself(kind, choices,
 
 
 def test_what_the_user_asks_for_stays_and_is_said(caplog):
-    assert not load(Reinforcement("Traces-v0", anew=False)).anew
+    assert not load(Reinforcement("Traces-v0", anew=False)).recreate
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith(
         "task.id=Traces-v0: task.anew=false: after another episode it differs in the observation"
     )
     caplog.clear()
-    assert load(Reinforcement("Traces-v0", anew=True)).anew
-    assert load(Reinforcement("Stub-v0", anew=True)).anew
-    assert not load(Reinforcement("Stub-v0", anew=False)).anew
-    assert not load(Reinforcement("Stub-v0")).anew
+    assert load(Reinforcement("Traces-v0", anew=True)).recreate
+    assert load(Reinforcement("Stub-v0", anew=True)).recreate
+    assert not load(Reinforcement("Stub-v0", anew=False)).recreate
+    assert not load(Reinforcement("Stub-v0")).recreate
     assert not caplog.records
 
 
@@ -77,7 +77,7 @@ def test_an_environment_that_no_seed_reaches_is_named_with_the_reason(kind, why,
     assert (
         record.getMessage() == f"task.id={kind}: the run will not repeat: two new environments with one seed differ in the {why}"
     )
-    assert task.anew is bool(asked)
+    assert task.recreate is bool(asked)
     if kind == "Unseeded-v0":  # nothing is drawn there, so that what the trial of seeds did would show
         assert np.array_equal(np.random.get_state()[1], before[0])
         assert random.getstate() == before[1]

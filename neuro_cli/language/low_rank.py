@@ -13,12 +13,13 @@ from neuro_cli.language.blocks import BlockLinear
 class LowRankLinear(nn.Module):
     """Linear layer ``inner`` plus ``x down^T up^T``: ``down`` (rank, I) of variance 1 / I, ``up`` (O, rank) zero at first.
 
-    ``sizes``: I and O; ``transposed``: the weight of ``inner`` is (I, O), as in GPT-2.
+    ``inner``: torch's, one in blocks, or GPT-2's; ``sizes``: I and O; ``transposed``: its weight is (I, O), as in GPT-2.
     """
 
-    def __init__(self, inner: nn.Module, sizes: tuple[int, int], rank: int, transposed: bool = False) -> None:
+    def __init__(self, inner: Any, sizes: tuple[int, int], rank: int, transposed: bool = False) -> None:
         super().__init__()
-        self.inner, self._transposed = inner, transposed
+        self.inner: Any = inner
+        self._transposed = transposed
         self.down = nn.Parameter(torch.randn(rank, sizes[0]) / math.sqrt(sizes[0]))
         self.up = nn.Parameter(torch.zeros(sizes[1], rank))
 

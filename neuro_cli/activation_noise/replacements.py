@@ -8,16 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.scoring.passes.operators import Unsupported
-
 
 def attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
     scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    """Compute attention by matrix products. Raises Unsupported for heads that share keys."""
+    """Compute attention by matrix products. With ``enable_gqa`` several heads of ``query`` in a row share a head of ``key``."""
     if enable_gqa:
-        raise Unsupported("attention with enable_gqa")
+        key, value = (each.repeat_interleave(query.shape[-3] // each.shape[-3], -3) for each in (key, value))
     weights = query @ key.transpose(-2, -1) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
     if is_causal:
         later = torch.ones(weights.shape[-2:], dtype=torch.bool, device=weights.device).triu(1)

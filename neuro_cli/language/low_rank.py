@@ -11,13 +11,17 @@ from neuro_cli.language.blocks import BlockLinear
 
 
 class LowRankLinear(nn.Module):
-    """Linear layer ``inner`` plus ``x down^T up^T``: ``down`` (rank, I) of variance 1 / I, ``up`` (O, rank) zero at first."""
+    """Linear layer ``inner`` plus ``x down^T up^T``: ``down`` (rank, I) of variance 1 / I, ``up`` (O, rank) zero at first.
 
-    def __init__(self, inner: nn.Linear | BlockLinear, rank: int) -> None:
+    ``inner``: torch's, one in blocks, or GPT-2's; ``sizes``: I and O; ``transposed``: its weight is (I, O), as in GPT-2.
+    """
+
+    def __init__(self, inner: Any, sizes: tuple[int, int], rank: int, transposed: bool = False) -> None:
         super().__init__()
-        self.inner = inner
-        self.down = nn.Parameter(torch.randn(rank, inner.in_features) / math.sqrt(inner.in_features))
-        self.up = nn.Parameter(torch.zeros(inner.out_features, rank))
+        self.inner: Any = inner
+        self._transposed = transposed
+        self.down = nn.Parameter(torch.randn(rank, sizes[0]) / math.sqrt(sizes[0]))
+        self.up = nn.Parameter(torch.zeros(sizes[1], rank))
 
     def forward(self, x: Tensor) -> Tensor:
         added = nn.functional.linear(nn.functional.linear(x, self.down), self.up)
@@ -26,17 +30,22 @@ class LowRankLinear(nn.Module):
 
     @torch.no_grad()
     def weight(self) -> Tensor:
-        """Return the weight (O, I) float32 of one linear layer with the same outputs."""
-        weight = self.inner.dense() if isinstance(self.inner, BlockLinear) else self.inner.weight.float()
-        return weight + self.up.float() @ self.down.float()
+        """Return the weight float32 of one layer like ``inner`` with the same outputs."""
+        weight: Tensor = self.inner.dense() if isinstance(self.inner, BlockLinear) else self.inner.weight.float()
+        added = self.up.float() @ self.down.float()
+        return weight + (added.T if self._transposed else added)
 
 
 def add_low_rank(pretrained: Any, rank: int) -> None:
     """Replace all linear layers of a network but its heads by :class:`LowRankLinear`."""
+    from transformers.pytorch_utils import Conv1D  # late: transformers takes seconds
+
     body = pretrained.base_model
-    for name, layer in [pair for pair in body.named_modules() if type(pair[1]) in (nn.Linear, BlockLinear)]:
+    for name, layer in [pair for pair in body.named_modules() if type(pair[1]) in (nn.Linear, BlockLinear, Conv1D)]:
+        transposed = type(layer) is Conv1D
+        sizes = (layer.nx, layer.nf) if transposed else (layer.in_features, layer.out_features)
         place, _, last = name.rpartition(".")
-        setattr(body.get_submodule(place), last, LowRankLinear(layer, rank))
+        setattr(body.get_submodule(place), last, LowRankLinear(layer, sizes, rank, transposed))
 
 
 def sums(pretrained: nn.Module) -> Iterator[tuple[str, Tensor]]:

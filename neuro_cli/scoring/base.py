@@ -18,7 +18,7 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.machine.processor import rounds_float32
+from neuro_cli.core.machine.processor import lacks_bfloat16, rounds_float32
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import Candidate
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 ROUNDED = (
     "precision=float32: torch rounds products to fewer bits on this processor, and small noise with them: "
     "call torch.set_float32_matmul_precision('highest') and unset ONEDNN_DEFAULT_FPMATH_MODE"
+)
+UNSUPPORTED_BFLOAT16 = (
+    "precision=bfloat16: torch has no fast products in it on this processor, which lacks AVX-512: float32 is likely faster"
 )
 
 
@@ -122,6 +125,8 @@ class Scorer(ABC):
         self.settings = settings
         if settings.device.type == "cpu" and settings.precision == torch.float32 and rounds_float32():
             settings.warn(ROUNDED)
+        if settings.device.type == "cpu" and settings.precision == torch.bfloat16 and lacks_bfloat16():
+            settings.warn(UNSUPPORTED_BFLOAT16)
 
     @property
     def task(self) -> Task:

@@ -136,6 +136,12 @@ def test_attention_is_that_of_torch(options):
     torch.testing.assert_close(attention(query, key, value, **options), right, rtol=1e-4, atol=1e-5)
 
 
+def test_several_queries_of_attention_share_a_key_as_in_torch():
+    query, (key, value) = torch.randn(2, 6, 5, 4), torch.randn(2, 2, 3, 5, 4).unbind()
+    right = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    torch.testing.assert_close(attention(query, key, value, is_causal=True, enable_gqa=True), right, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("behind", "smooth"),
     [

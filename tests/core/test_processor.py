@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from neuro_cli.core.machine.processor import cores, processor, rounds_float32, supported
+from neuro_cli.core.machine.processor import cores, lacks_bfloat16, processor, rounds_float32, supported
 
 
 def test_the_words_name_the_instructions_that_torch_finds():
@@ -23,6 +23,18 @@ def test_amx_is_named_where_it_is(there, monkeypatch):
 
 def test_what_a_version_of_torch_does_not_name_is_not_there():
     assert supported("no_such") is False
+
+
+@pytest.mark.parametrize(
+    ("machine", "named", "capability", "lacks"),
+    [("x86_64", False, "AVX2", True), ("x86_64", True, "DEFAULT", False), ("x86_64", False, "AVX512", False),
+     ("AMD64", False, "DEFAULT", True), ("aarch64", False, "DEFAULT", False)],
+)  # fmt: skip
+def test_products_in_bfloat16_need_avx512_on_x86(machine, named, capability, lacks, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_supported", lambda: named)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert lacks_bfloat16() is lacks
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ import copy
 
 import pytest
 import torch
-from support.tiny_language import tiny_model, transformers
+from support.tiny_language import VOCABULARY, tiny_model, transformers
+from torch import nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -13,6 +14,7 @@ from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.seeds import seeded
 from neuro_cli.language.tuned import write_tuned
+from neuro_cli.library.forward_gradient import ForwardGradient
 from neuro_cli.model.huggingface import HuggingFace
 from neuro_cli.sampler.low_rank import LowRank
 from neuro_cli.scoring.passes.example_marks import with_mark
@@ -145,16 +147,42 @@ def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trai
                 assert torch.equal(answers[own], single.generate(tokens[own], mask[own], 5))
 
 
-def test_additions_of_low_rank_become_part_of_the_weights(folders, tmp_path):
-    model = HuggingFace(folders["llama"], trainable="lora", rank=2)
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_additions_of_low_rank_become_part_of_the_weights(folders, tmp_path, kind):
+    model = HuggingFace(folders[kind], trainable="lora", rank=2)
     tokens, _ = words("12 + 35", tokenizer=model.tokenizer)
     with torch.no_grad():
-        assert torch.equal(model(tokens), HuggingFace(folders["llama"])(tokens))  # nothing is added at first
+        assert torch.equal(model(tokens), HuggingFace(folders[kind])(tokens))  # nothing is added at first
         for parameter in model.parameters():
             if parameter.requires_grad:
                 parameter.normal_(std=0.2)
-        write_tuned(folders["llama"], tmp_path / "tuned", model.tuned())
+        write_tuned(folders[kind], tmp_path / "tuned", model.tuned())
         torch.testing.assert_close(HuggingFace(tmp_path / "tuned")(tokens), model(tokens), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(("kind", "trainable"), [("llama", "norms"), ("llama", "lora"), ("llama", "all"), ("gpt2", "lora")])
+def test_noise_on_activations_gives_the_gradient_of_back_propagation(folders, kind, trainable):
+    """Predictions of smooth networks are nearly right; four queries of the llama share two keys."""
+    model = HuggingFace(folders[kind], trainable=trainable, rank=2)
+    tokens = torch.randint(2, VOCABULARY, (8, 17), generator=torch.Generator().manual_seed(1))
+
+    def losses(outputs, targets):
+        return nn.functional.cross_entropy(outputs.transpose(1, 2), targets, reduction="none").mean(1)
+
+    def gradient():
+        parts = [each.grad.flatten() for each in model.parameters() if each.requires_grad]
+        model.zero_grad()
+        return torch.cat(parts)
+
+    with seeded(2), torch.no_grad():
+        for name, each in model.named_parameters():
+            if name.endswith(".up"):
+                each.normal_(std=0.2)
+    ForwardGradient(model, draws=1, schedule="all", threads=1).backward(losses, tokens[:, :-1], tokens[:, 1:])
+    estimate = gradient()
+    losses(model(tokens[:, :-1]), tokens[:, 1:]).mean().backward()
+    torch.testing.assert_close(estimate, wanted := gradient(), rtol=0, atol=0.05 * float(wanted.abs().max()))
+    assert nn.functional.cosine_similarity(estimate, wanted, dim=0) > 0.999
 
 
 @pytest.mark.parametrize("trainable", ["norms", "lora", "all"])

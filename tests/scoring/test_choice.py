@@ -47,12 +47,17 @@ def test_task_sampler_and_examples_choose(overrides, kind, examples):
     assert chosen.examples == examples
 
 
-@pytest.mark.parametrize(("precision", "times"), [("float32", 1), ("bfloat16", 0)])
-def test_products_that_torch_rounds_are_said_once_where_float32_is_asked_for(precision, times, monkeypatch, caplog):
-    monkeypatch.setattr(base, "rounds_float32", lambda: True)
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("asked", "precisely", "line"), [
+    ("rounds_float32", "float32", base.ROUNDED), ("lacks_bfloat16", "bfloat16", base.UNSUPPORTED_BFLOAT16),
+])  # fmt: skip
+def test_products_that_are_rounded_or_slow_are_said_once_where_they_are_asked_for(
+    asked, precisely, line, precision, monkeypatch, caplog
+):
+    monkeypatch.setattr(base, asked, lambda: True)
     settings = scorer(*SMALL, f"precision={precision}").settings
     Scorer.__init__(object.__new__(MemberScorer), settings)
-    assert caplog.text.count(base.ROUNDED) == times
+    assert caplog.text.count(line) == (precision == precisely)
 
 
 class Mistyped(Digits):

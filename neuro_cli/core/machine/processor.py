@@ -29,6 +29,12 @@ def supported(instructions: str) -> bool:
     return bool(getattr(torch.cpu, f"_is_{instructions}_supported", bool)())
 
 
+def lacks_bfloat16() -> bool:
+    """Return whether torch multiplies numbers in bfloat16 one by one here: oneDNN has such products from AVX-512 on."""
+    vectors = supported("avx512") or torch.backends.cpu.get_cpu_capability() == "AVX512"
+    return platform.machine() in ("x86_64", "AMD64") and not vectors
+
+
 def rounds_float32() -> bool:
     """Return whether torch multiplies float32 numbers with fewer bits here, in products or in convolutions.
 

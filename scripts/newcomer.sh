@@ -330,6 +330,7 @@ PROGRAM
   step "${mine[@]}" task.loss._target_=people.weighted hydra.run.dir=outputs/weighted
   wrong "as a metric of a whole batch: task.metrics=" "${mine[@]}" task.loss=people.f1
   step neuro report outputs/table outputs/f1 outputs/weighted
+  if has onnx onnxscript; then step neuro export outputs/f1 file=f1.onnx trust=people && test -s f1.onnx; fi
   python - << 'PROGRAM'
 import json
 
@@ -342,7 +343,7 @@ PROGRAM
 }
 
 researcher() {
-  anew cem figure loop
+  anew cem figure loop optuna
   cat > search.py << 'PROGRAM'
 """A researcher's day: bounds, restarts, integers, a state that continues, several seeds, a loop with a run folder."""
 
@@ -390,7 +391,18 @@ PROGRAM
   step neuro report outputs/figure x=algo.sigma
   test -s outputs/figure/sigma.svg
   wrong "did you mean cma_es" neuro train algo=cma_e
-  step neuro train "${few[@]}" algo._target_=neuro_cli.algo.snes.SNES algo.learning_rate=0.1 hydra.run.dir=outputs/cem
+  python - "$checkout/docs/how_to/extending.md" << 'PROGRAM'
+import pathlib, re, sys
+
+page = pathlib.Path(sys.argv[1]).read_text()
+pathlib.Path("cem.py").write_text(re.search(r"`neuro_cli/algo/cem.py`:\n\n```python\n(.*?)```", page, re.DOTALL)[1])
+PROGRAM
+  step neuro train "${few[@]}" algo._target_=cem.CEM algo.sigma=0.05 algo.elite=0.25 sampler=iid hydra.run.dir=outputs/cem
+  if has optuna; then
+    step neuro train -m "${few[@]}" hydra/sweeper=optuna hydra.sweeper.direction=maximize hydra.sweeper.n_trials=2 \
+      'algo.sigma=tag(log,interval(0.01,0.1))' hydra.sweep.dir=outputs/optuna
+    grep -q "algo.sigma" outputs/optuna/optimization_results.yaml
+  fi
 }
 
 cluster() {

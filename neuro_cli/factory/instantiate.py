@@ -86,6 +86,7 @@ def _misfit(error: ConstructionError, group: str) -> UserError:
     reason = (str(cause).strip() or type(cause).__name__).splitlines()[0]
     if "required positional argument" in reason and inspect.isfunction(found_by(str(error.target))):
         reason += f"; +{key.removesuffix(TARGET)}_partial_=true gives the function itself"
+    reason = re.sub(r"\. Did you mean '\w+'\?$", "", reason)  # Python 3.13 names one argument, the clause all that are near
     return ConfigError(key, error.target, reason + _near_argument(error.target, reason))
 
 

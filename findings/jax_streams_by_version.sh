@@ -13,7 +13,7 @@ trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet jax==0.10.2 jaxlib==0.10.2
 python3 -m venv "$folder/old"
-"$folder/old/bin/pip" install --quiet jax==0.4.35 jaxlib==0.4.35 numpy==2.0.2
+"$folder/old/bin/pip" install --quiet jax==0.4.35 jaxlib==0.4.35 numpy==2.4.6
 cat > "$folder/draws.py" <<'EOF'
 import sys
 

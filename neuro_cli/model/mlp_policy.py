@@ -5,20 +5,29 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from neuro_cli.core.checks import integer, number, one_of
+from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.model.shapes import checked_widths
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}
 
 
+class Gain(nn.Module):
+    """Product of the first half of (B, 2 A), signals a, with their gains 1 + b / 2, b the second half."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        signal, gain = x.chunk(2, dim=1)
+        return signal * (1 + gain / 2)
+
+
 class MLPPolicy(nn.Sequential):
     """Observations (B, inputs) to outputs (B, outputs). ``hidden``: widths of the hidden layers, none for a linear policy.
 
     ``inputs`` and ``outputs`` come from the task if the config leaves them null. ``last_scale``: factor on the initial
-    weights of the last layer; 0 begins with a policy that ignores its observations.
+    weights of the last layer; 0 begins with a policy that ignores its observations. ``gain``: the last layer has a gain for
+    each output, which depends on the observation too (:class:`Gain`), as in gain scheduling. Raises ConfigError.
     """
 
     def __init__(
@@ -28,16 +37,20 @@ class MLPPolicy(nn.Sequential):
         hidden: Sequence[int] = (64, 64),
         activation: str = "tanh",
         last_scale: float = 1.0,
+        gain: bool = False,
     ) -> None:
         first, last, hidden = end_size("inputs", inputs), end_size("outputs", outputs), checked_widths(hidden)
         kind = ACTIVATIONS[one_of("model.activation", activation, tuple(ACTIVATIONS))]
         layers: OrderedDict[str, nn.Module] = OrderedDict(flatten=nn.Flatten())
-        for place, (before, after) in enumerate(pairwise([first, *hidden, last])):
+        gain = boolean("model.gain", gain)
+        for place, (before, after) in enumerate(pairwise([first, *hidden, 2 * last if gain else last])):
             layers[f"layer_{place}"] = nn.Linear(before, after)
             if place < len(hidden):
                 layers[f"activation_{place}"] = kind()
+        scale(layers[f"layer_{len(hidden)}"], last_scale)
+        if gain:
+            layers["gain"] = Gain()
         super().__init__(layers)
-        scale(self[-1], last_scale)
 
 
 def end_size(end: str, size: int | None) -> int:

@@ -111,7 +111,7 @@ def test_an_untuned_environment_has_defaults_of_its_own_where_nothing_is_typed()
     """A typed option, an experiment and a verb that has no algorithm come before those that a task chooses."""
     plain = composed("task=gymnasium")
     assert plain["algo"] == composed("algo=openai_es_policy")["algo"] != composed()["algo"]
-    assert (plain["model"]["hidden"], plain["task"]["common_episodes"]) == ([8, 8], False)
+    assert (plain["model"]["hidden"], plain["model"]["gain"], plain["task"]["common_episodes"]) == ([], True, False)
     assert composed("task=gymnasium", "algo=snes")["algo"] == composed("algo=snes")["algo"]
     tuned = "experiment=half_cheetah_4800"
     assert composed(tuned, "task=gymnasium")["algo"] == composed(tuned)["algo"]

@@ -316,6 +316,11 @@ def test_sums_of_a_table(loops, count, directions, start):
     np.testing.assert_allclose(out, [weights[0] @ values, weights[1] @ (values**2 - 1)], rtol=1e-4, atol=1e-4)
 
 
+def gained(value: np.ndarray) -> np.ndarray:
+    signal, gain = np.split(value, 2)
+    return signal * (1 + gain / 2)
+
+
 @given(
     widths=st.lists(st.sampled_from([1, 2, 3, 4, 5, 9]), min_size=2, max_size=4),
     count=st.integers(0, 3),
@@ -325,22 +330,24 @@ def test_sums_of_a_table(loops, count, directions, start):
 @drawn
 def test_policies(loops, widths, count, seed, bias):
     kernels, random, layers, size = loops(policy_kernels), np.random.default_rng(seed), [], 0
-    for place, (inputs, outputs) in enumerate(pairwise(widths)):
-        layers.append([inputs, outputs, size, size + inputs * outputs if bias else -1, place % 4])
+    for place, (inputs, left) in enumerate(pairwise(widths)):
+        kind = (seed + place) % 5
+        outputs = 2 * left if kind == policy_kernels.GAIN else left
+        layers.append([inputs, outputs, size, size + inputs * outputs if bias else -1, kind])
         size += inputs * outputs + outputs * bias
     flats, x = random.standard_normal((2, size)).astype(np.float32), random.standard_normal((count, widths[0])).astype(np.float32)
     table, which = np.array(layers), random.integers(0, 2, count)
     parameters = np.empty((2, sum((i + 1) * o for i, o, *_ in layers)), np.float32)
     kernels.lay_out(table, flats, parameters)
     out = np.empty((count, widths[-1]), np.float32)
-    kernels.act(table, parameters, which, x, out, max(widths))
+    kernels.act(table, parameters, which, x, out, table[:, :2].max())
     for row in range(count):
         value = x[row].astype(np.float64)
         for inputs, outputs, weight, shift, kind in layers:
             flat = flats[which[row]].astype(np.float64)
             value = flat[weight : weight + inputs * outputs].reshape(outputs, inputs) @ value
             value = value + flat[shift : shift + outputs] if bias else value
-            value = [lambda v: v, np.tanh, lambda v: np.maximum(v, 0), lambda v: 1 / (1 + np.exp(-v))][kind](value)
+            value = [lambda v: v, np.tanh, lambda v: np.maximum(v, 0), lambda v: 1 / (1 + np.exp(-v)), gained][kind](value)
         np.testing.assert_allclose(out[row], value, rtol=1e-4, atol=1e-4)
     steps, sums, seen = np.zeros(4, np.int64), np.zeros((4, 2 * widths[0])), np.empty_like(x)
     mean, inverse = np.zeros(widths[0], np.float32), np.ones(widths[0], np.float32)

@@ -19,3 +19,21 @@ def test_without_hidden_layers_it_is_linear_and_may_begin_at_zero():
     policy = MLPPolicy(3, 2, [], last_scale=0.0)
     assert [type(part) for part in policy] == [nn.Flatten, nn.Linear]
     assert not policy(torch.rand(4, 3)).any()
+
+
+def test_a_gain_depends_on_the_observation():
+    policy = MLPPolicy(3, 2, [], gain=True)
+    x = torch.rand(4, 3)
+    signal, gain = policy.layer_0(x).split(2, dim=1)
+    torch.testing.assert_close(policy(x), signal * (1 + gain / 2))
+    assert not MLPPolicy(3, 2, [5], last_scale=0.0, gain=True)(x).any()
+
+
+def test_a_gain_turns_a_controller_around_where_no_linear_policy_could():
+    """Pumps a pendulum that hangs and brakes one that stands: the sign of its answer to a speed changes with the cosine."""
+    policy = MLPPolicy(2, 1, [], gain=True)
+    with torch.no_grad():
+        policy.layer_0.weight.copy_(torch.tensor([[0.0, -1.0], [4.0, 0.0]]))
+        policy.layer_0.bias.zero_()
+        hanging, standing = policy(torch.tensor([[-1.0, 0.5], [1.0, 0.5]]))
+    assert hanging > 0 > standing

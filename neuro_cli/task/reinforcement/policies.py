@@ -25,11 +25,12 @@ from torch.utils._pytree import tree_flatten, tree_map
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.lazy import LazyModule
+from neuro_cli.model.mlp_policy import Gain
 
 log = logging.getLogger(__name__)
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
 
-ACTIVATIONS = {nn.Tanh: "TANH", nn.ReLU: "RELU", nn.Sigmoid: "SIGMOID"}  # their names in the compiled loops
+ACTIVATIONS = {nn.Tanh: "TANH", nn.ReLU: "RELU", nn.Sigmoid: "SIGMOID", Gain: "GAIN"}  # their names in the compiled loops
 
 
 class Policies(Protocol):
@@ -52,7 +53,12 @@ class Chain:
 
     @property
     def outputs(self) -> int:
-        return int(self.layers[-1, 1])
+        return outputs_of(self.layers[-1])
+
+
+def outputs_of(layer: Sequence[int]) -> int:
+    """Return how many outputs a row (5,) of a chain leaves to the next."""
+    return int(kernels.remaining(layer[1], layer[4]))
 
 
 def chain_of(module: nn.Module, layout: ParameterLayout) -> Chain | None:
@@ -70,7 +76,7 @@ def chain_of(module: nn.Module, layout: ParameterLayout) -> Chain | None:
             rows[-1][4] = getattr(kernels, ACTIVATIONS[type(part)])
         elif not (isinstance(part, nn.Flatten | nn.Identity) and not rows):
             return None
-    fits = all(one[1] == other[0] for one, other in pairwise(rows))
+    fits = all(outputs_of(one) == other[0] for one, other in pairwise(rows))
     return Chain(np.array(rows, np.int64)) if rows and fits else None
 
 

@@ -14,7 +14,7 @@ import numpy as np
 # error_model: a check of every divisor would keep the compiler from vectors; _tanh's is above 0
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False, error_model="numpy")
 
-LINEAR, TANH, RELU, SIGMOID = range(4)
+LINEAR, TANH, RELU, SIGMOID, GAIN = range(5)
 FARTHEST = 1e15  # deviations of an observation from the mean: sums of their squares are float32 on a wire
 LARGEST = float(np.finfo(np.float32).max)  # largest observation that a policy takes without statistics
 _ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
@@ -54,6 +54,17 @@ def _activate(kind, values):
         _tanh(values)
         for j in range(values.size):
             values[j] = (values[j] + np.float32(1)) * np.float32(0.5)
+    elif kind == GAIN:
+        # signals and their gains: half of the outputs are left
+        half = values.size // 2
+        for j in range(half):
+            values[j] *= np.float32(1) + np.float32(0.5) * values[half + j]
+
+
+@_compiled
+def remaining(outputs, kind):
+    """Return how many of a layer's ``outputs`` its activation leaves."""
+    return outputs // 2 if kind == GAIN else outputs
 
 
 @_compiled
@@ -88,7 +99,7 @@ def act(layers, parameters, which, x, out, widest):
     numbers, width = 0, x.shape[1]
     for layer in range(layers.shape[0]):
         assert layers[layer, 0] == width <= widest and layers[layer, 1] <= widest
-        numbers, width = numbers + (1 + width) * layers[layer, 1], layers[layer, 1]
+        numbers, width = numbers + (1 + width) * layers[layer, 1], remaining(layers[layer, 1], layers[layer, 4])
     assert numbers <= parameters.shape[1] and out.shape == (x.shape[0], width) and which.size >= x.shape[0]
     one, two = np.empty(widest, np.float32), np.empty(widest, np.float32)  # layers alternate between these buffers
     for r in range(x.shape[0]):
@@ -121,7 +132,7 @@ def act(layers, parameters, which, x, out, widest):
                 i += 1
             _activate(layers[layer, 4], result)
             target = one if layer % 2 == 0 else two
-            source = result
+            source = result[: remaining(outputs, layers[layer, 4])]
         out[r] = source
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.model.mlp_policy import MLPPolicy
+from neuro_cli.model.mlp_policy import Gain, MLPPolicy
 from neuro_cli.task.reinforcement import policy_kernels as kernels
 from neuro_cli.task.reinforcement.policies import ChainPolicies, ModulePolicies, chain_of
 
@@ -24,6 +24,8 @@ def members(module: nn.Module, count: int) -> tuple[ParameterLayout, np.ndarray]
         MLPPolicy(5, 3, [7, 11], "relu"),
         MLPPolicy(6, 2, [9], "sigmoid"),
         MLPPolicy(4, 2, []),
+        MLPPolicy(4, 3, [], gain=True),
+        MLPPolicy(5, 2, [7], gain=True),
         nn.Sequential(nn.Linear(3, 5, bias=False), nn.Tanh(), nn.Linear(5, 2), nn.Tanh()),
     ],
 )
@@ -81,6 +83,7 @@ class Doubled(nn.Sequential):
         nn.Sequential(nn.Linear(4, 2), nn.GELU()),
         nn.Sequential(nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)),
         nn.Sequential(nn.Linear(4, 3), nn.Linear(2, 2)),
+        nn.Sequential(nn.Linear(4, 4), Gain(), nn.Linear(4, 2)),
     ],
 )
 def test_other_modules_are_no_chains(module):

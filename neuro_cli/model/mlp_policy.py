@@ -5,21 +5,14 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.gain import Gain
 from neuro_cli.model.shapes import checked_widths
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}
-
-
-class Gain(nn.Module):
-    """Product of the first half of (B, 2 A), signals a, with their gains 1 + b / 2, b the second half."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        signal, gain = x.chunk(2, dim=1)
-        return signal * (1 + gain / 2)
 
 
 class MLPPolicy(nn.Sequential):

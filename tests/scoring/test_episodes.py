@@ -49,7 +49,7 @@ def scores(parts: Parts, members: range, part: tuple[int, int] | None = None) ->
 @pytest.mark.parametrize("model", ["mlp_policy", "plain"])
 def test_scores_do_not_depend_on_the_company(model, monkeypatch):
     monkeypatch.syspath_prepend(str(__file__).rsplit("/", 1)[0])
-    overrides = ["model._target_=test_episodes.Plain", "~model.hidden", "~model.activation", "~model.last_scale"]
+    overrides = ["model._target_=test_episodes.Plain", "~model.hidden", "~model.activation", "~model.last_scale", "~model.gain"]
     parts = parts_of("task.id=Pendulum-v1", *(overrides if model == "plain" else []))
     whole = scores(parts, range(10))
     for low, high in ((0, 1), (3, 8), (9, 10)):
@@ -189,7 +189,9 @@ class Scaling(Plain):
 )
 def test_what_makes_returns_depend_on_the_company_is_said(name, said, monkeypatch, caplog):
     monkeypatch.syspath_prepend(str(__file__).rsplit("/", 1)[0])
-    parts = parts_of(f"model._target_=test_episodes.{name}", "~model.hidden", "~model.activation", "~model.last_scale")
+    parts = parts_of(
+        f"model._target_=test_episodes.{name}", "~model.hidden", "~model.activation", "~model.last_scale", "~model.gain"
+    )
     caplog.clear()
     for _ in range(2):
         scores(parts, range(4))

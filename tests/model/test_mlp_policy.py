@@ -1,8 +1,10 @@
 """The policy network: its layers, and what it says of bad sizes."""
 
+import pytest
 import torch
 from torch import nn
 
+from neuro_cli.core.gain import Gain
 from neuro_cli.model.mlp_policy import MLPPolicy
 
 
@@ -37,3 +39,8 @@ def test_a_gain_turns_a_controller_around_where_no_linear_policy_could():
         policy.layer_0.bias.zero_()
         hanging, standing = policy(torch.tensor([[-1.0, 0.5], [1.0, 0.5]]))
     assert hanging > 0 > standing
+
+
+def test_signals_without_a_gain_each_are_an_error():
+    with pytest.raises(RuntimeError):
+        Gain()(torch.rand(4, 3))

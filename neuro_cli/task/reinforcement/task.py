@@ -91,6 +91,7 @@ class Reinforcement(Task):
         self.least_deviation = number("task.least_deviation", least_deviation, above=0.0)
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
+        # the key of saved configs; the code's own word is recreate
         self._recreate = None if anew is None else boolean("task.anew", anew)
         self.recreate = bool(self._recreate)  # load() decides by a trial if the config does not
         self.step_bonus = number("task.step_bonus", step_bonus)

@@ -12,6 +12,7 @@ another law a config makes another run. tests/core/test_seeds.py holds the bits.
 """
 
 import hashlib
+import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,7 +60,7 @@ def model_seed(seed: int) -> int:
 
 @contextmanager
 def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
-    """Let torch draw from ``seed`` inside, as if nothing had been drawn before; outside nothing has happened.
+    """Let torch, numpy and Python draw from ``seed`` inside, as if nothing had been drawn before; outside nothing has happened.
 
     ``gpus``: for draws on GPUs too, which starts their runtime. One thread at a time.
     """
@@ -69,9 +70,22 @@ def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
     if threads != 1:  # initial weights by a decomposition (orthogonal_) have other bits on another count of threads
         torch.set_num_threads(1)
     try:
-        with GENERATORS, torch.random.fork_rng(devices=None if gpus else []):
+        with GENERATORS, torch.random.fork_rng(devices=None if gpus else []), _numpy_and_python(seed):
             torch.manual_seed(seed)
             yield
     finally:
         if threads != 1:
             torch.set_num_threads(threads)
+
+
+@contextmanager
+def _numpy_and_python(seed: int) -> Iterator[None]:
+    """Let numpy's global generator and Python's draw from ``seed`` inside; networks choose streams, masks and orders by them."""
+    states = np.random.get_state(), random.getstate()
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        np.random.set_state(states[0])
+        random.setstate(states[1])

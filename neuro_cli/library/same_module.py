@@ -1,6 +1,7 @@
 """The same module on every rank of a script."""
 
 import json
+from itertools import chain
 
 import numpy as np
 import torch
@@ -22,7 +23,7 @@ def share_initial(module: nn.Module, world: World) -> None:
     """
     if world.size == 1:
         return
-    state = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}
+    state = dict(chain(module.named_parameters(), module.named_buffers()))  # a state_dict lacks buffers that are not persistent
     mine = json.dumps({name: [str(value.dtype), *value.shape] for name, value in state.items()}).encode()
     with collectively(world):
         if world.broadcast(mine) != mine:

@@ -14,7 +14,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -85,22 +85,12 @@ class Isolation:
         return drawing(seed, *address) if self.draws else nullcontext()
 
 
-@contextmanager
-def drawing(seed: int, *address: int) -> Iterator[None]:
+def drawing(seed: int, *address: int) -> AbstractContextManager[None]:
     """Return a context in which torch, numpy and Python draw from the seed of an ``address``; outside nothing was drawn.
 
     One thread at a time.
     """
-    own = number_seed(seed, *address)
-    with GENERATORS:
-        kept = Generators()
-        random.seed(own)
-        np.random.seed(own % 2**32)
-        try:
-            with seeded(own, gpus=torch.cuda.is_initialized()):
-                yield
-        finally:
-            kept.restore()
+    return seeded(number_seed(seed, *address), gpus=torch.cuda.is_initialized())
 
 
 class Generators:

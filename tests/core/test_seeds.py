@@ -1,7 +1,9 @@
 """Numbers derived from a seed: saved runs, searches and ledgers depend on these bits."""
 
+import random
 import threading
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,6 +38,21 @@ def test_torch_draws_from_the_seed_inside_and_goes_on_outside():
     with seeded(5):
         assert torch.rand(2).tolist() == [0.8302518725395203, 0.12611091136932373]
     assert torch.rand(1).item() == second
+
+
+def test_numpy_and_python_draw_from_the_seed_inside_and_continue_outside():
+    """Networks choose streams, masks and orders by them, so that a run, its resume and each rank must draw the same."""
+    np.random.seed(1)
+    random.seed(1)
+    outside = np.random.rand(), random.random()
+    np.random.seed(1)
+    random.seed(1)
+    inside = []
+    for _ in range(2):
+        with seeded(2**40 + 5):
+            inside.append((np.random.rand(), random.random()))
+    assert inside[0] == inside[1] != outside
+    assert (np.random.rand(), random.random()) == outside
 
 
 def test_seeds_that_differ_above_32_bits_give_other_weights():

@@ -32,7 +32,8 @@ from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked
 
 log = logging.getLogger(__name__)
 
-CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, partial)
+CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, partial, torch.fx.Graph)
+LISTS = (list, tuple, deque)
 MISSING = object()
 # attributes of every module: tables of parameters and the like, compared by themselves, and of hooks, which are functions
 STRUCTURE = frozenset(vars(nn.Module())) - {"training"}
@@ -268,7 +269,10 @@ def _same_tables(one: Mapping[Any, Any], other: Mapping[Any, Any], seen: dict[in
 
 
 def _same_lists(one: Any, other: Any, seen: dict[int, Any]) -> bool:
-    return len(one) == len(other) and all(same(a, b, seen) for a, b in zip(one, other, strict=True))
+    # read as the built-in types do: e3nn's irreps are tuples whose own length is an error
+    base = next(kind for kind in LISTS if isinstance(one, kind))
+    mine, theirs = (list(base.__iter__(value)) for value in (one, other))
+    return len(mine) == len(theirs) and all(same(a, b, seen) for a, b in zip(mine, theirs, strict=True))
 
 
 def _same_sets(one: Set[Any], other: Set[Any], _: dict[int, Any]) -> bool:
@@ -290,7 +294,7 @@ KINDS: tuple[tuple[Any, Callable[[Any, Any, dict[int, Any]], bool]], ...] = (
     (np.ndarray, _same_arrays),
     ((bool, int, float, complex, str, bytes, torch.dtype, torch.device, np.generic), _same_numbers),
     (Mapping, _same_tables),
-    ((list, tuple, deque), _same_lists),
+    (LISTS, _same_lists),
     (Set, _same_sets),
     ((torch.Generator, random.Random, np.random.Generator), _same_generators),
 )

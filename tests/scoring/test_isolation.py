@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import torch.fx
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -336,6 +337,13 @@ def test_a_buffer_that_moves_in_training_mode_alone_is_said(caplog):
     assert "it stays as given, since it moves in training mode alone: codes of CodeBook" in caplog.text
 
 
+class Lengthless(tuple):
+    """Tuple of named parts, as e3nn has it."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+
 @pytest.mark.parametrize(
     ("one", "other", "equal"),
     [
@@ -354,6 +362,9 @@ def test_a_buffer_that_moves_in_training_mode_alone_is_said(caplog):
         (1, 1.0, False),
         (torch.ones(2), None, False),
         ({"a": [1]}, {"a": None}, False),
+        (Lengthless((1, 2)), Lengthless((1, 2)), True),
+        (Lengthless((1, 2)), Lengthless((1, 3)), False),
+        (torch.fx.symbolic_trace(nn.Linear(2, 2)), torch.fx.symbolic_trace(nn.Linear(2, 2)), True),
     ],
 )
 def test_values_are_compared_down_to_their_parts(one, other, equal):

@@ -65,6 +65,7 @@ def versions(mpi: str | None = None, packages: Iterable[str] = ()) -> dict[str, 
     return {"python": platform.python_version(), "neuro": __version__, **numeric, **more, "mpi": mpi}
 
 
+@cache  # twice a run, each by reading files; what is imported stays as it is
 def _installed(package: str) -> str | None:
     try:
         return version(package)

@@ -118,15 +118,6 @@ def test_errors_of_two_ranks_are_printed_once(on_two_ranks):
     assert one_line(on_two_ranks[3]) == "neuro scale starts its worlds itself: run it without a launcher"
 
 
-def test_an_unreadable_image_is_named(folder):
-    for split in ("train", "test"):
-        for label in ("cat", "dog"):
-            (folder / "images" / split / label).mkdir(parents=True, exist_ok=True)
-            (folder / "images" / split / label / "broken.png").write_bytes(b"no image")
-    overrides = ("task=image_folder", "task.root=images", "hydra.run.dir=unreadable")
-    refused(neuro_inside("train", *SMALL, *overrides, cwd=folder), "broken.png")
-
-
 @pytest.mark.parametrize(
     ("mpi", "ranks"), [("own", 0), ("own", 2), pytest.param("openmpi", 2, marks=pytest.mark.slow)], indirect=["mpi"]
 )

@@ -357,12 +357,3 @@ def test_every_rank_of_a_world_calls_it_alike(folder):
     assert seen[0]["other ranks"] == ["ConfigError", "ranks=2: the launcher started 3; leave it null there"]
     assert seen[0]["twice"][1].startswith("hydra.run.dir=")
     assert seen[0]["object-2 without"][1].startswith("model: made by a script: neuro_cli.resume(")
-
-
-@pytest.mark.slow  # by default tests/launch start worlds of their own, by the same function
-@needs_mpi
-def test_ranks_of_its_own_world(capfd):
-    setting = {"population": 8, "batch_size": 16, "threads": 1, "generations": 3}
-    done = train(folder="on-2", ranks=2, distribution="replicated", **setting)
-    assert done.summary["ranks"] == 2
-    assert done.summary["parameters_sha256"] == train(folder="on-1", **setting).summary["parameters_sha256"]

@@ -16,7 +16,10 @@ from neuro_cli.runner.options import Options
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.scoring.batched import BatchedScorer
 
-SETTING = ("threads=1", "layout=per_example", "population=24", "batch_size=24", "model=MNIST_10K", "algo.sigma=0.05")
+MEMBERS = 12
+SETTING = (
+    "threads=1", "layout=per_example", f"population={MEMBERS}", f"batch_size={MEMBERS}", "model=MNIST_10K", "algo.sigma=0.05"
+)  # fmt: skip
 
 
 class Remembered:
@@ -39,11 +42,11 @@ def parts_of(*overrides: str) -> Parts:
 
 
 def scores(parts: Parts, recorded: bool) -> list[np.ndarray]:
-    """Scores of some generations."""
+    """Scores of three generations: a form is met, recorded, and played again."""
     scorer = BatchedScorer(parts.distribution.job.scorer.settings, parts.algo.ask(0).bases[0])
     if recorded:
         scorer._graphs = graphs.Graphs("forward passes")
-    return [scorer.scores(parts.algo.ask(generation), generation, range(24)) for generation in range(5)]
+    return [scorer.scores(parts.algo.ask(generation), generation, range(MEMBERS)) for generation in range(3)]
 
 
 @pytest.fixture
@@ -87,7 +90,7 @@ def test_scales_that_change_each_time_end_it(remembered, caplog):
     scorer._graphs = graphs.Graphs("forward passes")
     with caplog.at_level(logging.WARNING):
         for generation in range(12):
-            scorer.scores(parts.algo.ask(generation), generation, range(24))
+            scorer.scores(parts.algo.ask(generation), generation, range(MEMBERS))
     assert caplog.text.count("change too often") == 1
     assert Remembered.made == 0
 
@@ -100,13 +103,13 @@ def test_members_that_are_not_small_are_not_recorded(remembered, monkeypatch, ca
 
 
 def test_recorded_sums_read_the_factors_and_weights_of_their_generation(remembered):
-    weights = [np.random.default_rng(generation).standard_normal((2, 24)) for generation in range(4)]
+    weights = [np.random.default_rng(generation).standard_normal((2, MEMBERS)) for generation in range(4)]
     made = []
     for recorded in (False, True):
         sampler = parts_of("sampler=low_rank").distribution.job.sampler
         assert isinstance(sampler, BlockSums)
         sampler.graphs = graphs.Graphs("sums over directions") if recorded else None
-        bounds = range(12), 5, sampler.layout.size - 3
+        bounds = range(MEMBERS // 2), 5, sampler.layout.size - 3
         made.append([sampler._sums_on_device(rows[:, ::2], (1, 2), 3 + n, *bounds) for n, rows in enumerate(weights)])
     assert Remembered.made == 1
     assert all(torch.equal(*pair) for pair in zip(*made, strict=True))

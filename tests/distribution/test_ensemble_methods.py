@@ -16,7 +16,7 @@ from support.pairwise import each_pair
 from support.thread_ranks import on_ranks
 
 from neuro_cli.algo.ensemble import joint_outcome
-from neuro_cli.core.errors import CandidateError, ConfigError
+from neuro_cli.core.errors import CandidateError
 from neuro_cli.distribution.ensemble.wire import ENCODINGS, LARGEST, wire_of
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.runner.ensemble.training import build_ensemble
@@ -167,11 +167,6 @@ def test_a_logit_that_is_no_number_is_refused_by_all_ranks_naming_the_member(dis
 def test_single_graph_refuses_too():
     with pytest.raises(CandidateError, match=r"^member 4 of the ensemble gives a logit of nan"):
         losses(1, "distribution=single_graph", BROKEN)
-
-
-def test_more_ranks_than_members_are_refused():
-    with pytest.raises(ConfigError, match=r"^ranks=3: must be <= the 2 members of the ensemble"):
-        losses(3, "distribution=logits_allreduce", "algo.size=2")
 
 
 @settings(max_examples=60, deadline=None)

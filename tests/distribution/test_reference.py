@@ -110,20 +110,6 @@ def test_five_generations_equal_the_float64_reference(algorithm, sampler):
     assert np.linalg.norm(parts.algo.centre.double().numpy() - expected) < 2e-5 * moved
 
 
-def test_threads_do_not_change_the_bits():
-    centres = []
-    for threads in (1, 2, 3):
-        parts = build(
-            Options(composed(*[s for s in SETTING if not s.startswith("threads")], f"threads={threads}")), SingleProcess()
-        )
-        for generation in range(3):
-            parts.distribution.step(generation)
-        centres.append(parts.algo.centre.clone())
-        parts.threads.close()
-    assert torch.equal(centres[0], centres[1])
-    assert torch.equal(centres[0], centres[2])
-
-
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 def test_scores_are_those_of_the_perturbed_module(precision):
     """Members, also frozen ones and odd halves of pairs, against a plain module loaded with centre + sigma eps."""

@@ -169,16 +169,6 @@ def test_root_is_told_what_open_mpi_wants(folder, mpi):
     assert f"fix: {openmpi.ROOT_FIX}\n" in told
 
 
-@pytest.mark.slow  # by default tests/cli/test_doctor.py, for this environment's MPI
-@pytest.mark.parametrize("mpi", ["openmpi"], indirect=True)
-def test_the_doctor_names_open_mpi(folder, mpi):
-    done = neuro("doctor", cwd=folder, mpi=mpi, TMPDIR=str(folder / "tmp"))
-    assert done.returncode == 0
-    assert "ok   mpi            Open MPI v" in done.stdout
-    assert f"ok   mpi launcher   {mpi.mpiexec}: 2 ranks met" in done.stdout
-    assert left_in(folder / "tmp") == []
-
-
 def test_the_mpiexec_of_another_mpi_is_named(folder):
     own, other = MPIS["own"](), MPIS["openmpi"]()
     if own.missing or other.missing or own.kind == "openmpi":

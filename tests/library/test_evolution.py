@@ -144,14 +144,6 @@ def test_candidates_are_the_centre_and_its_perturbations():
         candidates[0]
 
 
-def test_a_black_box_is_solved_by_ask_and_tell():
-    goal = torch.tensor([1.0, -2.0, 3.0])
-    es = neuro.Evolution(torch.zeros(3), population=32, sigma=0.1, lr=0.1)
-    for _ in range(120):
-        es.tell(-((es.ask().vectors - goal) ** 2).sum(1))
-    assert torch.allclose(es.module(), goal, atol=0.05)
-
-
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_best_candidate_is_that_of_all_generations_and_ranks(size):
     def searched(world):

@@ -97,7 +97,7 @@ def trained(world=None, steps: int = 4, state=None, module=None, **options) -> T
         ("auto", {}),
         ("replicated", {"control_variates": False, "antithetic": True}),
         ("chromosome_updates", {"correction": "always"}),
-        ("chromosome_updates", {}),
+        ("chromosome_updates", {"schedule": "all"}),
     ],
 )
 def test_ranks_give_the_bits_of_one_process(distribution, options):

@@ -129,27 +129,3 @@ def test_a_network_of_steps_learns_by_its_loss(kind):
         optimizer.step()
     assert np.mean(losses[-5:]) < 0.9 * losses[0]
     assert not torch.equal(next(model.parameters()), before)  # what stands in front of the steps has moved
-
-
-def test_a_model_of_onnx_in_the_middle(tmp_path):
-    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
-    helper = onnx.helper
-    weight = onnx.numpy_helper.from_array(WEIGHT.astype(np.float32), "weight")
-    rows = {name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["rows", n]) for name, n in (("x", 4), ("y", 3))}
-    nodes = [helper.make_node("MatMul", ["x", "weight"], ["product"]), helper.make_node("Tanh", ["product"], ["y"])]
-    graph = helper.make_graph(nodes, "box", [rows["x"]], [rows["y"]], [weight])
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = runtime.InferenceSession(made.SerializeToString())
-
-    def box(x: Tensor) -> Tensor:
-        return torch.from_numpy(session.run(None, {"x": x.numpy()})[0])
-
-    torch.manual_seed(2)
-    model, (inputs, targets) = Inside(box), examples()
-    twin = Inside(by_torch)
-    twin.load_state_dict(model.state_dict())
-    cross_entropy(twin(inputs), targets).mean().backward()
-    estimate = neuro.ForwardGradient(model, draws=32, sigma=0.01, antithetic=True)
-    for _ in range(4):
-        estimate.backward(cross_entropy, inputs, targets)
-    assert F.cosine_similarity(model.encoder.weight.grad.flatten(), twin.encoder.weight.grad.flatten(), dim=0) > 0.9

@@ -30,6 +30,10 @@ def test_every_member_answers_with_its_own_parameters(name, image):
     with neuro.perturbed(model, sampler, MEMBERS, sigma=SIGMA, seed=4, generation=2) as noise:
         outputs = model(rows)
     steps = [noise.combine(np.eye(MEMBERS)[member]) for member in range(MEMBERS)]
+    weights = np.linspace(-1, 1, MEMBERS)
+    for key, total in noise.combine(weights).items():  # the sum of the members' noise
+        wanted = sum(float(weight) * step[key] for weight, step in zip(weights, steps, strict=True))
+        torch.testing.assert_close(total, wanted, rtol=1e-4, atol=1e-5)
     assert all(step[key].shape == parameter.shape for step in steps for key, parameter in parameters.items())
     sampler = neuro.sampler.NoiseTable(size=100_000) if name == "noise_table" else name
     with neuro.perturbed(model, sampler, MEMBERS, sigma=SIGMA, seed=4, generation=2, shared=True):
@@ -46,17 +50,6 @@ def test_every_member_answers_with_its_own_parameters(name, image):
     assert model(rows).requires_grad
     assert not model._forward_hooks
     assert not model._forward_pre_hooks
-
-
-def test_the_sum_is_that_of_the_members_noise():
-    model, _ = net(False)
-    with neuro.perturbed(model, "low_rank", MEMBERS) as noise:
-        weights = torch.linspace(-1, 1, MEMBERS)
-        total = noise.combine(weights)
-        each = [noise.combine(row) for row in torch.eye(MEMBERS)]
-    for key, value in total.items():
-        wanted = sum(float(weight) * step[key] for weight, step in zip(weights, each, strict=True))
-        torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_what_does_not_fit_is_said_in_one_line_and_leaves_nothing_behind():

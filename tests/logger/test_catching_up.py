@@ -86,6 +86,7 @@ def test_comets_archives_have_a_last_step(tmp_path: Path) -> None:
     with ZipFile(tmp_path / "abc-X.zip", "w") as archive:
         archive.writestr("messages.json", "\n".join(map(json.dumps, lines)))
     (tmp_path / "abc-Y.zip").write_bytes(b"cut off")
+    ZipFile(tmp_path / "abc-Z.zip", "w").close()  # what a killed session leaves
     assert comet_step(logger, "abc", tmp_path, "time/seconds") == 2
 
 

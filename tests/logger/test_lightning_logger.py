@@ -1,6 +1,5 @@
 """Loggers of Lightning: the real MLflow where it is installed; of both services what a line says without them."""
 
-import json
 import logging
 import os
 import sys
@@ -8,14 +7,12 @@ import types
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
-from zipfile import ZipFile
 
 import pytest
 
 from neuro_cli.core import install
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger.lightning import SERVICES, LightningLogger
-from neuro_cli.logger.lightning_steps import ROW, comet_step
 from neuro_cli.logger.several import Guarded
 
 
@@ -223,15 +220,3 @@ def test_the_current_folder_does_not_choose_comets_server(
     (tmp_path / ".env").write_text("HOME_OF=others\n")
     LightningLogger("comet").start(tmp_path, {}, None)
     assert len(Recorder.made) == 2
-
-
-def test_rows_of_killed_sessions_are_counted_as_missing_in_comets_archives(tmp_path: Path) -> None:
-    archives = {"empty": [], "ended": [{"metric": {"metricName": ROW, "step": step}} for step in (1, 2)] + [{}]}
-    for name, payloads in archives.items():
-        with ZipFile(tmp_path / f"key-{name}.zip", "w") as archive:
-            if payloads:
-                archive.writestr("messages.json", "\n".join(json.dumps({"payload": payload}) for payload in payloads))
-    (tmp_path / "key-cut.zip").write_bytes(b"PK")
-    logger = types.SimpleNamespace(experiment=type("OfflineExperiment", (), {})())
-    assert comet_step(logger, "key", tmp_path, ROW) == 2
-    assert comet_step(logger, "key", tmp_path, "train/loss") == 0

@@ -1,6 +1,5 @@
 """The table over runs says of each how it stands, from what lies in its folder."""
 
-import fcntl
 import json
 import os
 from pathlib import Path
@@ -56,14 +55,6 @@ def test_the_state_of_a_run_that_has_ended(tmp_path, messages, generations, stat
         assert (job.generations, job.values["test_accuracy"], job.ranks) == (generations, 0.75, 4)
 
 
-def test_a_run_goes_on_while_its_log_is_written(tmp_path):
-    run = made(tmp_path / "run", BEGUN)
-    with (run / "log.txt").open("a") as log:
-        fcntl.flock(log, fcntl.LOCK_EX)
-        assert read_job(run, "run").state == "running"
-    assert read_job(run, "run").state == "failed"
-
-
 def test_a_sweep_is_told_by_what_differs(tmp_path, capsys):
     for job, seed in ((10, 3), (2, 1), (0, 2)):
         made(tmp_path / "sweep" / str(job), BEGUN, generations=10, overrides=f"[population=8, +algo=snes, seed={seed}]")
@@ -95,22 +86,6 @@ def test_a_job_that_never_began_has_its_line(tmp_path):
         ("failed", f"SLURM: TIMEOUT; {STOPPED}"),
         ("stopped", STOPPED),
     ]
-
-
-def test_a_failed_job_stands_in_the_table_and_the_others_run(tmp_path):
-    done = neuro_inside("train", "-m", *SMALL, "population=8,7,6", "hydra.sweep.dir=sweep", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.splitlines() == ["neuro: error: population=7: antithetic pairs need an even population"]
-    rows = rows_of(tmp_path / "sweep" / CSV)
-    assert [(row["population"], row["state"], row["reason"]) for row in rows] == [
-        ("8", "finished", ""),
-        ("7", "failed", "population=7: antithetic pairs need an even population"),
-        ("6", "finished", ""),
-    ]
-    assert "finished" in done.stdout
-    told = neuro_inside("report", "sweep", "html=false", cwd=tmp_path)
-    assert told.returncode == 0
-    assert "population=7" in told.stdout
 
 
 NET = """

@@ -1,6 +1,5 @@
 """Every entry of ``conf/table/``: it reads, its published values are those of the papers, and its commands are of neuro."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -204,10 +203,3 @@ def test_a_wrong_entry_is_refused_in_a_line(tmp_path, line, told):
         read_entry(path, "quick")
     assert told in str(refused.value)
     assert str(refused.value).startswith("table=")
-
-
-def test_a_row_of_full_is_not_of_quick(tmp_path):
-    shutil.copy(ENTRIES["nes_table_1"], tmp_path / "mine.yaml")
-    quick, full = (read_entry(tmp_path / "mine.yaml", size) for size in SIZES)
-    assert len(quick.rows) < len(full.rows)
-    assert quick.run("layers").overrides[-1] == "repeats=5"

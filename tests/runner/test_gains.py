@@ -46,24 +46,6 @@ def test_the_rate_on_a_quadratic_is_a_share_of_one_over_its_curvature():
     assert 0.15 / curvature < algo.auto.gains.rate < 0.75 / curvature  # the step by 1 / curvature reaches the optimum
 
 
-def test_a_state_resumes_with_the_chosen_values_and_the_same_bits():
-    def begun() -> Evolution:
-        algo = OpenAIES(sigma="auto", optimizer=partial(torch.optim.Adam, lr="auto"), average=0.5)
-        return Evolution(torch.ones(5), algo=algo, population=16, threads=1, minimise=True)
-
-    def square(point: torch.nn.Module) -> torch.Tensor:
-        return (point() ** 2).sum()
-
-    first = begun()
-    first.step(square)
-    second = begun()
-    second.load_state_dict(first.state_dict())
-    for evolution in (first, second):
-        evolution.step(square)
-    assert torch.equal(first.centre, second.centre)
-    assert first.state_dict()["scalars"]["gains"] == second.state_dict()["scalars"]["gains"]
-
-
 @needs_mpi
 @pytest.mark.xdist_group("ranks")
 def test_ranks_choose_alike_and_a_resumed_run_has_the_same_bits(tmp_path):

@@ -119,8 +119,8 @@ def test_resume_of_a_damaged_checkpoint_offers_the_one_before(folder, never_kill
 
 def test_weights_in_bfloat16_resume_to_the_same_bits(tmp_path):
     setting = ("weights=bfloat16", "precision=bfloat16", "sampler=low_rank")
-    setting += ("population=10", "batch_size=16", "threads=1", "generations=6", "checkpoint.every=3")
+    setting += ("population=10", "batch_size=16", "threads=1", "generations=4", "checkpoint.every=2")
     well(neuro_inside("train", *setting, "hydra.run.dir=whole", cwd=tmp_path))
     shutil.copytree(tmp_path / "whole", tmp_path / "stopped")
-    well(neuro_inside("resume", "stopped", "checkpoint=3", cwd=tmp_path))
+    well(neuro_inside("resume", "stopped", "checkpoint=2", cwd=tmp_path))
     assert outcome(tmp_path / "whole") == outcome(tmp_path / "stopped")

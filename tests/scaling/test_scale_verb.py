@@ -26,18 +26,6 @@ def lines(run: Path) -> list[dict[str, str]]:
 
 
 @emulates
-@pytest.mark.slow  # by default tests/fabric train over that network, and worlds are timed, stopped and projected below
-def test_a_method_is_measured_on_a_network_and_projected(tmp_path):
-    """Weak scaling alone: a world of two ranks."""
-    setting = (*SMALL[:2], "strong=[]", *SMALL[3:], "methods=[chromosome_updates]", "fabrics=[ethernet_1g]")
-    well(neuro_inside("scale", *setting, "projected_ranks=[2,64]", "hydra.run.dir=run", cwd=tmp_path))
-    found = {(line["scaling"], line["ranks"]): line for line in lines(tmp_path / "run")}
-    assert found.keys() == {("weak", ranks) for ranks in ("1", "2", "64")}
-    assert found["weak", "64"]["source"].startswith("projected")
-    assert float(found["weak", "2"]["interface_sent"]) == pytest.approx(4 * 11_274 / 2, rel=0.15)
-
-
-@emulates
 @pytest.mark.slow
 @pytest.mark.parametrize("fabrics", [["ethernet_1g"], ["native", "ethernet_1g"]])
 def test_methods_are_measured_on_networks_and_projected(tmp_path, fabrics):

@@ -148,16 +148,6 @@ def test_several_models_have_rows_and_a_column_of_their_own(study, found):
     assert (columns[0], len(cells)) == ("model", 4)
 
 
-def test_numbers_of_a_study(study, found):
-    made = {(row.scaling, row.fabric, row.scale, row.source == MEASURED, row.ranks): row for row in rows_of(study, found)}
-    efficiency = made["weak", "ethernet_1g", 3, True, 2].efficiency
-    assert efficiency.middle == pytest.approx((1.1 / 2.2 + 2.0 / 2.5) / 2)
-    assert made["strong", "ethernet_1g", 8, True, 1].efficiency.middle == 1.0
-    assert made["weak", "ethernet_1g", 3, True, 2].bytes["bytes_sent"] == 7.0
-    assert made["weak", "ethernet_1g", 3, False, 8].seconds.middle > 1.0
-    assert made["weak", "ethernet_1g", 3, True, 4].efficiency is None  # ranks that share cores have none
-
-
 def test_all_of_a_study_but_the_measurement(study, found, tmp_path, monkeypatch):
     """A logger gets the study, with ranks as steps."""
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -42,17 +42,6 @@ def made(source: Any, loss: Any, **options: Any) -> OwnLoss:
     return task
 
 
-def test_a_regression_of_two_targets_is_the_mean_over_its_numbers():
-    source = pair((6, 3), (6, 2))
-    task, net = made(source, nn.MSELoss()), nn.Linear(3, 2)
-    batch = task.batch(0, 0, 4)
-    assert torch.allclose(task.loss(net, batch), F.mse_loss(net(batch.inputs), batch.targets))
-    assert np.isclose(task.score(net, batch)[0], -4 * F.mse_loss(net(batch.inputs), batch.targets).item())
-    sums = sum(task.evaluate_chunk(net, chunk) for chunk in range(task.evaluation_chunks))
-    assert np.isclose(task.summarise(sums)["test_loss"], F.mse_loss(net(source[0]), source[1]).item())
-    assert Dataset(source, source, loss=nn.MSELoss()).model_arguments(None) == {"input_shape": [3], "inputs": 3, "outputs": 2}
-
-
 def test_words_and_a_target_for_each_of_them():
     """Sequences: logits (B, K, T) for words (B, T)."""
     words = torch.arange(24).reshape(6, 4) % 5

@@ -114,44 +114,6 @@ def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
         assert len(set(ended)) == tries
 
 
-def test_actions_stay_within_the_bounds_of_the_environment():
-    task = load(Reinforcement(id="Pendulum-v1", max_steps=20))
-    made = []
-
-    class Loud(nn.Linear):
-        def forward(self, x):
-            return 100 * super().forward(x)
-
-    class Watched:
-        def __init__(self, inner):
-            self.inner = inner
-
-        def step(self, action):
-            made.append(action.copy())
-            return self.inner.step(action)
-
-        def __getattr__(self, name):
-            return getattr(self.inner, name)
-
-    inner = task.maker.make
-    task.maker.make = lambda: Watched(inner())
-    task.example_scores(Loud(3, 1), task.batch(0, 0, 1))
-    assert len(made) == 20
-    assert max(np.abs(made).max(axis=1)) == 2
-
-
-def test_a_policy_without_a_number_has_no_return():
-    task = cart_pole()
-    policy = policy_for(task)
-    with torch.no_grad():
-        policy[-1].bias.fill_(torch.nan)
-    assert np.isnan(play_with(task, policy).returns).all()
-
-
-def play_with(task: Reinforcement, policy: nn.Module) -> EpisodeOutcome:
-    return task.play(plan_of(np.array([[1, 2, 3]])), policies_of(policy, 3, task.spaces.shape), None)
-
-
 @pytest.mark.parametrize(
     ("settings", "line"),
     [

@@ -184,28 +184,6 @@ def test_auto_takes_what_is_quicker():
         Reinforcement(id="CartPole-v1", simulator="quick")
 
 
-@pytest.mark.parametrize("identifier", ["CartPole-v1", "Pendulum-v1"])
-def test_returns_are_those_of_the_plain_loop(identifier):
-    """Policies in steps together, against one environment that a loop resets and steps."""
-    gymnasium, torch = pytest.importorskip("gymnasium"), pytest.importorskip("torch")
-    torch.manual_seed(0)
-    task = Reinforcement(id=identifier, max_steps=150, environments=7, normalise=False)
-    task.load(input_shape=None, device=torch.device("cpu"), seed=0, batch_size=1)
-    policy = torch.nn.Linear(task.spaces.inputs, task.spaces.outputs)
-    seeds = np.arange(20)
-    policies = policies_of(policy, len(seeds), task.spaces.shape)
-    returns = task.play(plan_of(seeds[None]), policies, None).returns
-    environment = gymnasium.make(identifier, max_episode_steps=150)
-    for seed, together in zip(seeds.tolist(), returns, strict=True):
-        seen, over, total = environment.reset(seed=seed)[0], False, 0.0
-        while not over:
-            output = policies.act(seen[None], np.zeros(1, np.int64), np.array([seed]))[0].copy()
-            action = int(output.argmax()) if task.spaces.actions else np.clip(output, task.spaces.low, task.spaces.high)
-            seen, reward, terminated, truncated, _ = environment.step(action)
-            total, over = total + float(reward), terminated or truncated
-        assert total == together
-
-
 @pytest.mark.parametrize(("identifier", "rule"), [("Swimmer-v5", (None, 0.01)), ("Hopper-v5", (None, 10.0))])
 def test_steps_that_differ_from_gymnasiums_step_aside(identifier, rule, monkeypatch, caplog):
     """As another release of gymnasium would: observations differ, or rewards and the end."""

@@ -75,15 +75,6 @@ def test_equal_spaces_are_flattened_in_one_order():
     assert all(sorted(one[:3]) == [0, 0, 1] for one in first), "the choice among three comes first"
 
 
-def test_a_discrete_observation_learns_as_in_a_loop_of_ones_own():
-    task = loaded(id="CliffWalking-v1", max_steps=25)
-    policy = policy_for(task)
-    outcome = play(task, policy, [3, 4])
-    environment = FlattenObservation(gymnasium.make("CliffWalking-v1", max_episode_steps=25))
-    for place, seed in enumerate([3, 4]):
-        assert (outcome.returns[place], outcome.steps[place]) == plain(environment, policy, seed)
-
-
 @pytest.mark.parametrize(
     ("space", "outputs", "row", "action"),
     [

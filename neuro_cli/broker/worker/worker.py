@@ -115,8 +115,7 @@ class TaskWorker:
             await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
             await self._talk(call, reader)
         except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError) as error:
-            text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
-            log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, text)
+            log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, reason(error))
             self._avoid[broker.address] = time.monotonic()
         finally:
             self._leave()

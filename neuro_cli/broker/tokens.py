@@ -5,7 +5,6 @@ import hmac
 import os
 import secrets
 from contextlib import suppress
-from pathlib import Path
 
 from neuro_cli.broker.credentials import user_folder
 from neuro_cli.core.errors import UserError
@@ -49,7 +48,8 @@ def run_token(run: str) -> bytes:
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(RUN_TOKEN))
-            _link(draft, path)
+            with suppress(FileExistsError):  # the run has a token already
+                os.link(draft, path)
         finally:
             draft.unlink()
         token = path.read_bytes()
@@ -58,9 +58,3 @@ def run_token(run: str) -> bytes:
     if len(token) != RUN_TOKEN:
         raise UserError(f"{path}: not the token of a run ({len(token)} bytes); remove it, and give the run another name")
     return token
-
-
-def _link(draft: Path, path: Path) -> None:
-    """Give a complete file its name, unless another file has it."""
-    with suppress(FileExistsError):
-        os.link(draft, path)

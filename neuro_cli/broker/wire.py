@@ -11,7 +11,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from neuro_cli.broker.addresses import is_loopback, joined, split
-from neuro_cli.broker.credentials import Credentials, read_credentials
+from neuro_cli.broker.credentials import read_credentials
 from neuro_cli.broker.services import handler_of
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
@@ -112,7 +112,9 @@ class Server:
         try:
             if security.certificates is None:
                 return int(self._server.add_insecure_port(address))
-            return int(self._server.add_secure_port(address, _server_credentials(read_credentials(security.certificates))))
+            ours = read_credentials(security.certificates)
+            credentials = grpc.ssl_server_credentials([(ours.key, ours.certificate)], ours.authority, require_client_auth=True)
+            return int(self._server.add_secure_port(address, credentials))
         except RuntimeError as error:
             raise ConfigError(key, address, "nothing can listen there: is the port taken?") from error
 
@@ -126,11 +128,9 @@ class Server:
         await self._server.stop(grace)
 
 
-def _server_credentials(ours: Credentials) -> grpc.ServerCredentials:
-    return grpc.ssl_server_credentials([(ours.key, ours.certificate)], ours.authority, require_client_auth=True)
-
-
-def reason(error: grpc.RpcError) -> str:
-    """Return one line about a failed call."""
+def reason(error: BaseException) -> str:
+    """Return one line about a failed call, or a stream that ended."""
+    if not isinstance(error, grpc.RpcError):
+        return "its stream ended"
     details = " ".join(str(error.details() or "").split())
     return f"{error.code().name}: {details}"[:300]

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, State
+from neuro_cli.algo.base import Combination
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.base import Distribution, PopulationContext, StepReport
+from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.distribution.data_parallel import DataParallel
-from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.local import Local
 from neuro_cli.fabric.cost import CostModel
 from neuro_cli.fabric.measure import measured_cost
@@ -47,6 +46,7 @@ class Auto(Distribution):
     One rank needs no choice, and algo=sgd has data_parallel only. Raises ConfigError for a candidate that rounds what it sends.
     """
 
+    name = "auto"
     needs_mpi = False
 
     def __init__(self, candidates: Mapping[str, Distribution]) -> None:
@@ -61,23 +61,10 @@ class Auto(Distribution):
         if not candidates:
             raise ConfigError("distribution.candidates", {}, "must hold a distribution method")
         self._candidates = dict(candidates)
-        self._chosen: Distribution | None = None
 
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self._chosen.name if self._chosen is not None else "auto"
-
-    @property
-    def chosen(self) -> Distribution:
-        """The chosen method, once this one is bound."""
-        assert self._chosen is not None
-        return self._chosen
-
-    def bind(self, job: PopulationContext) -> None:
-        self.job = job
-        self._chosen = self._choose(job)
-        self._chosen.bind(job)
-        self.members = self._chosen.members
+    def settled(self, job: PopulationContext) -> Distribution:
+        """Choose a method, bind it to the parts of the run and return it."""
+        return self._choose(job).settled(job)
 
     def _choose(self, job: PopulationContext) -> Distribution:
         if job.world.size == 1:
@@ -92,23 +79,8 @@ class Auto(Distribution):
         log.info("distribution=auto: %s; expected time of a generation apart from scoring: %s", best, times)
         return self._candidates[best]
 
-    def watch(self) -> EfficiencyMeter | None:
-        return self.chosen.watch()
-
-    def step(self, generation: int) -> StepReport:
-        return self.chosen.step(generation)
-
-    def tell(self, generation: int, own: np.ndarray) -> StepReport:
-        return self.chosen.tell(generation, own)
-
-    def state(self) -> State:
-        return self.chosen.state()
-
-    def restore(self, state: State) -> None:
-        self.chosen.restore(state)
-
     def combine(self, generation: int, combination: Combination, start: int = 0, stop: int | None = None) -> Tensor:
-        return self.chosen.combine(generation, combination, start, stop)
+        raise AssertionError("the method that settled() returned sums up")
 
 
 def estimate(candidate: Distribution, job: PopulationContext, cost: CostModel) -> Estimate:

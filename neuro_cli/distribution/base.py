@@ -65,6 +65,11 @@ class Distribution(Method):
     sums_columns = False
     meter: EfficiencyMeter | None = None
 
+    def settled(self, job: PopulationContext) -> "Distribution":
+        """Bind to the parts of the run, and return the method that serves it: this one. Raises UserError as :meth:`bind` does."""
+        self.bind(job)
+        return self
+
     def bind(self, job: PopulationContext) -> None:
         """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job

@@ -64,9 +64,6 @@ class Voter(ABC):
     def _others(self) -> list[str]:
         return [peer for peer in self.members if peer != self.me]
 
-    def _majority(self, peers: set[str]) -> bool:
-        return 2 * len(peers & set(self.members)) > len(self.members)
-
     def _stand(self, now: float) -> None:
         """Ask whether others would vote for us, before a term is used up (pre-vote)."""
         self._deadline = self._later(now)
@@ -84,18 +81,15 @@ class Voter(ABC):
         self._count(now)
 
     def _count(self, now: float) -> None:
-        if not self._majority(self._votes):
+        if 2 * len(self._votes & set(self.members)) <= len(self.members):
             return
         if self.role == STANDS_BEFORE:
-            self._become_candidate(now)
+            self.term, self.vote, self.leader = self.term + 1, self.me, None
+            self._deadline = self._later(now)
+            self._ask(CANDIDATE, now)
         elif self.role == CANDIDATE:
             self.role, self.leader = LEADER, self.me
             self._lead(now)
-
-    def _become_candidate(self, now: float) -> None:
-        self.term, self.vote, self.leader = self.term + 1, self.me, None
-        self._deadline = self._later(now)
-        self._ask(CANDIDATE, now)
 
     def _follow(self, term: int, leader: str | None, now: float) -> None:
         """Follow ``leader``, or nobody yet, in ``term``; a later term than ours has no vote of ours."""

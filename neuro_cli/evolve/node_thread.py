@@ -46,7 +46,8 @@ class NodeThread:
 
     def sync_ledger(self) -> None:
         """Flush the ledger to the disk, and count its records in the header of the file."""
-        self._call(self._sync_ledger)
+        # the executor keeps the loop free: a disk may take longer than an election waits
+        self._call(lambda: self.node.loop.run_in_executor(None, self.node.peer_ledger.marker()))
 
     def compact(self, iteration: int) -> None:
         """Drop the records before ``iteration``, which a snapshot replaces."""
@@ -57,7 +58,7 @@ class NodeThread:
         self._call(self._begin_to_stop, leave)
         self._thread.join(STOP_SECONDS)
 
-    def _call(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _call(self, function: Callable[..., object], *arguments: Any) -> None:
         if self.node.running:
             with suppress(RuntimeError):  # the loop has just ended; an event says why
                 self.node.loop.call_soon_threadsafe(function, *arguments)
@@ -74,10 +75,6 @@ class NodeThread:
             node.events.put(Failed(error))
         finally:
             node.running = False
-
-    def _sync_ledger(self) -> None:
-        # the executor keeps the loop free: a disk may take longer than an election waits
-        self.node.loop.run_in_executor(None, self.node.peer_ledger.marker())
 
     def _begin_to_stop(self, leave: bool) -> None:
         self._stopping = self.node.loop.create_task(self.node.stop(leave), name="stop")

@@ -8,8 +8,9 @@ from typing import Any
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
+from neuro_cli.evolve.network.channel import Channel, dial
 from neuro_cli.evolve.network.tls import Authority
+from neuro_cli.fabric.base import Traffic
 
 
 @dataclass
@@ -30,7 +31,7 @@ class PeerState:
     cluster: str = ""
     met: set[str] = field(default_factory=set)
     working: int = -1
-    traffic: ChannelTraffic = field(default_factory=ChannelTraffic)
+    traffic: Traffic = field(default_factory=Traffic)
 
     def __post_init__(self) -> None:
         self.rename()

@@ -113,8 +113,9 @@ class World(ABC):
         """End every rank of the world now."""
 
     def _count(self, sent: int, received: int) -> None:
-        self.traffic.sent += sent
-        self.traffic.received += received
+        if self.size > 1:
+            self.traffic.sent += sent
+            self.traffic.received += received
 
     def interface_traffic(self) -> Traffic | None:
         """Return the bytes that the kernel counted at this rank's interface since the start; None for an unknown interface."""

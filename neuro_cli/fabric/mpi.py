@@ -17,7 +17,7 @@ import numpy as np
 from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import core_limit
-from neuro_cli.fabric.base import Arrived, Exchange, World
+from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess, World
 from neuro_cli.fabric.shell import forget_step
 
 FIX = f"{install('mpi')} brings MPICH"
@@ -68,6 +68,22 @@ def wait_asleep(request: Any, nap: float) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def mpi_library() -> Any:
+    """Return ``mpi4py.MPI``, which starts MPI in a process of a launcher. Raises UserError where no library can be loaded."""
+    try:
+        import mpi4py
+
+        # no MPI_Init in a world of one: Open MPI without a launcher leaves files in /tmp and /dev/shm
+        mpi4py.rc.initialize = launched()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "suspicious MPI execution environment")  # our own error follows
+            from mpi4py import MPI
+    except (ImportError, RuntimeError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"MPI is not available ({reason}): {FIX}, or choose distribution=local") from error
+    return MPI
+
+
 class MpiExchange(Exchange):
     """Collective that is not complete yet. It keeps the buffers alive: MPI reads ``block`` and writes ``outcome`` meanwhile."""
 
@@ -86,7 +102,7 @@ class MpiExchange(Exchange):
 
 
 class MpiWorld(World):
-    """World of MPI_COMM_WORLD; a world of one, without MPI_Init, for a process that no launcher started.
+    """World of MPI_COMM_WORLD, for processes that a launcher started.
 
     ``largest``: bytes of a message, or of what all ranks give to a gather; longer ones are cut into pieces. Raises UserError when
     no MPI library can be loaded, or when it does not know the launcher's ranks.
@@ -95,26 +111,13 @@ class MpiWorld(World):
     def __init__(self, largest: int = LARGEST) -> None:
         super().__init__()
         self._largest = largest
-        try:
-            import mpi4py
-
-            # no MPI_Init in a world of one: Open MPI without a launcher leaves files in /tmp and /dev/shm
-            mpi4py.rc.initialize = launched()
-            with warnings.catch_warnings():
-                warnings.filterwarnings("ignore", "suspicious MPI execution environment")  # our own error follows
-                from mpi4py import MPI
-        except (ImportError, RuntimeError, OSError) as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise UserError(f"MPI is not available ({reason}): {FIX}, or choose distribution=local") from error
-        self._mpi: Any = MPI
-        self._comm = MPI.COMM_WORLD
+        self._mpi = mpi_library()
+        self._comm = self._mpi.COMM_WORLD
         self._nap: float | None = None  # longest sleep of a waiting rank in seconds; None where each rank has a core
-        self.library = library_name(MPI.Get_library_version())
-        if not MPI.Is_initialized():
-            return
+        self.library = library_name(self._mpi.Get_library_version())
         self.rank, self.size = self._comm.rank, self._comm.size
         self._check_launcher()
-        self._node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self._node = self._comm.Split_type(self._mpi.COMM_TYPE_SHARED)
         self.local_size, self.local_rank = self._node.size, self._node.rank
         if self._shares_cores(self._node):
             self._nap = SHORT_NAP
@@ -151,11 +154,14 @@ class MpiWorld(World):
         """Return whether blocks of ``counts`` elements, or the longest in place of each, exceed one message."""
         return max(counts) * len(counts) * itemsize > self._largest
 
-    def _in_pieces(
+    def _gathered(
         self, collective: str, block: np.ndarray, counts: list[int], out: np.ndarray | None, among: Any = None
     ) -> np.ndarray | None:
-        """Gather long blocks by ``collective`` into ``out``, which is None on a rank that receives nothing."""
+        """Gather blocks by ``collective`` into ``out``, which is None on a rank that receives nothing; long ones in pieces."""
         block, rank = np.ascontiguousarray(block).reshape(-1), (among or self._comm).rank
+        if not self._is_long(counts, block.itemsize):
+            self._move(collective, block, None if out is None else [out, counts], among=among)
+            return out
         for cut in self._cuts(max(counts), block.itemsize, len(counts)):
             sizes = [max(0, min(count, cut.stop) - cut.start) for count in counts]
             mine = block[cut.start : cut.start + sizes[rank]]
@@ -183,19 +189,12 @@ class MpiWorld(World):
         )
 
     def all_gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
-        if self.size == 1:
-            return block
-        if self._is_long(counts, block.itemsize):
-            gathered = np.empty(sum(counts), block.dtype)
-            self._in_pieces("Allgatherv", block, counts, gathered)
+        if nearly_alike(counts) and not self._is_long(counts, block.itemsize):
+            gathered = self._gathered_alike(block, counts)
         else:
-            gathered = self._gathered_alike(block, counts) if nearly_alike(counts) else self._gathered(block, counts)
+            gathered = np.empty(sum(counts), block.dtype)
+            self._gathered("Allgatherv", block, counts, gathered)
         self._count(block.nbytes, gathered.nbytes - block.nbytes)
-        return gathered
-
-    def _gathered(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
-        gathered = np.empty(sum(counts), block.dtype)
-        self._move("Allgatherv", np.ascontiguousarray(block), [gathered, counts])
         return gathered
 
     def _gathered_alike(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
@@ -212,18 +211,11 @@ class MpiWorld(World):
         return np.concatenate([block[:count] for block, count in zip(gathered.reshape(self.size, -1), counts, strict=True)])
 
     def all_gather_on_node(self, block: np.ndarray, counts: list[int]) -> np.ndarray:
-        if self.local_size == 1:
-            return block
         gathered = np.empty(sum(counts), block.dtype)
-        if self._is_long(counts, block.itemsize):
-            self._in_pieces("Allgatherv", block, counts, gathered, self._node)
-        else:
-            self._move("Allgatherv", np.ascontiguousarray(block), [gathered, counts], among=self._node)
+        self._gathered("Allgatherv", block, counts, gathered, self._node)
         return gathered
 
     def start_all_gather(self, block: np.ndarray, counts: list[int]) -> Exchange:
-        if self.size == 1:
-            return Arrived(block)
         if self._is_long(counts, block.itemsize):
             return Arrived(self.all_gather(block, counts))
         block = np.ascontiguousarray(block)
@@ -233,22 +225,12 @@ class MpiWorld(World):
         return MpiExchange(request, block, gathered, self._nap)
 
     def gather(self, block: np.ndarray, counts: list[int]) -> np.ndarray | None:
-        if self.size == 1:
-            return block
         gathered = np.empty(sum(counts), block.dtype) if self.rank == 0 else None
-        if self._is_long(counts, block.itemsize):
-            self._in_pieces("Gatherv", block, counts, gathered)
-        else:
-            self._move("Gatherv", np.ascontiguousarray(block), None if gathered is None else [gathered, counts])
-        if gathered is None:
-            self._count(block.nbytes, 0)
-        else:
-            self._count(0, gathered.nbytes - block.nbytes)
+        self._gathered("Gatherv", block, counts, gathered)
+        self._count(*((block.nbytes, 0) if gathered is None else (0, gathered.nbytes - block.nbytes)))
         return gathered
 
     def all_to_all(self, blocks: list[np.ndarray]) -> list[np.ndarray]:
-        if self.size == 1:
-            return blocks
         block = blocks[self.rank]
         received = np.empty((self.size, block.size), block.dtype)
         for cut in self._cuts(max(each.size for each in blocks), block.itemsize, self.size):
@@ -261,8 +243,6 @@ class MpiWorld(World):
         return list(received)
 
     def all_reduce(self, values: np.ndarray) -> None:
-        if self.size == 1:
-            return
         if self._nap is not None:  # Iallreduce may add in another order than Allreduce: wait for the ranks, then use the latter
             wait_asleep(self._comm.Ibarrier(), self._nap)
         flat = values.reshape(-1)
@@ -271,8 +251,6 @@ class MpiWorld(World):
         self._count(values.nbytes, values.nbytes)
 
     def start_all_reduce(self, values: np.ndarray) -> Exchange:
-        if self.size == 1:
-            return Arrived(values)
         if values.nbytes > self._largest:
             self.all_reduce(values)
             return Arrived(values)
@@ -297,8 +275,6 @@ class MpiWorld(World):
         return values
 
     def broadcast(self, data: bytes) -> bytes:
-        if self.size == 1:
-            return data
         length = np.array([len(data)], np.int64)
         # the others wait for rank 0 here, maybe for minutes between two jobs: they sleep until the length arrives
         wait_asleep(self._comm.Ibcast(length, root=0), NAP)
@@ -325,7 +301,9 @@ class Meeting:
     """Barrier of all ranks, apart from all other messages. All ranks make it together."""
 
     def __init__(self) -> None:
-        self._comm = mpi_world()._comm.Dup()
+        world = mpi_world()
+        assert isinstance(world, MpiWorld)
+        self._comm = world._comm.Dup()
 
     def held(self, seconds: float | None) -> bool:
         """Sleep until every rank arrives; return False if one does not within ``seconds``."""
@@ -339,6 +317,11 @@ class Meeting:
 
 
 @cache
-def mpi_world() -> MpiWorld:
-    """Return the one MPI world of this process."""
-    return MpiWorld()
+def mpi_world() -> World:
+    """Return the one MPI world of this process: a world of one, without MPI_Init, where no launcher started it."""
+    library = mpi_library()
+    if library.Is_initialized():
+        return MpiWorld()
+    world = SingleProcess()
+    world.library = library_name(library.Get_library_version())
+    return world

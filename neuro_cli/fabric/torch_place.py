@@ -193,16 +193,9 @@ def _srun_meets(environment: Mapping[str, str]) -> bool:
 def _disagrees(environment: Mapping[str, str]) -> bool:
     """Return whether torchrun's ranks run below an MPI launcher that counts others."""
     rank = next((environment[name] for name in RANK_VARIABLES if name in environment), None)
+    size = environment.get("PMI_SIZE", environment.get("OMPI_COMM_WORLD_SIZE"))
     several = environment.get("WORLD_SIZE", "1") != "1"
-    return (
-        TORCHRUN in environment
-        and several
-        and (rank != environment.get("RANK") or _mpi_size(environment) != environment["WORLD_SIZE"])
-    )
-
-
-def _mpi_size(environment: Mapping[str, str]) -> str | None:
-    return environment.get("PMI_SIZE", environment.get("OMPI_COMM_WORLD_SIZE"))
+    return TORCHRUN in environment and several and (rank != environment.get("RANK") or size != environment["WORLD_SIZE"])
 
 
 def _text(environment: Mapping[str, str], name: str) -> str:

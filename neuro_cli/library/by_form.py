@@ -60,7 +60,7 @@ class ByForm:
                 start=not self._begun,
             )  # fmt: skip
             if isinstance(distribution, Auto):  # one choice serves all forms: it calls the algorithm, which has begun then
-                self.distribution = type(distribution.chosen)()
+                self.distribution = type(self._populations[form].distribution)()
             self._begun = True
         return self._populations[form]
 

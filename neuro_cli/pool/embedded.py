@@ -1,15 +1,14 @@
 """Pool of a search on one machine: a cluster of the same processes as on many machines, which ends with the search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
+from neuro_cli.broker.client.submitter import Submitter
 from neuro_cli.broker.local_cluster import Cluster
-from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.settings import Security
 from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.machine.cores import usable_cores
-from neuro_cli.pool.base import WorkUnit
 from neuro_cli.pool.broker import BrokerPool
 
 
@@ -41,17 +40,9 @@ class EmbeddedPool(BrokerPool):
         self._kinds = dict(kinds) if kinds is not None else KINDS
         self._cluster: Cluster | None = None
 
-    def submit(self, tasks: Sequence[WorkUnit]) -> None:
+    def _ask(self, work: Callable[[Submitter], Coroutine[Any, Any, Any]]) -> Any:
         self._revive()
-        super().submit(tasks)
-
-    def arrived(self, timeout: float) -> list[messages.Result]:
-        self._revive()
-        return super().arrived(timeout)
-
-    def facts(self) -> dict[str, Any]:
-        self._revive()
-        return super().facts()
+        return super()._ask(work)
 
     def close(self) -> None:
         try:

@@ -155,7 +155,7 @@ def bind(
         if layout.dtype != torch.float32:
             algo.round_by(Rounding(Noise(numbers.seed, layout.size, device, threads)))
         algo.step_by(threads)
-    distribution.bind(
+    distribution = distribution.settled(
         PopulationContext(
             world=world,
             algo=algo,

@@ -123,15 +123,7 @@ def _of_iterable(key: str, source: Any, most: int | None) -> Any:
         return source
     if most is None:
         raise ConfigError(key, name_of(source), "an iterable may have no end: task.most=N reads its first N examples")
-    return Examples(list(islice(iter(source), most)), name_of(source))
-
-
-class Examples(list[Any]):
-    """Examples that were read of an iterable of the class ``name``."""
-
-    def __init__(self, examples: list[Any], name: str) -> None:
-        super().__init__(examples)
-        self.name = name
+    return list(islice(iter(source), most))
 
 
 def _with_names(source: Any, fields: tuple[str, str] | None) -> Any:

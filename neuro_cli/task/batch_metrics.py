@@ -107,6 +107,10 @@ class BatchJudged(Task):
         """Return whether the fitness is a metric of ``batch``; trials look at fewer examples, which have their loss."""
         return self.scored_by == WHOLE and len(batch.targets) == self.batch_size
 
+    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
+        self.refuse_parts("noise on activations needs a score for each example")
+        return super().rewards(module, batch)
+
     def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
         if layout == "per_example":
             self.refuse_parts("layout=per_example splits it")

@@ -199,10 +199,6 @@ class Classification(BatchJudged):
     def means(self, sums: np.ndarray, examples: int) -> np.ndarray:
         return sums if self.scored_by == WHOLE else super().means(sums, examples)
 
-    def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        self.refuse_parts("noise on activations needs a score for each example")
-        return super().rewards(module, batch)
-
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         if not len(batch.targets):
             return torch.zeros(0, len(self.score_names), dtype=torch.float32)

@@ -5,12 +5,12 @@ H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST", 2017.
 
 import gzip
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
-import numpy as np
-import torch
 import torchvision
 from torch import Tensor
+from torchvision.datasets.mnist import read_sn3_pascalvincent_tensor
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.classification import Data, Split
@@ -47,20 +47,10 @@ class FashionMNIST(TorchvisionTask):
 
     def _unpacked(self, path: Path) -> Tensor:
         try:
-            return read_idx(gzip.decompress(path.read_bytes()))
-        except (OSError, EOFError, ValueError) as error:
-            raise ConfigError("task.system_folder", path.parent, f"{path.name}: {one_line(error)}") from error
-
-
-def read_idx(content: bytes) -> Tensor:
-    """Decode the uint8 tensor of an IDX file: two zero bytes, type 8, the number of sizes, big-endian sizes, values.
-
-    Raises ValueError for other content.
-    """
-    if content[:3] != b"\x00\x00\x08" or len(content) < 4 * (1 + content[3]):
-        raise ValueError("not an IDX file of bytes")
-    sizes = np.frombuffer(content, ">u4", count=content[3], offset=4).tolist()
-    values = np.frombuffer(content, np.uint8, offset=4 * (1 + len(sizes)))
-    if values.size != np.prod(sizes):
-        raise ValueError(f"an IDX file of {sizes} values that holds {values.size}")
-    return torch.from_numpy(values.reshape(sizes).copy())
+            with NamedTemporaryFile() as file:  # torchvision reads from a path
+                file.write(gzip.decompress(path.read_bytes()))
+                file.flush()
+                return read_sn3_pascalvincent_tensor(file.name)
+        except Exception as error:  # torchvision asserts what it reads
+            allowed = f"{path.name}: no gzipped IDX file ({one_line(error)})"
+            raise ConfigError("task.system_folder", path.parent, allowed) from error

@@ -145,8 +145,7 @@ class OwnLoss(BatchJudged):
         return np.array([self._together.fitness(self.fitness, output, batch.targets), loss], np.float64)
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
-        self.refuse_parts("noise on activations needs a score for each example")
-        scores = self.example_scores(module, batch)
+        scores = super().rewards(module, batch)
         if not self._weighted:
             return scores * self.batch_size if self._loss.reduction == "sum" else scores
         weights = scores[:, 1:]

@@ -28,7 +28,7 @@ from neuro_cli.broker.worker.attempt import (
 )
 from neuro_cli.broker.worker.child import run
 from neuro_cli.broker.worker.kinds import KINDS
-from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
+from neuro_cli.broker.worker.process import TaskProcess
 
 LIMIT = 10**6
 
@@ -39,7 +39,7 @@ def given(kind: str, payload: bytes = b"{}") -> messages.Task:
 
 def run_all(
     work: Callable[[TaskProcess], Awaitable[None]],
-    memory: MemoryLimit | None = None,
+    memory: int | None = None,
     kinds: Mapping[str, str] = KINDS | TROUBLE,
     ranks: int = 1,
 ) -> None:
@@ -99,9 +99,9 @@ def test_memory_counts_the_processes_that_a_task_starts():
     async def work(process: TaskProcess) -> None:
         attempt = await process.run(given("grow_elsewhere", b'{"mib": 300}'))
         assert attempt is not None
-        assert (attempt.ending, attempt.error) == (Ending.OUT_OF_MEMORY, "the task needed more than some.key=200 MiB")
+        assert (attempt.ending, attempt.error) == (Ending.OUT_OF_MEMORY, "the task needed more than worker.memory=200 MiB")
 
-    run_all(work, MemoryLimit(200 * 2**20, "some.key=200 MiB"))
+    run_all(work, 200)
 
 
 def test_an_abandoned_task_has_no_attempt_and_leaves_no_process():

@@ -79,10 +79,7 @@ def candidates():
     ],
 )
 def test_the_cheaper_method_serves(cost, best, made_clock):
-    auto = Auto(candidates())
-    auto.bind(job(cost))
-    assert type(auto._chosen) is best
-    assert auto.name == best.name
+    assert type(Auto(candidates()).settled(job(cost))) is best
 
 
 def test_the_wire_is_priced_by_the_cost_model():
@@ -126,7 +123,7 @@ def test_an_algorithm_without_a_population_is_data_parallel(caplog, monkeypatch)
 def test_the_reason_is_logged(caplog, monkeypatch):
     monkeypatch.setattr(logging.getLogger("neuro_cli"), "propagate", True)
     with caplog.at_level(logging.INFO):
-        Auto(candidates()).bind(job(DEAR))
+        Auto(candidates()).settled(job(DEAR))
     line = next(record.message for record in caplog.records if "distribution=auto" in record.message)
     assert line.startswith("distribution=auto: replicated; expected time of a generation apart from scoring: replicated ")
     assert "chromosome_updates" in line

@@ -13,9 +13,10 @@ from node_lab import InProcess, progress, wait
 
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
 from neuro_cli.evolve.network.messages import kind_of
 from neuro_cli.evolve.state_transfer import fetch
+from neuro_cli.fabric.base import Traffic
 
 # what ends a connection and nothing else: as in Listener.accept
 ENDS = (ConnectionError, LookupError, TypeError, ValueError, AttributeError)
@@ -203,7 +204,7 @@ class HostileCluster:
             if draw.random() < 0.5:
                 hellos = [sort for sort in self.grammar.said if sort.startswith("hello for ")]
                 hello = self.grammar.changed(draw, hellos) | {"peer": self.name}
-            channel, _ = await dial(peer.node.me, self.credentials.client, ChannelTraffic(), hello, ("ok", "cluster"), 10.0)
+            channel, _ = await dial(peer.node.me, self.credentials.client, Traffic(), hello, ("ok", "cluster"), 10.0)
             for _ in range(5):
                 content = self.grammar.bytes(draw, sorts)
                 length = draw.choice((len(content), len(content), len(content), 2**31, 0, len(content) + 1))

@@ -20,12 +20,13 @@ from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.identity import FORMAT, canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, dial
+from neuro_cli.evolve.network.channel import Channel, dial
 from neuro_cli.evolve.network.messages import Limits
 from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_state import PeerState
+from neuro_cli.fabric.base import Traffic
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
@@ -162,4 +163,4 @@ async def visit(
 ) -> tuple[Channel, dict[str, Any]]:
     """Dial as somebody who knows the secret; by default under a new key."""
     tls = (credentials or AUTHORITY.fresh()).client
-    return await dial(target, tls, ChannelTraffic(), {"k": "hello", "format": FORMAT, **hello}, answers, 10.0)
+    return await dial(target, tls, Traffic(), {"k": "hello", "format": FORMAT, **hello}, answers, 10.0)

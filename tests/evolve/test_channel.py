@@ -8,9 +8,10 @@ from functools import cache
 import pytest
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, dial
+from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
 from neuro_cli.evolve.network.secret import given_secret, new_secret
 from neuro_cli.evolve.network.tls import Authority, Credentials
+from neuro_cli.fabric.base import Traffic
 
 
 @cache
@@ -24,7 +25,7 @@ async def visited(client, message=None):
 
     async def echo(reader, writer):
         try:
-            channel = Channel(reader, writer, ChannelTraffic())
+            channel = Channel(reader, writer, Traffic())
             await channel.secure(tls("the secret of this cluster").server)
             found = await channel.receive()
             channel.send({"k": "cluster", "cluster": found["data"].hex()})
@@ -46,7 +47,7 @@ async def visited(client, message=None):
 
 def with_secret(secret):
     async def client(address, message):
-        traffic = ChannelTraffic()
+        traffic = Traffic()
         channel, answer = await dial(address, tls(secret).client, traffic, message, ("cluster",), 10.0)
         channel.close()
         return answer, traffic

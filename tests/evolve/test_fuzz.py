@@ -13,7 +13,8 @@ from node_lab import free_port, progress, report_on, wait
 
 from neuro_cli.election.plain import packed
 from neuro_cli.evolve.collector import ScoreReport, message_of
-from neuro_cli.evolve.network.channel import ChannelTraffic, dial
+from neuro_cli.evolve.network.channel import dial
+from neuro_cli.fabric.base import Traffic
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
 
@@ -53,7 +54,7 @@ def test_wrong_reports_end_their_senders_connection_and_stall_nothing(cluster, c
 
     async def visit() -> None:
         hello = cluster.hello("link")
-        channel, _ = await dial(leader.node.me, cluster.credentials.client, ChannelTraffic(), hello, ("ok",), 10.0)
+        channel, _ = await dial(leader.node.me, cluster.credentials.client, Traffic(), hello, ("ok",), 10.0)
         channel.send(message_of(report_on(cluster.name, leader.iteration)) | {"n": -180})
         with pytest.raises(ConnectionError):
             await asyncio.wait_for(channel.receive(), 10)

@@ -5,8 +5,9 @@ import asyncio
 import pytest
 from node_lab import AUTHORITY, IDENTITY, InProcess, progress, visit, wait
 
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
+from neuro_cli.evolve.network.channel import Channel, RefusedError, StrangerError, dial
 from neuro_cli.evolve.network.names import identifier_in, is_name
+from neuro_cli.fabric.base import Traffic
 
 IMPOSTOR = "it speaks under the name of another"
 
@@ -50,7 +51,7 @@ def test_an_earlier_peer_is_told_what_this_cluster_speaks(two):
     first, _ = two
     old = {"k": "hello", "for": "fetch", "format": "neuro evolve 1", "peer": "0123456789abcdef@127.0.0.1:1", "next": 0}
     with pytest.raises(RefusedError, match="this cluster speaks 'neuro evolve 3', the newcomer 'neuro evolve 1'"):
-        asyncio.run(dial(first.address, AUTHORITY.fresh().client, ChannelTraffic(), old, ("cluster",), 10.0))
+        asyncio.run(dial(first.address, AUTHORITY.fresh().client, Traffic(), old, ("cluster",), 10.0))
 
 
 def test_a_listener_that_answers_in_anothers_place_is_refused(two):
@@ -65,7 +66,7 @@ def test_a_listener_that_answers_in_anothers_place_is_refused(two):
 
         async def answer(reader, writer):
             try:
-                channel = Channel(reader, writer, ChannelTraffic())
+                channel = Channel(reader, writer, Traffic())
                 await channel.secure(mine.server)
                 met.append(await channel.receive())
                 channel.send({"k": "ok"})

@@ -9,7 +9,7 @@ from support.made_data import cifar_files, idx_files, load
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.task.cifar10 import CIFAR10
-from neuro_cli.task.fashion_mnist import FashionMNIST, read_idx
+from neuro_cli.task.fashion_mnist import FashionMNIST
 from neuro_cli.task.images import pixel_statistics
 from neuro_cli.task.mnist import MNIST
 
@@ -69,10 +69,6 @@ def test_damaged_packed_files_are_named(tmp_path, content):
     (tmp_path / "t10k-images-idx3-ubyte.gz").write_bytes(content)
     with pytest.raises(ConfigError, match=r"^task\.system_folder=.*: t10k-images-idx3-ubyte\.gz: "):
         make(FashionMNIST, tmp_path / "absent", system_folder=str(tmp_path)).read(None)
-
-
-def test_read_idx_takes_any_number_of_sizes():
-    assert read_idx(b"\0\0\10\2\0\0\0\2\0\0\0\3abcdef").tolist() == [[97, 98, 99], [100, 101, 102]]
 
 
 def test_the_batches_of_cifar10_are_read(tmp_path, monkeypatch):

@@ -254,4 +254,4 @@ def _lost(error: BaseException) -> BaseException:
         return _lost(error.exceptions[0])
     if isinstance(error, grpc.RpcError) and error.code() == grpc.StatusCode.PERMISSION_DENIED:
         return UserError(str(error.details()))
-    return BrokerLostError(reason(error) if isinstance(error, grpc.RpcError) else "its stream ended")
+    return BrokerLostError(reason(error))

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import math
-import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -58,12 +57,6 @@ def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[mes
     return kept
 
 
-def _new_token(store: Store) -> str:
-    token = secrets.token_hex(16)
-    store.note("token", token)
-    return token
-
-
 class Registration:
     """Registration of one broker. ``describe`` fills in its work at each heartbeat."""
 
@@ -74,7 +67,7 @@ class Registration:
         self._security = security
         self._channel = open_channel(nameserver, security)
         self._stub = Stub(NAMESERVER, self._channel)
-        self._token = store.fact("token") or _new_token(store)
+        self._token = store.drawn("token", 16)
         kept = store.fact("broker_id") or "0"
         self.broker_id = int(kept) if kept.isdecimal() and len(kept) < 20 and int(kept) <= LARGEST_ID else 0
         self._beat = 1.0

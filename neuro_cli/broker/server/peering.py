@@ -55,8 +55,7 @@ class Helper:
                 log.info("helping broker %d at %s", peer.broker_id, peer.address)
                 await session.help(Stub(WORK, channel), f"broker {self._registration.broker_id}")
             except (grpc.RpcError, asyncio.InvalidStateError) as error:  # the latter: a write after the end
-                text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
-                log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, text)
+                log.info("broker %d at %s is helped no more: %s", peer.broker_id, peer.address, reason(error))
             finally:
                 del self._deliveries[session.run]
                 self._queues.drop(session.run)

@@ -5,7 +5,6 @@ handles their failures.
 """
 
 import logging
-import secrets
 import time
 from collections.abc import Callable, Iterable, Sequence
 
@@ -39,7 +38,7 @@ class Queues:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._settings, self._delivered, self._clock = store, settings, delivered, clock
-        self._deliveries = Deliveries(_secret(store))
+        self._deliveries = Deliveries(bytes.fromhex(store.drawn("deliveries", 32)))
         self.waiting = Waiting(store.unfinished())
         self.consumers: list[Consumer] = []
         self.finished = 0  # tasks that have had a result since this process began
@@ -261,15 +260,6 @@ class Queues:
         """Return the tasks without a result that no consumer has."""
         taken = {owned.row for consumer in self.consumers for owned in consumer.tasks.values()}
         return [row for row in self._store.unfinished() if row.row not in taken]
-
-
-def _secret(store: Store) -> bytes:
-    """Return the key of this broker's tokens, which is drawn once."""
-    kept = store.fact("deliveries")
-    if kept is None:
-        kept = secrets.token_hex(32)
-        store.note("deliveries", kept)
-    return bytes.fromhex(kept)
 
 
 def _failure(key: Key, outcome: messages.Outcome, text: str, worker: str) -> messages.Result:

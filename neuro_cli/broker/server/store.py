@@ -5,6 +5,7 @@ A task is one row until its result was acknowledged. Every committed change surv
 """
 
 import hashlib
+import secrets
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,12 @@ class Store:
     def note(self, name: str, value: str) -> None:
         with self._db.change() as db:
             db.execute("REPLACE INTO facts VALUES (?, ?)", (name, value))
+
+    def drawn(self, name: str, size: int) -> str:
+        """Return a secret of ``size`` bytes in hex digits, drawn once."""
+        kept = self.fact(name) or secrets.token_hex(size)
+        self.note(name, kept)
+        return kept
 
     def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[Row]:
         """Take tasks. Returns the new ones. Raises NotYoursError."""

@@ -112,8 +112,6 @@ class SubmissionService:
             async for request in requests:
                 self._store.acknowledge(delivery.run, request.received)
             delivery.end("done")
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # bytes that are not a message
             delivery.end(f"the stream of acknowledgements broke: {error}")
 

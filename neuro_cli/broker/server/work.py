@@ -68,8 +68,6 @@ class WorkService:
                 if reason := _wrong(message):
                     break
                 self._queues.hear(consumer, message)
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # bytes that are not a message
             reason = f"the worker's stream broke: {error}"
         outbox.put_nowait(reason)

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.worker.attempt import Attempt, Ending, FrameError, attempt_of, failed, framed, next_frame
@@ -21,18 +20,10 @@ MEMORY_SECONDS = 0.1  # seconds between two measurements of a task's memory
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-@dataclass(frozen=True)
-class MemoryLimit:
-    """Resident ``bytes`` of a task's processes together. ``setting``: key and value for the error of a larger task."""
-
-    bytes: int
-    setting: str
-
-
 class TaskProcess:
     """Process that runs one task at a time, and ends with its owner.
 
-    ``memory``: limit for a task and the processes that it starts, None without one. ``threads``: those of its numerical
+    ``memory``: resident MiB of a task and the processes that it starts, None for no limit. ``threads``: those of its numerical
     libraries. ``ranks``: size of its MPI job, 1 for a plain process.
     """
 
@@ -40,7 +31,7 @@ class TaskProcess:
         self,
         kinds: Mapping[str, str],
         payload_limit: int,
-        memory: MemoryLimit | None,
+        memory: int | None,
         threads: int = 1,
         ranks: int = 1,
     ) -> None:
@@ -147,13 +138,13 @@ class TaskProcess:
             self._watch = asyncio.create_task(self._watch_memory(self._process, self._memory))
         return self._process
 
-    async def _watch_memory(self, process: asyncio.subprocess.Process, limit: MemoryLimit) -> None:
+    async def _watch_memory(self, process: asyncio.subprocess.Process, limit: int) -> None:
         # resident bytes, and no RLIMIT of the child: that would count reserved memory that is never used, each process alone, and
         # fail at an arbitrary allocation
         while process.returncode is None:
             await asyncio.sleep(MEMORY_SECONDS)
-            if self.task is not None and resident_bytes(process.pid) > limit.bytes:
-                self._end(Ending.OUT_OF_MEMORY, f"the task needed more than {limit.setting}")
+            if self.task is not None and resident_bytes(process.pid) > limit * 2**20:
+                self._end(Ending.OUT_OF_MEMORY, f"the task needed more than worker.memory={limit} MiB")
 
     def _end(self, ending: Ending | None, text: str) -> None:
         self._verdict = ending, text

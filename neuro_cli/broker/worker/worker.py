@@ -20,7 +20,7 @@ from neuro_cli.broker.services import NAMESERVER, WORK, Stub
 from neuro_cli.broker.settings import Security, WorkerSettings
 from neuro_cli.broker.wire import batches, open_channel, payload_limit, reason
 from neuro_cli.broker.worker.attempt import Attempt
-from neuro_cli.broker.worker.process import MemoryLimit, TaskProcess
+from neuro_cli.broker.worker.process import TaskProcess
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -42,9 +42,9 @@ class TaskWorker:
         self._settings, self._security = settings, security
         self.name = settings.name or f"{socket.gethostname()}:{os.getpid()}"
         limit = payload_limit(security)
-        memory = settings.memory and MemoryLimit(settings.memory * 2**20, f"worker.memory={settings.memory} MiB")
         self._processes = [
-            TaskProcess(settings.kinds, limit, memory or None, settings.threads, settings.ranks) for _ in range(settings.children)
+            TaskProcess(settings.kinds, limit, settings.memory, settings.threads, settings.ranks)
+            for _ in range(settings.children)
         ]
         self._pending: deque[messages.Task] = deque()
         self._arrived = asyncio.Condition()
@@ -115,8 +115,7 @@ class TaskWorker:
             await call.write(messages.WorkerMessage(hello=hello, capacity=self._capacity()))
             await self._talk(call, reader)
         except (grpc.RpcError, asyncio.InvalidStateError, TimeoutError) as error:
-            text = reason(error) if isinstance(error, grpc.RpcError) else "its stream ended"
-            log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, text)
+            log.warning("broker %d at %s is gone: %s", broker.broker_id, broker.address, reason(error))
             self._avoid[broker.address] = time.monotonic()
         finally:
             self._leave()

@@ -1,11 +1,13 @@
-"""Forward passes in flight: their logits are exchanged while others are computed."""
+"""Base of the methods whose logits are exchanged while others are computed."""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
+from neuro_cli.distribution.ensemble.base import EnsembleContext, LogitMethod
 from neuro_cli.fabric.base import Exchange
 
 
@@ -19,13 +21,28 @@ class Pass:
     exchange: Exchange
 
 
-def push(flight: Iterable[Pass]) -> None:
-    """Let the library progress pending sums: MPI moves data only when it is called."""
-    for due in flight:
-        due.exchange.test()
+class LogitsInFlight(LogitMethod):
+    """Base with the passes whose sums are pending, the oldest first."""
 
+    def bind(self, job: EnsembleContext) -> None:
+        super().bind(job)
+        self.flight: deque[Pass] = deque()
 
-def finish(flight: deque[Pass]) -> None:
-    """Wait for all sums and drop them: MPI must not end with open requests."""
-    while flight:
-        flight.popleft().exchange.wait()
+    def begin(self, number: int, targets: Tensor, logits: Sequence[Tensor]) -> None:
+        """Begin to exchange the logits of a pass."""
+        self.flight.append(Pass(number, targets, logits, self.job.world.start_all_reduce(self.wire.encode(logits))))
+
+    def push(self) -> None:
+        """Let the library progress pending sums: MPI moves data only when it is called."""
+        for due in self.flight:
+            due.exchange.test()
+
+    def oldest(self) -> tuple[Pass, np.ndarray]:
+        """Wait for the oldest pending sum, and return its pass and the sum."""
+        due = self.flight.popleft()
+        with self.job.clock.phase("communicate"):
+            return due, due.exchange.wait()
+
+    def close(self) -> None:
+        while self.flight:  # MPI must not end with open requests
+            self.oldest()

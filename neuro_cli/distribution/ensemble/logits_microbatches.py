@@ -6,7 +6,6 @@ the backward pass of the first.
 """
 
 import logging
-from collections import deque
 from functools import partial
 
 import torch
@@ -16,14 +15,14 @@ from neuro_cli.algo.ensemble import JointOutcome
 from neuro_cli.algo.member import Member
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.distribution.ensemble.base import EnsembleContext, LogitMethod
-from neuro_cli.distribution.ensemble.in_flight import Pass, finish, push
+from neuro_cli.distribution.ensemble.base import EnsembleContext
+from neuro_cli.distribution.ensemble.in_flight import LogitsInFlight
 from neuro_cli.fabric.base import shares
 
 log = logging.getLogger(__name__)
 
 
-class LogitsMicrobatches(LogitMethod):
+class LogitsMicrobatches(LogitsInFlight):
     """``pieces`` of every minibatch, at least 2. Batch norm normalises each piece by itself."""
 
     name = "logits_microbatches"
@@ -34,7 +33,6 @@ class LogitsMicrobatches(LogitMethod):
 
     def bind(self, job: EnsembleContext) -> None:
         super().bind(job)
-        self._flight: deque[Pass] = deque()
         if self._pieces > job.batch_size:
             raise ConfigError("distribution.pieces", self._pieces, f"must be <= batch_size={job.batch_size}")
         if any(isinstance(part, _BatchNorm) for member in job.members.values() for part in member.module.modules()):
@@ -45,14 +43,11 @@ class LogitsMicrobatches(LogitMethod):
         for piece, (low, high) in enumerate(shares(job.batch_size, self._pieces)):
             batch = job.batch(iteration, low, high)
             logits = self.logits(iteration, batch.inputs, members, piece)
-            push(self._flight)
-            exchange = job.world.start_all_reduce(self.wire.encode(logits))
-            self._flight.append(Pass(piece, batch.targets, logits, exchange))
+            self.push()
+            self.begin(piece, batch.targets, logits)
         outcomes = []
-        while self._flight:
-            due = self._flight.popleft()
-            with job.clock.phase("communicate"):
-                total = due.exchange.wait()
+        while self.flight:
+            due, total = self.oldest()
             outcomes.append(self.outcome(iteration, due.targets, due.logits, total))
             back = partial(Member.back, iteration=iteration, gradient=outcomes[-1].gradient, piece=due.number)
             with job.clock.phase("update"):
@@ -61,6 +56,3 @@ class LogitsMicrobatches(LogitMethod):
             job.threads.map(lambda member: member.step(iteration), members)
         loss, accuracy = sum(outcome.loss for outcome in outcomes), sum(outcome.accuracy for outcome in outcomes)
         return JointOutcome(loss, accuracy, torch.cat([outcome.gradient for outcome in outcomes]))
-
-    def close(self) -> None:
-        finish(self._flight)

@@ -9,52 +9,38 @@ STRANGERS, OF_ONE, ALL = 64, 8, 512  # most connections of strangers, of one key
 
 
 class Admission:
-    """Counter of the connections that others open.
+    """Counter of the connections that others open, the oldest first.
 
     Beyond a limit the oldest one is closed, not the newest: slow strangers cannot keep out peers that authenticate quickly.
     """
 
     def __init__(self) -> None:
-        self._strangers: dict[Channel, None] = {}
-        self._authenticated: dict[str, dict[Channel, None]] = {}
+        self._open: dict[Channel, str] = {}  # identifier of the key, "" of a stranger's
 
     @property
     def strangers(self) -> int:
-        return len(self._strangers)
+        return len(self._of(""))
+
+    def _of(self, identifier: str) -> list[Channel]:
+        return [channel for channel, owner in self._open.items() if owner == identifier]
 
     @contextmanager
-    def stranger(self, channel: Channel) -> Iterator[None]:
-        """Count ``channel`` as a stranger's until it is authenticated."""
-        self._strangers[channel] = None
-        if len(self._strangers) > STRANGERS:
-            oldest = next(iter(self._strangers))
-            oldest.abort()
-            del self._strangers[oldest]
-        try:
-            yield
-        finally:
-            self._strangers.pop(channel, None)
-
-    @contextmanager
-    def authenticated(self, channel: Channel, identifier: str) -> Iterator[None]:
-        """Count ``channel`` under the key of ``identifier``. Raises ConnectionError when there are too many in all."""
-        if sum(map(len, self._authenticated.values())) >= ALL:
+    def counted(self, channel: Channel, identifier: str = "") -> Iterator[None]:
+        """Count ``channel`` under the key of ``identifier``, or as a stranger's. Raises ConnectionError for too many in all."""
+        if identifier and len(self._open) - self.strangers >= ALL:
             raise ConnectionError(f"there are {ALL} connections already")
-        mine = self._authenticated.setdefault(identifier, {})
-        if len(mine) >= OF_ONE:
-            oldest = next(iter(mine))
-            oldest.abort()
-            del mine[oldest]
-        mine[channel] = None
+        before = self._of(identifier)
+        if len(before) >= (OF_ONE if identifier else STRANGERS):
+            before[0].abort()
+            del self._open[before[0]]
+        self._open[channel] = identifier
         try:
             yield
         finally:
-            mine.pop(channel, None)
-            if not mine and self._authenticated.get(identifier) is mine:
-                del self._authenticated[identifier]
+            self._open.pop(channel, None)
 
     def close(self) -> None:
         """Close all authenticated connections, since our name is given up."""
-        for channels in self._authenticated.values():
-            for channel in channels:
+        for channel, identifier in self._open.items():
+            if identifier:
                 channel.abort()

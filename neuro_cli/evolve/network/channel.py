@@ -3,7 +3,6 @@
 import asyncio
 import ssl
 import struct
-from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.tls import refuses_authority
@@ -11,6 +10,7 @@ from neuro_cli.election.fields import printable
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of, identifier_in
+from neuro_cli.fabric.base import Traffic
 
 _LENGTH = struct.Struct(">I")
 FIRST = 2**16  # bytes of the first message on a connection
@@ -27,22 +27,15 @@ class StrangerError(ConnectionError):
     """Answer by another peer than the expected one."""
 
 
-@dataclass
-class ChannelTraffic:
-    """Bytes on the wire since the start, those of TCP and below not counted."""
-
-    sent: int = 0
-    received: int = 0
-
-
 class Channel:
     """Connection with one peer.
 
-    ``peer``: its name, "" before the first message. ``most``: bytes of the longest message that is accepted.
+    ``peer``: its name, "" before the first message. ``most``: bytes of the longest message that is accepted. ``traffic``: without
+    the bytes of TCP and below.
     """
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: ChannelTraffic, most: int = FIRST
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, traffic: Traffic, most: int = FIRST
     ) -> None:  # fmt: skip
         self._reader, self._writer, self._traffic, self.most = reader, writer, traffic, most
         self.peer = ""
@@ -120,7 +113,7 @@ def _on_wire(size: int) -> int:
 
 
 async def dial(
-    target: str, tls: ssl.SSLContext, traffic: ChannelTraffic, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
+    target: str, tls: ssl.SSLContext, traffic: Traffic, hello: dict[str, Any], answers: tuple[str, ...], timeout: float
 ) -> tuple[Channel, dict[str, Any]]:
     """Connect with a peer (by its name, or by HOST:PORT) and send ``hello``. Returns the channel and one of ``answers``.
 

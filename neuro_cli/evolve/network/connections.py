@@ -6,9 +6,10 @@ import ssl
 from collections.abc import Callable
 from typing import Any
 
-from neuro_cli.evolve.network.channel import Channel, ChannelTraffic, RefusedError, StrangerError, dial
+from neuro_cli.evolve.network.channel import Channel, RefusedError, StrangerError, dial
 from neuro_cli.evolve.network.messages import MalformedError
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
+from neuro_cli.fabric.base import Traffic
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class Connections:
     def __init__(
         self,
         tls: Callable[[], ssl.SSLContext],
-        traffic: ChannelTraffic,
+        traffic: Traffic,
         hello: Callable[[], dict[str, Any]],
         changed: Callable[[str, bool], None],
         refused: Callable[[str, str], None],

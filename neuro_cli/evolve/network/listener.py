@@ -53,12 +53,12 @@ class Listener:
         address = channel.address
         identifier = ""
         try:
-            with self.admission.stranger(channel):
+            with self.admission.counted(channel):
                 async with asyncio.timeout(HANDSHAKE):
                     await channel.secure(self._state.credentials.server)
                     identifier = channel.identifier
                     hello = await channel.receive()
-            with self.admission.authenticated(channel, identifier):
+            with self.admission.counted(channel, identifier):
                 await self._serve(channel, hello)
         except asyncio.CancelledError:
             pass  # this peer ends

@@ -1,6 +1,5 @@
 """Secret of a cluster, which authenticates its peers. It is read from a file or the environment, and never shown."""
 
-import contextlib
 import logging
 import os
 import secrets
@@ -35,18 +34,15 @@ def given_secret(file: str | None) -> str | None:
 def _content(file: str) -> str:
     """Read the text of a small regular file. Raises ConfigError."""
     try:
-        handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # a pipe without a writer must not block us
-        with os.fdopen(handle, "rb") as opened:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode):
-                raise ConfigError(KEY, file, "must be a regular file")
-            content = opened.read(LONGEST + 1)
-        if len(content) > LONGEST:
+        status = os.stat(file)
+        if not stat.S_ISREG(status.st_mode):  # a pipe without a writer would block us
+            raise ConfigError(KEY, file, "must be a regular file")
+        if status.st_size > LONGEST:
             raise ConfigError(KEY, file, f"has more than {LONGEST} bytes: no secret")
-        text = content.decode().strip()
-    except (OSError, UnicodeDecodeError, ValueError) as error:
-        if isinstance(error, ConfigError):
-            raise
+        text = Path(file).read_text().strip()
+    except ConfigError:
+        raise
+    except (OSError, ValueError) as error:
         raise ConfigError(KEY, file, f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if status.st_mode & 0o077:
         log.warning("%s=%s: others on this machine may read it: chmod 600 %s", KEY, file, file)
@@ -56,8 +52,7 @@ def _content(file: str) -> str:
 def keep_secret(run: Path, secret: str) -> Path:
     """Write the secret into the run folder, readable by its owner alone. Returns the file."""
     path = run / FILE
-    with contextlib.suppress(FileNotFoundError):
-        path.unlink()
+    path.unlink(missing_ok=True)
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(secret + "\n")
     return path

@@ -69,12 +69,12 @@ def open_port(name: str, hardware: bytes) -> int:
     return descriptor
 
 
-def configure(name: str, address: str | None = None, netmask: str = "255.255.255.0") -> None:
+def configure(name: str, address: str | None = None) -> None:
     """Give the interface its IPv4 address, if any, and switch it on."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         if address is not None:
             fcntl.ioctl(control, _SIOCSIFADDR, _request(name, _address(address)))
-            fcntl.ioctl(control, _SIOCSIFNETMASK, _request(name, _address(netmask)))
+            fcntl.ioctl(control, _SIOCSIFNETMASK, _request(name, _address("255.255.255.0")))
         flags = struct.unpack_from("H", fcntl.ioctl(control, _SIOCGIFFLAGS, _request(name, b"")), 16)[0]
         fcntl.ioctl(control, _SIOCSIFFLAGS, _request(name, struct.pack("H", flags | _IFF_UP)))
 

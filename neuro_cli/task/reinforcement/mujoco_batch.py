@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-log = logging.getLogger(__name__)
+from neuro_cli.task.reinforcement.wrappers import unwrapped
 
-WRAPPERS = ("OrderEnforcing", "TimeLimit")  # wrappers of gymnasium.make that change no number
+log = logging.getLogger(__name__)
 
 Healthy = Callable[[Any, np.ndarray, np.ndarray], np.ndarray]
 
@@ -56,14 +56,12 @@ def rule_of(environment: Any) -> str:
 
 def unserved(environment: Any) -> str | None:
     """Return why :class:`MujocoSimulator` cannot step an ``environment`` of ``gymnasium.make``; None if it can."""
-    plain, layer = environment.unwrapped, environment
+    plain, inner = environment.unwrapped, unwrapped(environment)[0]
     if rule_of(plain) not in RULES:
         names = ", ".join(name.split(".")[1].removesuffix("Env") for name in RULES)
         return f"only {names} (v5), CartPole, Pendulum and Acrobot are stepped many at once"
-    while layer is not plain:
-        if type(layer).__name__ not in WRAPPERS:
-            return f"{type(layer).__name__} wraps it"
-        layer = layer.env
+    if inner is not plain:
+        return f"{type(inner).__name__} wraps it"
     if getattr(plain, "_contact_cost_weight", 0) or getattr(plain, "_include_cfrc_ext_in_observation", False):
         return "contact forces count; task.options.contact_cost_weight=0 and include_cfrc_ext_in_observation=false leave them out"
     if plain.render_mode is not None:

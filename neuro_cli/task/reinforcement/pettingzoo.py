@@ -67,11 +67,15 @@ class PettingZoo(Reinforcement):
         return WorldPool(self.maker, self.spaces, self.environments, self.recreate)
 
 
-class Joint:
-    """One parallel ``environment`` with the calls of gymnasium's: every agent takes the same action; for the trial."""
+class World:
+    """A parallel ``environment``: an episode number ``episode`` of a schedule with its living ``agents`` and their returns.
+
+    :meth:`reset` and :meth:`step` are the calls of gymnasium's, for the trial: every agent takes the same action.
+    """
 
     def __init__(self, environment: Any) -> None:
         self.environment = environment
+        self.places = {agent: place for place, agent in enumerate(environment.possible_agents)}
 
     def reset(self, seed: int) -> tuple[np.ndarray, dict[str, Any]]:
         return self._stacked(self.environment.reset(seed=seed)[0]), {}
@@ -83,7 +87,22 @@ class Joint:
     def _stacked(self, seen: dict[str, Any]) -> np.ndarray:
         space = self.environment.observation_space(self.environment.possible_agents[0])
         gone = np.full(int(np.prod(space.shape)), np.nan)
-        return np.concatenate([np.ravel(seen.get(agent, gone)) for agent in self.environment.possible_agents])
+        return np.concatenate([np.ravel(seen.get(agent, gone)) for agent in self.places])
+
+    def begin(self, episode: int, seed: int) -> None:
+        self.episode, self.steps, self.total = episode, 0, 0.0
+        self._take(self.environment.reset(seed=seed)[0])
+
+    def act(self, actions: dict[str, Any]) -> None:
+        seen, rewards, *_ = self.environment.step(actions)
+        self.steps += 1
+        self.total += float(np.sum([float(rewards[agent]) for agent in self.places if agent in rewards]))
+        self._take(seen)
+
+    def _take(self, seen: dict[str, Any]) -> None:
+        alive = set(self.environment.agents)
+        self.agents = [agent for agent in self.places if agent in alive]
+        self.seen = [np.ravel(seen[agent]) for agent in self.agents]
 
     def close(self) -> None:
         self.environment.close()
@@ -99,7 +118,7 @@ class ParallelFactory(EnvironmentFactory):
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # a line on standard output at every import
         try:
             module = importlib.import_module(self.identifier)
-            return Joint(module.parallel_env(**self.options))
+            return World(module.parallel_env(**self.options))
         except ModuleNotFoundError as error:
             text = f"{error.name} is not installed: {install('pettingzoo')} brings PettingZoo and mpe2"
             raise ConfigError("task.id", self.identifier, f"names a module with a function parallel_env; {text}") from error
@@ -116,40 +135,17 @@ class ParallelFactory(EnvironmentFactory):
 
     def spaces(self) -> Spaces:
         """Look at an environment. Raises ConfigError where its agents have unequal spaces."""
-        joint = self.make()
-        environment, self.agents = joint.environment, tuple(joint.environment.possible_agents)
+        world = self.make()
+        environment, self.agents = world.environment, tuple(world.places)
         first = self.agents[0]
         kinds = {agent: (environment.observation_space(agent), environment.action_space(agent)) for agent in self.agents}
-        joint.close()
+        world.close()
         others = [agent for agent in self.agents if kinds[agent] != kinds[first]]
         if others:
             names = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
             allowed = f"one policy serves all agents, so their spaces must be equal: {names} has others than {first}"
             raise ConfigError("task.id", self.identifier, allowed)
         return spaces_of(self.identifier, *kinds[first])
-
-
-class World:
-    """An episode of a parallel environment: number ``episode`` of a schedule, with its living ``agents`` and their returns."""
-
-    def __init__(self, joint: Joint) -> None:
-        self.joint = joint
-        self.places = {agent: place for place, agent in enumerate(joint.environment.possible_agents)}
-
-    def begin(self, episode: int, seed: int) -> None:
-        self.episode, self.steps, self.total = episode, 0, 0.0
-        self._take(self.joint.environment.reset(seed=seed)[0])
-
-    def step(self, actions: dict[str, Any]) -> None:
-        seen, rewards, *_ = self.joint.environment.step(actions)
-        self.steps += 1
-        self.total += float(np.sum([float(rewards[agent]) for agent in self.places if agent in rewards]))
-        self._take(seen)
-
-    def _take(self, seen: dict[str, Any]) -> None:
-        alive = set(self.joint.environment.agents)
-        self.agents = [agent for agent in self.places if agent in alive]
-        self.seen = [np.ravel(seen[agent]) for agent in self.agents]
 
 
 class WorldPool:
@@ -165,7 +161,7 @@ class WorldPool:
         outcome = EpisodeOutcome(np.zeros(total), np.zeros(total, np.int64), np.zeros((total, columns)))
         coming = iter(range(total))
         while len(self._worlds) < min(self.size, total):
-            self._worlds.append(World(self.maker.make()))
+            self._worlds.append(self.maker.make())
         running = self._worlds[:total]
         for world in running:
             self._begin(world, next(coming), plan)
@@ -182,8 +178,8 @@ class WorldPool:
 
     def _begin(self, world: World, episode: int, plan: EpisodeSchedule) -> None:
         if self.recreate:
-            world.joint.close()
-            world.joint = self.maker.make()
+            world.close()
+            world.environment = self.maker.make().environment
         world.begin(episode, int(plan.seeds[episode]))
 
     def _step(
@@ -215,7 +211,7 @@ class WorldPool:
             if not fine[rows.start : rows.stop].all():
                 world.total, world.agents = np.nan, []
                 continue
-            world.step({agent: actions[place] for agent, place in zip(world.agents, rows, strict=True)})
+            world.act({agent: actions[place] for agent, place in zip(world.agents, rows, strict=True)})
             if not isfinite(world.total):
                 fault = self._fault(f"the sum of the rewards is {world.total:g}", plan.seeds[world.episode], "it must be finite")
                 outcome.faults.append(fault)
@@ -236,5 +232,5 @@ class WorldPool:
 
     def close(self) -> None:
         for world in self._worlds:
-            world.joint.close()
+            world.close()
         self._worlds = []

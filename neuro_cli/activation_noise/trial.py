@@ -148,6 +148,7 @@ class _Trial:
         plan = self._layer_plans(small, large, scores.shape[1], space)
         self._set_strides(plan, large)
         self._warn_unreached(large)
+        del small, large  # each holds all results of a pass
         self._choose_way(plan)
         plan.uncontrolled = self._uncontrolled(plan)
         return plan
@@ -241,7 +242,7 @@ class _Trial:
 
     def _uncontrolled(self, plan: NetworkPlan) -> str | None:
         """Return the reason why rewards cannot be predicted, None where they can be."""
-        settings = self._settings
+        settings, record = self._settings, None
         try:
             record, _ = self._record(self._batch, plan.complete, True)
             layers, last = noisy_layers(record, plan, True), None
@@ -259,6 +260,9 @@ class _Trial:
                 predictor.predict({number: torch.zeros_like(layer.outputs) for number, layer in enumerate(layers)})
         except (Unsupported, *UNSUPPORTED) as error:
             return f"torch cannot go back through the network: {brief(error)}"
+        finally:
+            if record is not None:
+                record.release()
         return None
 
 

@@ -145,7 +145,7 @@ def test_another_option_is_another_run(group):
 def test_an_experiment_composes_and_its_parts_can_be_made(experiment, tmp_path):
     overrides = OmegaConf.load(config_folder() / "experiment" / f"{experiment}.yaml").get("defaults", [])
     own = {str(key).split("/")[-1] for entry in overrides for key in entry} & ROOTS.keys()
-    needs = [f"model.path={pretrained(tmp_path)}"] if "huggingface" in str(overrides) else []
+    needs = [f"model.path={pretrained(tmp_path)}"] if {"huggingface", "language_model"} & {*str(overrides).split("'")} else []
     config = composed(f"experiment={experiment}", *needs, verb=ROOTS[own.pop()] if own else "train")
     RunConfig.of(config)
     if config["task"]["_target_"].endswith((".Reinforcement", ".PettingZoo")):

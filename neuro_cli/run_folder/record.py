@@ -113,7 +113,8 @@ class RunRecord:
 
     def untrained(self, values: Mapping[str, float]) -> None:
         """Say the metrics of a test evaluation before the first generation."""
-        text = ", ".join(f"{metric.label} {metric.text(values[metric.name])}" for metric in self._metrics if metric.name in values)
+        known = [metric for metric in self._metrics if metric.name in values]
+        text = ", ".join(f"{metric.label} {metric.text(values[metric.name])}" for metric in known)
         self._progress.say(f"neuro: before training: {text}")
         log.info("before training: %s", text)
 

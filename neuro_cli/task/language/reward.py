@@ -5,6 +5,7 @@ if and only if each of its tokens is the likeliest after those before it. Any ot
 text, which the model generates token by token.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,6 +25,9 @@ from neuro_cli.task.language.generation import Choose, Sampled, generated, greed
 from neuro_cli.task.language.problems import Problem
 from neuro_cli.task.language.reward_functions import REWARDS
 from neuro_cli.task.language.reward_pool import RewardPool
+from neuro_cli.task.tokens import PretrainedVocabulary
+
+log = logging.getLogger(__name__)
 
 FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
 SOLVED = 1.0  # least reward of an answer that counts as right
@@ -111,6 +115,7 @@ class Reward(LanguageTask):
         self._samples = integer("task.samples", samples, 0)
         self._temperature = number("task.temperature", temperature, above=0.0)
         self._pool: RewardPool | None = None
+        self._said = False
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -243,7 +248,18 @@ class Reward(LanguageTask):
             tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
         assert self.tokens is not None
         made = generated(module, tokens, lengths, steps or self._steps, choose, self._stops, self.output_size)
-        return [self._text(row) for row in read(made)]
+        rows = read(made)
+        if not self._said and isinstance(self.tokens, PretrainedVocabulary) and not self.forced:
+            self._warn_of_cut(rows)
+        return [self._text(row) for row in rows]
+
+    def _warn_of_cut(self, rows: list[list[int]]) -> None:
+        """Warn once where most of the generated answers have no end."""
+        cut = sum(self._stops.isdisjoint(row) for row in rows)
+        if 2 * cut > len(rows):
+            self._said = True
+            text = "task.new_tokens=%d cuts %d of %d answers, which have no end by then: raise it, or show how to answer (task.shots)"
+            log.warning(text, self._steps, cut, len(rows))
 
     def _text(self, row: list[int]) -> str:
         """Return the text of generated tokens up to its end."""

@@ -69,7 +69,7 @@ class Speaker(torch.nn.Module):
         return logits
 
 
-def test_a_generated_word_begins_behind_the_prompts_space_and_stops_at_its_end(tokenizer, tmp_path, monkeypatch):
+def test_a_generated_word_begins_behind_the_prompts_space_and_stops_at_its_end(tokenizer, tmp_path, monkeypatch, caplog):
     rows = [{"prompt": f"{number}: ", "answer": "xy"} for number in range(8)]
     (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
     task = Reward(str(tmp_path / "a.jsonl"), reward="pattern", reward_options={"expression": r"xy\."}, test_size=2, new_tokens=9)
@@ -80,6 +80,11 @@ def test_a_generated_word_begins_behind_the_prompts_space_and_stops_at_its_end(t
     assert task.tokens.decode(batch.inputs[0].tolist())[1:] == ":"
     assert task.example_scores(module, batch)[:, 0].tolist() == [1.0] * 4
     assert module.steps == 2  # a token of word and space, and one of dot and end
+    assert not caplog.messages
+    task.example_scores(Speaker(task.tokens, " xyxy", batch.inputs.shape[1]), batch)
+    assert caplog.messages == [
+        "task.new_tokens=9 cuts 4 of 4 answers, which have no end by then: raise it, or show how to answer (task.shots)"
+    ]
 
 
 def test_an_answer_ends_with_the_tokenizers_own_end(tokenizer, monkeypatch):

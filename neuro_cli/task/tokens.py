@@ -1,8 +1,8 @@
 """Tokens of a text: characters numbered by a vocabulary, bytes, or tokens of a pretrained tokenizer."""
 
 import hashlib
-import os.path
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,8 @@ class PretrainedVocabulary(Vocabulary):
     def joined(self, prompt: str, answers: Sequence[str]) -> tuple[list[int], list[list[int]]]:
         # a token may join the space at the prompt's end with a word behind it: such tokens are the answer's
         complete = [self.numbers(prompt + answer) for answer in answers]
-        common = len(os.path.commonprefix([self.numbers(prompt), *complete]))
+        columns = zip(self.numbers(prompt), *complete, strict=False)
+        common = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, columns))
         if not common or not all(answers):
             return super().joined(prompt, answers)
         return complete[0][:common], [each[common:] for each in complete]

@@ -39,8 +39,8 @@ class LanguageTask(Task):
     ``fields``: of :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a
     folder or a GGUF file; None: one token for each character of the problems. ``context``: most tokens of an example; None: as
     many as the longest has. ``shots``: solved problems before each prompt; ``chat``: prompts as messages of the user; ``end``:
-    text after each answer, None for the tokenizer's end, auto for that with ``chat`` and else for the end of a line. ``general``: text files, help or None; the loss on their first
-    ``general_tokens`` tokens measures what is forgotten.
+    text after each answer, None for the tokenizer's end, auto for that with ``chat`` and else for the end of a line.
+    ``general``: text files, help or None; the loss on their first ``general_tokens`` tokens measures what is forgotten.
     """
 
     name: str

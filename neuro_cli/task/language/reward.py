@@ -258,8 +258,8 @@ class Reward(LanguageTask):
         cut = sum(self._stops.isdisjoint(row) for row in rows)
         if 2 * cut > len(rows):
             self._said = True
-            text = "task.new_tokens=%d cuts %d of %d answers, which have no end by then: raise it, or show how to answer (task.shots)"
-            log.warning(text, self._steps, cut, len(rows))
+            told = "which have no end by then: raise it, or show how to answer (task.shots)"
+            log.warning("task.new_tokens=%d cuts %d of %d answers, %s", self._steps, cut, len(rows), told)
 
     def _text(self, row: list[int]) -> str:
         """Return the text of generated tokens up to its end."""

@@ -161,3 +161,10 @@ def test_bench_composes():
     config = composed(verb="bench")
     RunConfig.of(config)
     assert {"what", "repeats", *GROUPS} - ROOTS.keys() <= config.keys()
+
+
+@pytest.mark.parametrize("key", ["fields", "reward_options"])
+def test_names_are_given_in_braces_or_one_by_one(key):
+    given = composed("task=reward", f"task.{key}={{prompt: question, answer: solution}}")
+    assert given["task"][key] == {"prompt": "question", "answer": "solution"}
+    assert composed("task=reward", f"+task.{key}.prompt=question", f"+task.{key}.answer=solution") == given

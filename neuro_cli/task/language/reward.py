@@ -30,6 +30,7 @@ from neuro_cli.task.tokens import PretrainedVocabulary
 log = logging.getLogger(__name__)
 
 FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
+JUDGED = 32  # generated answers that are judged by whether they end
 SOLVED = 1.0  # least reward of an answer that counts as right
 REWARD = Metric("test_reward", "test reward", ".4f")
 PASSED = Metric("pass_at_k", "right in one of k samples", ".4f", FRACTION)
@@ -115,7 +116,7 @@ class Reward(LanguageTask):
         self._samples = integer("task.samples", samples, 0)
         self._temperature = number("task.temperature", temperature, above=0.0)
         self._pool: RewardPool | None = None
-        self._said = False
+        self._said, self._made, self._cut = False, 0, 0  # whether answers were judged by their ends, and so many of them
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -254,12 +255,14 @@ class Reward(LanguageTask):
         return [self._text(row) for row in rows]
 
     def _warn_of_cut(self, rows: list[list[int]]) -> None:
-        """Warn once where most of the generated answers have no end."""
-        cut = sum(self._stops.isdisjoint(row) for row in rows)
-        if 2 * cut > len(rows):
+        """Warn once where most of the first generated answers have no end."""
+        self._made += len(rows)
+        self._cut += sum(self._stops.isdisjoint(row) for row in rows)
+        if self._made >= JUDGED:
             self._said = True
-            told = "which have no end by then: raise it, or show how to answer (task.shots)"
-            log.warning("task.new_tokens=%d cuts %d of %d answers, %s", self._steps, cut, len(rows), told)
+            if 2 * self._cut > self._made:
+                told = "which have no end by then: raise it, or show how to answer (task.shots)"
+                log.warning("task.new_tokens=%d cuts %d of %d answers, %s", self._steps, self._cut, self._made, told)
 
     def _text(self, row: list[int]) -> str:
         """Return the text of generated tokens up to its end."""

@@ -111,6 +111,7 @@ class ControlVariates:
             self._learn(clean, observed, draw - 1)
             checked = not clean.record.coupled or fits % COUPLED == 0 or fits == most
             if checked:
+                clean.forget()
                 clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
             observed, fits = self._observe(clean, draw, checked), fits + 1
             passes += len(observed)

@@ -109,8 +109,7 @@ def noisy_scores(
     def one(delta: dict[int, Tensor]) -> Tensor:
         if replayed:
             assert clean.result is not None
-            scores: Tensor = replay(clean.calls, delta).get(id(clean.result), clean.result)
-            return scores
+            return replay(clean.calls, clean.result, delta)
         with NoisyMode(clean, delta, complete):
             return rewards()
 
@@ -137,6 +136,6 @@ def observe(
     with torch.no_grad():
         if replayed:
             assert clean.result is not None
-            return replay(clean.calls, deltas, see).get(id(clean.result), clean.result), observed
+            return replay(clean.calls, clean.result, deltas, see), observed
         with NoisyMode(clean, deltas, complete, observed):
             return rewards(), observed

@@ -37,6 +37,11 @@ class CleanPass:
         self.predictor: RewardPredictor | None = None
         self.smooth = False
 
+    def forget(self) -> None:
+        """Drop the prediction: the graph of its second derivatives takes as much memory as the pass."""
+        self.predictor = None
+        self.record.release()
+
 
 class Passes:
     """Passes of the network as planned. ``relative``: noise has the scale of each layer's outputs."""

@@ -32,31 +32,38 @@ def replayable(calls: list[Call]) -> bool:
 
 
 def replay(
-    calls: list[Call], deltas: dict[int, Tensor], observe: Callable[[Call, list[Tensor], Tensor], None] | None = None
-) -> dict[int, Tensor]:
-    """Return new results of the ``calls`` that noise reaches, by the identity of their results in the clean pass.
+    calls: list[Call], result: Tensor, deltas: dict[int, Tensor],
+    observe: Callable[[Call, list[Tensor], Tensor], None] | None = None,
+) -> Tensor:  # fmt: skip
+    """Run the ``calls`` that noise reaches again, and return what takes the place of ``result``, one of the clean pass.
 
     ``deltas``: additions to the outputs of layers, by the layers' numbers. ``observe``: called with each call that has a node,
-    its tensors and its result.
+    its tensors and its result. New results are dropped behind their last use.
     """
-    noisy: dict[int, Tensor] = {}
+    noisy: dict[int, Tensor] = {}  # by the identity of the clean one
+    last = {tensor: place for place, call in enumerate(calls) if not call.decomposed for tensor in call.given}
+    last[id(result)] = len(calls)
 
     def swap(tensor: Tensor) -> Tensor:
         return noisy.get(id(tensor), tensor)
 
-    for call in calls:
+    for place, call in enumerate(calls):
         if call.decomposed:
             continue
-        result = call.result
+        again = call.result
         if not noisy.keys().isdisjoint(call.given):
             args, kwargs = replaced(call.args, swap), {name: replaced(value, swap) for name, value in call.kwargs.items()}
-            result = REPLACEMENTS.get(call.func, call.func)(*args, **kwargs)
+            again = REPLACEMENTS.get(call.func, call.func)(*args, **kwargs)
             if observe is not None and call.node is not None:
-                observe(call, tensors([*args, *kwargs.values()]), result)
+                observe(call, tensors([*args, *kwargs.values()]), again)
+            del args, kwargs
         delta = None if call.layer is None else deltas.get(call.layer)
         if delta is not None:
-            result = result + delta
-        if result is not call.result:
-            for clean, made in zip(tensors([call.result]), tensors([result]), strict=True):
+            again = again + delta
+        for tensor in call.given:
+            if last[tensor] == place:
+                noisy.pop(tensor, None)
+        if again is not call.result:
+            for clean, made in zip(tensors([call.result]), tensors([again]), strict=True):
                 noisy[id(clean)] = made
-    return noisy
+    return noisy.get(id(result), result)

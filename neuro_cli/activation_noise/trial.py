@@ -16,12 +16,14 @@ from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredicto
 from neuro_cli.activation_noise.weight_noise import weight_noise
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
+from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.passes.example_marks import tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike
 from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
+from neuro_cli.scoring.trial import is_heavy
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
@@ -110,8 +112,19 @@ def noisy_layers(record: PassRecord, plan: NetworkPlan, relative: bool) -> list[
 
 
 def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkPlan:
-    """Try the network. Raises UserError for one that noise does not reach."""
-    return in_float64(lambda dtype: _Trial(settings, centre, dtype).plan(space), settings.precision)
+    """Try the network. Raises UserError for one that noise does not reach.
+
+    One with many frozen parameters is tried in float32, since a copy of them in float64 takes more memory than the training.
+    """
+
+    def plan(dtype: torch.dtype) -> NetworkPlan:
+        return _Trial(settings, centre, dtype).plan(space)
+
+    heavy = is_heavy(settings.module)
+    made = plan(torch.float32) if heavy else in_float64(plan, settings.precision)
+    if heavy:
+        give_back_memory()
+    return made
 
 
 class _Trial:
@@ -135,6 +148,7 @@ class _Trial:
         plan = self._layer_plans(small, large, scores.shape[1], space)
         self._set_strides(plan, large)
         self._warn_unreached(large)
+        del small, large  # each holds all results of a pass
         self._choose_way(plan)
         plan.uncontrolled = self._uncontrolled(plan)
         return plan
@@ -228,7 +242,7 @@ class _Trial:
 
     def _uncontrolled(self, plan: NetworkPlan) -> str | None:
         """Return the reason why rewards cannot be predicted, None where they can be."""
-        settings = self._settings
+        settings, record = self._settings, None
         try:
             record, _ = self._record(self._batch, plan.complete, True)
             layers, last = noisy_layers(record, plan, True), None
@@ -246,6 +260,9 @@ class _Trial:
                 predictor.predict({number: torch.zeros_like(layer.outputs) for number, layer in enumerate(layers)})
         except (Unsupported, *UNSUPPORTED) as error:
             return f"torch cannot go back through the network: {brief(error)}"
+        finally:
+            if record is not None:
+                record.release()
         return None
 
 

@@ -4,7 +4,7 @@ Legend: B examples, T tokens, V logits of a token, K positions, C classes.
 """
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import Any
@@ -64,7 +64,8 @@ class HuggingFace(nn.Module):
             if parameter.requires_grad:
                 parameter.data = parameter.data.to(torch.float32, copy=True)
                 vars(parameter).clear()  # the parameter is no longer a view of a file
-        if not any(parameter.requires_grad for parameter in self.parameters()):
+        self._trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
+        if not self._trained:
             raise ConfigError(
                 "model.trainable", trainable, "no parameter has such a name; must be norms, all, lora, or a pattern"
             )
@@ -102,16 +103,17 @@ class HuggingFace(nn.Module):
         result: Tensor = self(tokens, positions)
         return result
 
-    def generate(self, tokens: Tensor, mask: Tensor, max_new: int) -> Tensor:
+    def generate(self, tokens: Tensor, mask: Tensor, max_new: int, ends: Collection[int] = ()) -> Tensor:
         """Return the likeliest ``max_new`` tokens after each prompt, (B, max_new), padded after its end.
 
-        ``tokens`` (B, T) with padding where ``mask`` (B, T) is 0, on either side.
+        ``tokens`` (B, T) with padding where ``mask`` (B, T) is 0, on either side. ``ends``: tokens that end an answer, besides
+        the model's own.
         """
         with self._one_type(), torch.no_grad():
-            return self._generated(tokens, mask, max_new)
+            return self._generated(tokens, mask, max_new, ends)
 
-    def _generated(self, tokens: Tensor, mask: Tensor, max_new: int) -> Tensor:
-        ends, pad = self._special()
+    def _generated(self, tokens: Tensor, mask: Tensor, max_new: int, more: Collection[int]) -> Tensor:
+        ends, pad = self._special(more)
         mask = _plain(mask)
         places = mask.cumsum(1).sub(1).clamp(min=0)
         last = mask.long().mul(torch.arange(mask.shape[1], device=mask.device)).argmax(1, keepdim=True)  # the prompt's last token
@@ -132,13 +134,13 @@ class HuggingFace(nn.Module):
         result = torch.cat(made, 1)
         return nn.functional.pad(result, (0, max_new - result.shape[1]), value=int(pad))
 
-    def _special(self) -> tuple[Tensor, Tensor]:
-        """Return the tokens that end an answer, and the one that pads it."""
+    def _special(self, more: Collection[int]) -> tuple[Tensor, Tensor]:
+        """Return the tokens that end an answer, ``more`` among them, and the one that pads it."""
         config = self.pretrained.generation_config
         ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
         ends = [end for end in ends if end is not None] or [-1]
         pad = next(each for each in (config.pad_token_id, self.pretrained.config.pad_token_id, ends[0]) if each is not None)
-        return torch.tensor(ends), torch.tensor(max(pad, 0))
+        return torch.tensor([*ends, *sorted(more)]), torch.tensor(max(pad, 0))
 
     @contextmanager
     def _one_type(self) -> Iterator[None]:
@@ -150,8 +152,9 @@ class HuggingFace(nn.Module):
         if "forward" in vars(self):
             yield
             return
-        frozen = next((one.dtype for one in self.parameters() if not one.requires_grad and one.is_floating_point()), None)
-        mixed = [one for one in self.parameters() if frozen is not None and one.requires_grad and one.dtype != frozen]
+        floats = [(name in self._trained, one) for name, one in self.named_parameters() if one.is_floating_point()]
+        frozen = next((one.dtype for own, one in floats if not own), None)
+        mixed = [one for own, one in floats if frozen is not None and own and one.dtype != frozen]
         if not mixed:
             yield
             return

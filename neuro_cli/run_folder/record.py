@@ -74,7 +74,8 @@ class RunRecord:
     ) -> None:
         self.run = run
         refuse_reserved(work.metrics)
-        self._headline, self._config = work.metrics[0], config
+        self._metrics, self._config = work.metrics, config
+        self._headline = work.metrics[0]
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._store.hold()
@@ -109,6 +110,13 @@ class RunRecord:
         self._progress.update(row, tested)
         if tested:
             log.info("generation %d: %s", row["generation"], tested)
+
+    def untrained(self, values: Mapping[str, float]) -> None:
+        """Say the metrics of a test evaluation before the first generation."""
+        known = [metric for metric in self._metrics if metric.name in values]
+        text = ", ".join(f"{metric.label} {metric.text(values[metric.name])}" for metric in known)
+        self._progress.say(f"neuro: before training: {text}")
+        log.info("before training: %s", text)
 
     def save(self, generation: int, tensors: dict[str, Tensor], scalars: dict[str, Any], shards: Sequence[Shard] = ()) -> None:
         scalars = {**scalars, "identity": self._identity}

@@ -80,9 +80,10 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Evaluations on the test set: how many generations apart."""
+    """Evaluations on the test set: how many generations apart, and whether there is one before the first generation."""
 
     every: int = key(bounded(1), resumable=True)
+    start: bool = key(boolean, resumable=True, default=False)
 
 
 @dataclass(frozen=True)

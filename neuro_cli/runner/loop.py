@@ -94,6 +94,10 @@ def _generations(
     if saved is None:
         _save(work, at, record)
         saved = 0
+        if config.evaluate.start:
+            values = work.evaluate(0)
+            if record is not None:
+                record.untrained(values)
     while at.generation < total:
         start = time.perf_counter()
         sent, received = world.traffic.sent, world.traffic.received

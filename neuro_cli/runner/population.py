@@ -87,6 +87,8 @@ class PopulationTraining(Trainable):
 
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
+        if not parts.algo.uses_gradient:
+            parts.distribution.job.scorer.release()
         return evaluate_centre(parts, self._solution(generation))
 
     def inputs(self) -> Inputs:

@@ -157,6 +157,9 @@ class Scorer(ABC):
         A row has the same bits whatever the other members are.
         """
 
+    def release(self) -> None:  # noqa: B027 (most hold nothing)
+        """Drop what passes of the last generation hold, so that a test evaluation has the memory."""
+
     @property
     def scored(self) -> int:
         """Members that were run in the last generation."""

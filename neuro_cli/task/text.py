@@ -128,7 +128,10 @@ class Text(Task):
 
     def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return 1 or 0 for right or wrong, and the cross-entropy in nats, of every token, (B, T) each."""
-        logits = self._logits(module, batch)
+        return self._judged(self._logits(module, batch), batch)
+
+    def _judged(self, logits: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Return what :meth:`_outcomes` returns, of ``logits`` (B, T, V)."""
         loss = self._losses(logits, batch)
         return ((logits.argmax(-1) == batch.targets) & ~loss.isnan()).float(), loss
 
@@ -165,7 +168,13 @@ class Text(Task):
         if first + len(places) == len(self._windows):
             counts[-1, : self.context - self._counted] = 0
         with torch.no_grad():
-            right, loss = self._outcomes(module, batch)
+            logits = self._logits(module, batch)
+            # example by example: further tensors of the logits' size would double the memory of a large vocabulary
+            parts = [
+                self._judged(some, Batch(*pair))
+                for some, *pair in zip(logits.split(1), batch.inputs.split(1), batch.targets.split(1), strict=True)
+            ]
+            right, loss = (torch.cat(columns) for columns in zip(*parts, strict=True))
         columns = (loss, right, torch.ones_like(loss), self._widths[batch.targets])
         return np.array([(column.double() * counts).sum().item() for column in columns])
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,18 @@ class Vocabulary:
         """Return the numbers of the tokens of a problem's ``text``. Raises ConfigError for an unknown character."""
         return self.encode(text[:SHORT], text.encode(), "task.problems").tolist() if text else []
 
+    def joined(self, prompt: str, answers: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        """Return the tokens of a prompt, and those of each answer behind it."""
+        return self.numbers(prompt), [self.numbers(each) for each in answers]
+
+    def opened(self, prompt: str) -> tuple[list[int], str]:
+        """Return the tokens of a prompt behind which an answer is generated, and the text at its end that they leave out."""
+        return self.numbers(prompt), ""
+
+    def with_text(self, text: str) -> set[int]:
+        """Return all tokens that contain the tokens of ``text``."""
+        return set(self.numbers(text)) if len(self.numbers(text)) == 1 else set()
+
     def encode(self, name: str, text: bytes, key: str = "task.files") -> Tensor:
         """Return numbers (n,) int32 of the tokens of a file's ``text``. Raises ConfigError for an unknown character."""
         if self._points is None:
@@ -83,8 +96,11 @@ class Vocabulary:
             return bytes(tokens).decode(errors="replace")
         return "".join(self.characters[token] for token in tokens)
 
-    def chat(self, prompt: str) -> str:
-        """Return ``prompt`` as a user's message in the chat template, up to the answer. Raises ConfigError."""
+    def chat(self, prompt: str, shown: Sequence[tuple[str, str]] = ()) -> str:
+        """Return ``prompt`` as a user's message in the chat template, up to the answer. Raises ConfigError.
+
+        ``shown``: prompts and answers of the turns before.
+        """
         raise ConfigError("task.chat", True, "needs the tokenizer of a language model (task.tokenizer) with a chat template")
 
     def widths(self) -> Tensor:
@@ -102,6 +118,25 @@ class PretrainedVocabulary(Vocabulary):
     def numbers(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False))
 
+    def joined(self, prompt: str, answers: Sequence[str]) -> tuple[list[int], list[list[int]]]:
+        # a token may join the space at the prompt's end with a word behind it: such tokens are the answer's
+        complete = [self.numbers(prompt + answer) for answer in answers]
+        columns = zip(self.numbers(prompt), *complete, strict=False)
+        common = sum(1 for _ in takewhile(lambda column: len({*column}) == 1, columns))
+        if not common or not all(answers):
+            return super().joined(prompt, answers)
+        return complete[0][:common], [each[common:] for each in complete]
+
+    def opened(self, prompt: str) -> tuple[list[int], str]:
+        # a space of its own is followed by what joins no space, such as digits, and never by a word
+        text = prompt.rstrip(" ")
+        return (self.numbers(text), prompt[len(text) :]) if text else (self.numbers(prompt), "")
+
+    def with_text(self, text: str) -> set[int]:
+        names = self.tokenizer.convert_ids_to_tokens(range(self.size))
+        mark = "".join(names[number] for number in self.numbers(text))
+        return {number for number, name in enumerate(names) if mark and mark in (name or "")}
+
     def encode(self, name: str, text: bytes, key: str = "task.files") -> Tensor:
         return torch.tensor(self.numbers(_decoded(name, text)), dtype=torch.int32)
 
@@ -109,10 +144,11 @@ class PretrainedVocabulary(Vocabulary):
         settings = {"skip_special_tokens": not special, "clean_up_tokenization_spaces": False}
         return str(self.tokenizer.decode(list(tokens), **settings))
 
-    def chat(self, prompt: str) -> str:
+    def chat(self, prompt: str, shown: Sequence[tuple[str, str]] = ()) -> str:
         if not getattr(self.tokenizer, "chat_template", None):
             raise ConfigError("task.chat", True, "the tokenizer has no chat template")
-        messages = [{"role": "user", "content": prompt}]
+        texts = [*(text for turn in shown for text in turn), prompt]
+        messages = [{"role": ("user", "assistant")[place % 2], "content": text.strip(" ")} for place, text in enumerate(texts)]
         return str(self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
 
     def widths(self) -> Tensor:

@@ -1,5 +1,6 @@
 """Passes that replay recorded calls give the bits of passes that run the module, and step aside where Python reads numbers."""
 
+import weakref
 from functools import partial
 
 import pytest
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.activation_noise import clean_pass
+from neuro_cli.activation_noise.calls import Call
+from neuro_cli.activation_noise.replay import replay
 
 cross_entropy = partial(F.cross_entropy, reduction="none")
 
@@ -170,3 +173,24 @@ def test_a_deep_network_starts_with_few_passes():
     model, inputs, targets = Deep(), torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
     neuro.ForwardGradient(model, threads=1).backward(cross_entropy, inputs, targets)
     assert passes < 40
+
+
+def test_a_new_result_is_dropped_behind_its_last_use():
+    alive: list[int] = []
+    made: list[weakref.ref[Tensor]] = []
+
+    def step(*given: Tensor) -> Tensor:
+        result = sum(given) + 1
+        made.append(weakref.ref(result))
+        alive.append(sum(each() is not None for each in made))
+        return result
+
+    results = [torch.full((2,), float(place)) for place in range(9)]
+    before = [[0], [1], [2], [3], [4, 1], [5], [6], [7]]  # the second result is used again later
+    calls = [Call(torch.zeros, results[0], layer=0)]
+    for result, places in zip(results[1:], before, strict=True):
+        given = [results[place] for place in places]
+        calls.append(Call(step, result, args=given, given=[id(each) for each in given]))
+    assert replay(calls, results[-1], {0: torch.ones(2)}).tolist() == [11.0, 11.0]
+    assert max(alive) == 3
+    assert replay(calls, results[4], {0: torch.ones(2)}).tolist() == [5.0, 5.0]  # one that later calls use

@@ -145,7 +145,7 @@ def test_another_option_is_another_run(group):
 def test_an_experiment_composes_and_its_parts_can_be_made(experiment, tmp_path):
     overrides = OmegaConf.load(config_folder() / "experiment" / f"{experiment}.yaml").get("defaults", [])
     own = {str(key).split("/")[-1] for entry in overrides for key in entry} & ROOTS.keys()
-    needs = [f"model.path={pretrained(tmp_path)}"] if "huggingface" in str(overrides) else []
+    needs = [f"model.path={pretrained(tmp_path)}"] if {"huggingface", "language_model"} & {*str(overrides).split("'")} else []
     config = composed(f"experiment={experiment}", *needs, verb=ROOTS[own.pop()] if own else "train")
     RunConfig.of(config)
     if config["task"]["_target_"].endswith((".Reinforcement", ".PettingZoo")):
@@ -161,3 +161,10 @@ def test_bench_composes():
     config = composed(verb="bench")
     RunConfig.of(config)
     assert {"what", "repeats", *GROUPS} - ROOTS.keys() <= config.keys()
+
+
+@pytest.mark.parametrize("key", ["fields", "reward_options"])
+def test_names_are_given_in_braces_or_one_by_one(key):
+    given = composed("task=reward", f"task.{key}={{prompt: question, answer: solution}}")
+    assert given["task"][key] == {"prompt": "question", "answer": "solution"}
+    assert composed("task=reward", f"+task.{key}.prompt=question", f"+task.{key}.answer=solution") == given

@@ -85,6 +85,15 @@ def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
     made = model.generate(tokens, mask, 6)
     stops = (free == free[0, 2]).int().cumsum(1)
     assert torch.equal(made, free.where(stops - (free == free[0, 2]).int() == 0, 0))
+    model.pretrained.generation_config.eos_token_id = None
+    assert torch.equal(model.generate(tokens, mask, 6, {int(free[0, 2])}), made)
+
+
+def test_a_model_that_is_frozen_afterwards_answers_as_before(folders):
+    model = HuggingFace(folders["llama"], dtype="bfloat16")
+    tokens, mask = words("12 + 35 =", tokenizer=model.tokenizer)
+    wanted = model.generate(tokens, mask, 4)
+    assert torch.equal(model.requires_grad_(False).generate(tokens, mask, 4), wanted)
 
 
 @pytest.mark.parametrize(

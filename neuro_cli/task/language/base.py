@@ -26,6 +26,7 @@ from neuro_cli.task.tokens import PretrainedVocabulary, Vocabulary, contents_of
 log = logging.getLogger(__name__)
 
 GENERAL = Metric("general_loss", "loss on the general text", ".4f", "nats per token", LOWER)
+AUTO = "auto"  # end of answers: a line's, and with a chat template the tokenizer's
 LINE = "\n"  # separates solved problems that end in nothing else
 WINDOW = 64  # tokens of the general text that are predicted together
 LETTERS = 8  # letters of the general text that are read for each token; tokens are shorter
@@ -38,8 +39,8 @@ class LanguageTask(Task):
     ``fields``: of :class:`Source`. ``test``: a file of test problems; None: ``test_size`` of the problems. ``tokenizer``: a
     folder or a GGUF file; None: one token for each character of the problems. ``context``: most tokens of an example; None: as
     many as the longest has. ``shots``: solved problems before each prompt; ``chat``: prompts as messages of the user; ``end``:
-    text after each answer, None for the tokenizer's end. ``general``: text files, help or None; the loss on their first
-    ``general_tokens`` tokens measures what is forgotten.
+    text after each answer, None for the tokenizer's end, auto for that with ``chat`` and else for the end of a line.
+    ``general``: text files, help or None; the loss on their first ``general_tokens`` tokens measures what is forgotten.
     """
 
     name: str
@@ -68,9 +69,11 @@ class LanguageTask(Task):
         self._test_file, self._test_size = test, integer("task.test_size", test_size, 1)
         self._tokenizer_path, self._shots = tokenizer, integer("task.shots", shots, 0)
         self.context = None if context is None else integer("task.context", context, 2)
-        self._chat, self._end = boolean("task.chat", chat), end
+        self._chat = boolean("task.chat", chat)
+        self._end = (None if self._chat else LINE) if end == AUTO else end
         self._general, self._general_tokens = general, integer("task.general_tokens", general_tokens, WINDOW)
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
+        self._coded_texts: dict[Problem, tuple[list[int], list[list[int]]]] = {}
         self._parts: tuple[list[Problem], list[Problem]] | None = None
         self._saved: dict[str, Tensor] = {}  # state of the resumed or evaluated run
         self._digest: Tensor | None = None  # SHA-256 of the problems, None until they are loaded
@@ -84,7 +87,7 @@ class LanguageTask(Task):
             if not training:
                 raise ConfigError("task.shots", self._shots, "leaves no training problem")
             self.tokens = self.tokens or self._make_tokenizer([*shown, *training, *test])
-            self._before = "".join(f"{each.prompt}{each.answer}{self._end or LINE}" for each in shown)
+            self._solved = shown
             self._parts = training, test
         return self._parts
 
@@ -94,18 +97,32 @@ class LanguageTask(Task):
             return split(problems, self._test_size)
         return problems, Source(self._test_file, fields=self._source.fields).read("task.test")
 
-    def _asked(self, problem: Problem) -> list[int]:
-        """Return the tokens of a prompt and of the solved problems before it."""
+    def _asked(self, problem: Problem) -> tuple[list[int], list[list[int]]]:
+        """Return the tokens of a prompt, and those of the answer or of each choice behind it, with their end.
+
+        Those of solved problems are :attr:`_shown`; with a chat template they are part of the prompt.
+        """
+        if problem not in self._coded_texts:
+            assert self.tokens is not None
+            last = [self.tokens.end] if self._end is None and self.tokens.end is not None else []
+            prompt, answers = self.tokens.joined(
+                self._prompt(problem), [text + (self._end or "") for text in problem.choices or (problem.answer,)]
+            )
+            self._coded_texts[problem] = prompt, [answer + last for answer in answers]
+        return self._coded_texts[problem]
+
+    def _prompt(self, problem: Problem) -> str:
+        """Return the text that an answer follows, without solved problems unless they are turns of a chat."""
         assert self.tokens is not None
-        if self._chat:
-            return self.tokens.numbers(self.tokens.chat(self._before + problem.prompt))
-        return self._shown + self.tokens.numbers(problem.prompt)
+        turns = [(each.prompt, each.answer) for each in self._solved]
+        return self.tokens.chat(problem.prompt, turns) if self._chat else problem.prompt
 
     @cached_property
     def _shown(self) -> list[int]:
         """Tokens of the solved problems before each prompt."""
         assert self.tokens is not None
-        return self.tokens.numbers(self._before) if self._before else []
+        before = "".join(f"{each.prompt}{each.answer}{self._end or LINE}" for each in self._solved)
+        return self.tokens.numbers(before) if before and not self._chat else []
 
     def _make_tokenizer(self, problems: Sequence[Problem]) -> Vocabulary:
         if self._tokenizer_path is not None:
@@ -124,12 +141,6 @@ class LanguageTask(Task):
         text = "\n".join(part.decode(errors="replace") for part in texts.values())
         return text[: LETTERS * self._general_tokens]
 
-    def _ended(self, text: str) -> list[int]:
-        """Return the tokens of an answer and of its end."""
-        assert self.tokens is not None
-        tokens = self.tokens.numbers(text + (self._end or ""))
-        return tokens + ([self.tokens.end] if self._end is None and self.tokens.end is not None else [])
-
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
         longest = self._longest([*self._read()[0], *self._read()[1]])
         assert self.tokens is not None
@@ -137,10 +148,8 @@ class LanguageTask(Task):
 
     def _longest(self, problems: Sequence[Problem]) -> int:
         """Return the most tokens of an example of ``problems``."""
-        assert self.tokens is not None
-        return max(
-            len(self._asked(each)) + max(len(self._ended(text)) for text in each.choices or (each.answer,)) for each in problems
-        )
+        coded = map(self._asked, problems)
+        return len(self._shown) + max(len(prompt) + max(map(len, answers)) for prompt, answers in coded)
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
         training, test = self._read()

@@ -74,8 +74,8 @@ class Choices(LanguageTask):
                 text = f"the problem {each.prompt[-60:]!r} needs at least two choices (task.fields.choices=NAME)"
                 raise ConfigError("task.problems", self._source.name, text)
         self._most = max(len(each.choices) for part in parts.values() for each in part)
-        ended = [self._ended(text) for part in parts.values() for each in part for text in each.choices]
-        self._passes, self._answer = (1, 1) if max(map(len, ended)) == 1 else (self._most, max(map(len, ended)))
+        self._answer = max(len(choice) for part in parts.values() for each in part for choice in self._asked(each)[1])
+        self._passes = 1 if self._answer == 1 else self._most
         self._rows = {name: self._encoded(part, device) for name, part in parts.items()}
 
     def _encoded(self, problems: Sequence[Problem], device: torch.device) -> tuple[Tensor, Tensor]:
@@ -83,14 +83,14 @@ class Choices(LanguageTask):
 
         Raises ConfigError.
         """
-        assert self.tokens is not None
         rows, targets = [], []
         for each in problems:
-            prompt, choices = self._asked(each), [self._ended(text) for text in each.choices]
+            prompt, choices = self._asked(each)
+            prompt = self._shown + prompt
             if not prompt or not all(choices):
                 text = f"the prompt or a choice of {each.prompt[-60:]!r} has no token"
                 raise ConfigError("task.problems", self._source.name, text)
-            choices += [[]] * (self._most - len(choices))
+            choices = choices + [[]] * (self._most - len(choices))
             rows += [prompt + choice[:-1] for choice in choices[: self._passes]]
             wanted = padded([*choices, [0] * self._answer], -1)[: self._most].flatten().tolist()
             targets.append([each.choices.index(each.answer), len(prompt), *wanted])

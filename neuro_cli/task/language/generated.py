@@ -89,7 +89,7 @@ def _extended(text: str, value: int, number: int, sign: str) -> tuple[str, int]:
 MADE: dict[str, tuple[Callable[[int, int], Iterator[tuple[Any, ...]]], int]] = {
     "additions": (additions, 2),
     "sorting": (sorting, 5),
-    "format": (written, 1),
+    "format": (written, 2),
     "countdown": (countdown, 3),
     "compare": (compare, 3),
 }

@@ -61,7 +61,7 @@ def generated(
     generate: Any = getattr(module, "generate", None)
     if choose is greedy and generate is not None:  # faster, with a cache of keys and values
         mask = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
-        made: Tensor = generate(tokens, mask.long(), steps)
+        made: Tensor = generate(tokens, mask.long(), steps, ends)
         return made
     rows = torch.cat([tokens, tokens.new_zeros(len(tokens), steps)], 1)
     stops = torch.tensor(sorted(ends), dtype=torch.int64, device=tokens.device)

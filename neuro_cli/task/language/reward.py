@@ -5,6 +5,7 @@ if and only if each of its tokens is the likeliest after those before it. Any ot
 text, which the model generates token by token.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,13 +20,17 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
 from neuro_cli.core.voters import Voters, most_frequent
 from neuro_cli.task.base import Batch
-from neuro_cli.task.language.base import LanguageTask
+from neuro_cli.task.language.base import AUTO, LanguageTask
 from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, padded, read
 from neuro_cli.task.language.problems import Problem
 from neuro_cli.task.language.reward_functions import REWARDS
 from neuro_cli.task.language.reward_pool import RewardPool
+from neuro_cli.task.tokens import PretrainedVocabulary
+
+log = logging.getLogger(__name__)
 
 FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
+JUDGED = 32  # generated answers that are judged by whether they end
 SOLVED = 1.0  # least reward of an answer that counts as right
 REWARD = Metric("test_reward", "test reward", ".4f")
 PASSED = Metric("pass_at_k", "right in one of k samples", ".4f", FRACTION)
@@ -80,7 +85,7 @@ class Reward(LanguageTask):
         context: int | None = None,
         shots: int = 0,
         chat: bool = False,
-        end: str | None = "\n",
+        end: str | None = AUTO,
         reward_options: Mapping[str, Any] | None = None,
         reward_seconds: float = 10.0,
         reward_failed: float = 0.0,
@@ -111,6 +116,7 @@ class Reward(LanguageTask):
         self._samples = integer("task.samples", samples, 0)
         self._temperature = number("task.temperature", temperature, above=0.0)
         self._pool: RewardPool | None = None
+        self._said, self._made, self._cut = False, 0, 0  # whether answers were judged by their ends, and so many of them
 
     @property
     def score_names(self) -> tuple[str, ...]:
@@ -131,7 +137,7 @@ class Reward(LanguageTask):
         self._pad = 0 if self.tokens.end is None else self.tokens.end
         self._coded = self._encoded(self._training, [] if self._together > 1 else None)
         self._coded_test = self._encoded(self._test, None)
-        self._ends = self._end_tokens()
+        self._ends, self._stops = self._end_tokens()
         if not self.forced and self._pool is None:
             first = self._training[0]
             trial = (first.prompt, first.answer, first.answer)
@@ -143,24 +149,30 @@ class Reward(LanguageTask):
             return self._together * (longest - len(self._shown)) + len(self._shown)
         if self.forced and not self._samples:
             return longest
-        return max(longest, max(len(self._asked(each)) for each in problems) + self._steps)
+        return max(longest, len(self._shown) + max(len(self._opened(each)) for each in problems) + self._steps)
 
-    def _end_tokens(self) -> set[int]:
-        """Return the tokens that end a generated answer."""
+    def _opened(self, problem: Problem) -> list[int]:
+        """Return the tokens of a prompt behind which an answer is generated."""
         assert self.tokens is not None
-        mine = [] if self._end is None else self.tokens.numbers(self._end)
-        return ({mine[0]} if len(mine) == 1 else set()) | ({self.tokens.end} if self.tokens.end is not None else set())
+        return self.tokens.opened(self._prompt(problem))[0]
+
+    def _end_tokens(self) -> tuple[set[int], set[int]]:
+        """Return the tokens that end a generated answer, and all behind which no answer continues: they may contain the end."""
+        assert self.tokens is not None
+        mine = self.tokens.numbers(self._end) if self._end else []
+        last = set() if self.tokens.end is None else {self.tokens.end}
+        return {*(mine if len(mine) == 1 else []), *last}, {*(self.tokens.with_text(self._end) if self._end else []), *last}
 
     def _encoded(self, problems: Sequence[Problem], before: list[int] | None) -> list[_Coded]:
         """Return tokens of prompts and answers; ``before``: tokens before each prompt, None for the shots.
 
         Raises ConfigError for a prompt or an answer without a token.
         """
-        assert self.tokens is not None
         coded = []
         for each in problems:
-            prompt = self._asked(each) if before is None else before + self.tokens.numbers(each.prompt)
-            coded.append(_Coded(prompt, self._ended(each.answer)))
+            prompt, (answer, *_) = self._asked(each)
+            prompt = prompt if self.forced else self._opened(each)
+            coded.append(_Coded((self._shown if before is None else before) + prompt, answer))
             if not all(coded[-1]):
                 raise ConfigError("task.problems", self._source.name, f"prompt or answer of {each.prompt[:60]!r} has no token")
         return coded
@@ -236,8 +248,21 @@ class Reward(LanguageTask):
         if len(tokens) != len(lengths):  # sides of pairs share their prompts, not their answers
             tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
         assert self.tokens is not None
-        made = generated(module, tokens, lengths, steps or self._steps, choose, self._ends, self.output_size)
-        return [self._text(row) for row in read(made)]
+        made = generated(module, tokens, lengths, steps or self._steps, choose, self._stops, self.output_size)
+        rows = read(made)
+        if not self._said and isinstance(self.tokens, PretrainedVocabulary) and not self.forced:
+            self._warn_of_cut(rows)
+        return [self._text(row) for row in rows]
+
+    def _warn_of_cut(self, rows: list[list[int]]) -> None:
+        """Warn once where most of the first generated answers have no end."""
+        self._made += len(rows)
+        self._cut += sum(self._stops.isdisjoint(row) for row in rows)
+        if self._made >= JUDGED:
+            self._said = True
+            if 2 * self._cut > self._made:
+                told = "which have no end by then: raise it, or show how to answer (task.shots)"
+                log.warning("task.new_tokens=%d cuts %d of %d answers, %s", self._steps, self._cut, self._made, told)
 
     def _text(self, row: list[int]) -> str:
         """Return the text of generated tokens up to its end."""
@@ -249,7 +274,12 @@ class Reward(LanguageTask):
     def _rewarded(self, texts: list[str], numbers: list[int], problems: Sequence[Any]) -> list[tuple[float, float]]:
         """Return the reward of each text, and 1 where its call failed, else 0."""
         assert self._pool is not None
-        asked = [(problems[k].prompt, text, problems[k].answer) for text, k in zip(texts, numbers, strict=True)]
+        assert self.tokens is not None
+        left = [self.tokens.opened(self._prompt(problems[k]))[1] for k in numbers]
+        asked = [
+            (problems[k].prompt, text.removeprefix(space), problems[k].answer)
+            for text, k, space in zip(texts, numbers, left, strict=True)
+        ]
         return [(reward, float(failed)) for reward, failed in self._pool.rewards(asked)]
 
     def measures(self, means: np.ndarray, members: int, seconds: float) -> dict[str, float]:

@@ -24,7 +24,7 @@ def loaded(file, problems=PROBLEMS, **options):
 def likelihoods(task, module, problem, by_token) -> list[float]:
     values = []
     for choice in problem.choices:
-        prompt, answer = task.tokens.numbers(problem.prompt), task._ended(choice)
+        prompt, answer = task.tokens.numbers(problem.prompt), task.tokens.numbers(choice + task._end)
         logits = module.requires_grad_(False)(torch.tensor([prompt + answer]))[0].log_softmax(-1)
         each = [float(logits[len(prompt) - 1 + place, token]) for place, token in enumerate(answer)]
         values.append(sum(each) / (len(each) if by_token else 1))

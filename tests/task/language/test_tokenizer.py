@@ -1,5 +1,7 @@
 """Tokens of pretrained tokenizers: a tiny one of this test, in rewards and in texts."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -18,9 +20,11 @@ def tokenizer():
     transformers = pytest.importorskip("transformers")
     words = ["<end>", "<user>", "<assistant>", "one", "two", " ", "é"]
     alphabet = tokenizers.pre_tokenizers.ByteLevel.alphabet()
-    vocabulary = {token: number for number, token in enumerate([*words[:3], *sorted(alphabet)])}
-    inner = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
-    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    merges = [("Ġ", "x"), ("Ġx", "y"), ("x", "y"), (".", "Ċ")]
+    joined = ["".join(pair) for pair in merges]
+    vocabulary = {token: number for number, token in enumerate([*words[:3], *sorted(alphabet), *joined])}
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     inner.decoder = tokenizers.decoders.ByteLevel()
     inner.add_special_tokens(words[:3])
     return transformers.PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>", chat_template=TEMPLATE)
@@ -31,22 +35,69 @@ def test_text_is_tokens_and_text_again(tokenizer):
     assert tokens.decode(tokens.numbers("é one 12\n")) == "é one 12\n"
     assert tokens.decode(tokens.numbers("<user>12")) == "<user>12"
     assert tokens.decode(tokens.numbers("<user>12"), special=False) == "12"
-    assert tokens.size == 259
+    assert tokens.size == 263
     assert tokens.end == 0
     assert tokens.chat("one") == "<user> one <assistant> "
     text = "é one"
     assert tokens.widths()[tokens.encode("a", text.encode()).long()].sum() == len(text.encode())
 
 
+def test_a_space_joins_the_word_behind_it(tokenizer):
+    tokens = PretrainedVocabulary(tokenizer)
+    names = tokenizer.convert_ids_to_tokens
+    prompt, (word, number) = tokens.joined("a: ", ["xy\n", "12"])  # a choice between them compares both behind the same tokens
+    assert [names(part) for part in (prompt, word, number)] == [["a", ":"], ["Ġxy", "Ċ"], ["Ġ", "1", "2"]]
+    assert tokens.joined("a: ", ["12"]) == (tokens.numbers("a: "), [tokens.numbers("12")])
+    assert tokens.joined(" ", ["x"]) == ([tokens.numbers(" ")[0]], [tokens.numbers("x")])
+    assert tokens.opened("a:  ") == (tokens.numbers("a:"), "  ")
+    assert tokens.opened("a\n") == (tokens.numbers("a\n"), "")
+    assert sorted(names(sorted(tokens.with_text("\n")))) == [".Ċ", "Ċ"]
+
+
+class Speaker(torch.nn.Module):
+    """Tokens to logits of the tokens of ``text`` behind any prompt of ``start`` tokens."""
+
+    def __init__(self, tokens, text, start):
+        super().__init__()
+        self.size, self.script, self.start, self.steps = tokens.size, tokens.numbers(text), start, 0
+
+    def forward(self, tokens):
+        logits = torch.zeros(*tokens.shape, self.size)
+        for place in range(self.start - 1, tokens.shape[1]):
+            logits[:, place, self.script[min(place - self.start + 1, len(self.script) - 1)]] = 1.0
+        self.steps += 1
+        return logits
+
+
+def test_a_generated_word_begins_behind_the_prompts_space_and_stops_at_its_end(tokenizer, tmp_path, monkeypatch, caplog):
+    rows = [{"prompt": f"{number}: ", "answer": "xy"} for number in range(8)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    task = Reward(str(tmp_path / "a.jsonl"), reward="pattern", reward_options={"expression": r"xy\."}, test_size=2, new_tokens=9)
+    monkeypatch.setattr(task, "_make_tokenizer", lambda problems: PretrainedVocabulary(tokenizer))
+    task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=4)
+    batch = task.batch(0, 0, 4)
+    module = Speaker(task.tokens, " xy.\nmore", batch.inputs.shape[1])
+    assert task.tokens.decode(batch.inputs[0].tolist())[1:] == ":"
+    assert task.example_scores(module, batch)[:, 0].tolist() == [1.0] * 4
+    assert module.steps == 2  # a token of word and space, and one of dot and end
+    for _ in range(7):
+        assert not caplog.messages
+        task.example_scores(Speaker(task.tokens, " xyxy", batch.inputs.shape[1]), batch)
+    assert caplog.messages == [
+        "task.new_tokens=9 cuts 28 of 32 answers, which have no end by then: raise it, or show how to answer (task.shots)"
+    ]
+
+
 def test_an_answer_ends_with_the_tokenizers_own_end(tokenizer, monkeypatch):
-    task = Reward(count=60, test_size=10, end=None, chat=True, shots=1, reward="exact_match")
+    task = Reward(count=60, test_size=10, chat=True, shots=1, reward="exact_match")
     monkeypatch.setattr(task, "_make_tokenizer", lambda problems: PretrainedVocabulary(tokenizer))
     task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=4)
     batch = task.batch(0, 0, 4)
     row, (number, place, *wanted) = batch.inputs[0].tolist(), batch.targets[0, 0].tolist()
     problem = task._training[number]
-    assert task.tokens.decode(row[: place + 1], special=False).endswith(f"\n{problem.prompt}  ")
-    assert tokenizer.decode(row[: place + 1]).endswith("<assistant> ")
+    shown = task._solved[0]
+    turns = [shown.prompt.strip(), shown.answer, problem.prompt.strip()]  # of the user, of the model, of the user
+    assert tokenizer.decode(row[: place + 1]) == "<user> {} <assistant> {} <user> {} <assistant> ".format(*turns)
     assert wanted == [*task.tokens.numbers(problem.answer), 0]
     assert task._text([*wanted, 5, 6]) == problem.answer
 

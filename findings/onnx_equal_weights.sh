@@ -3,7 +3,7 @@
 #
 # Version: torch 2.14.1, onnx 1.23.2, onnxscript 0.7.2, numpy 2.4.6
 # Belief: The initializers of an exported network are its parameters, one for one.
-# Seen: A fresh network of two linear layers and two layer norms has eight parameters and the file five: both norms read one weight and
+# Seen: A fresh network of two linear layers and two layer norms has eight parameters and the file four: both norms read one weight and
 #   one bias, and the linear biases, still zero, are left out. With another number in one bias the file has it. `optimize=False` has all eight.
 # Means: Who perturbs, trains or counts the initializers of a file moves both norms as one and cannot move the biases, and how
 #   many parameters there are depends on the centre's numbers. Export with `optimize=False`.

@@ -1,5 +1,6 @@
 """Members do not touch each other: what a pass leaves behind in the module, in its input, in random generators."""
 
+import copy
 import itertools
 import logging
 import random
@@ -364,11 +365,16 @@ class Lengthless(tuple):
         ({"a": [1]}, {"a": None}, False),
         (Lengthless((1, 2)), Lengthless((1, 2)), True),
         (Lengthless((1, 2)), Lengthless((1, 3)), False),
-        (torch.fx.symbolic_trace(nn.Linear(2, 2)), torch.fx.symbolic_trace(nn.Linear(2, 2)), True),
     ],
 )
 def test_values_are_compared_down_to_their_parts(one, other, equal):
     assert same(one, other, {}) is equal
+
+
+def test_a_copy_of_a_traced_module_is_the_same():
+    """Each has a class and a graph of its own."""
+    traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
+    assert difference(traced, copy.deepcopy(traced)) is None
 
 
 def test_values_that_hold_themselves_are_compared():

@@ -107,6 +107,14 @@ class EnvironmentFactory:
         names |= {value.__name__ for module in modules for value in vars(module).values() if isinstance(value, ModuleType)}
         return tuple(sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names))
 
+    def survival_bonus(self) -> float:
+        """Return what a MuJoCo robot of gymnasium that is paid for its way gets for each step without a fall; 0 for others."""
+        environment = self.make()
+        environment.close()
+        plain = environment.unwrapped
+        pays = {"_forward_reward_weight", "_healthy_reward"} <= vars(plain).keys()
+        return float(plain._healthy_reward) if pays and type(plain).__module__.startswith("gymnasium.envs.mujoco.") else 0.0
+
     def spaces(self) -> Spaces:
         """Look at an environment. Raises UserError for spaces that are not served."""
         environment = self.make()

@@ -78,7 +78,7 @@ class Layers:
         return spread
 
     def derivative(self, estimate: Tensor) -> Tensor:
-        """Convert ``estimate`` (M,) of a derivative by steps of :meth:`around`, in units of sigma, to one by what is optimized."""
+        """Convert ``estimate`` (M,) of a derivative by steps of :meth:`around`, in units of sigma, to one of what is moved."""
         spread = self._spread({name: sigma / self._units[name] for name, sigma in self._sigmas.items()}, estimate.device)
         return estimate if spread is None else estimate.div_(spread)
 
@@ -97,9 +97,7 @@ class Layers:
 def inputs_of(layout: ParameterLayout) -> dict[str, int]:
     """Return the inputs I of the layer of each parameter, by name: of a weight (O, I, ...), also for its bias; else 1."""
     weights = {place.name: math.prod(place.shape[1:]) for place in layout.places}
-    return {
-        place.name: max(weights[place.name], weights.get(place.name.replace("bias", "weight"), 1)) for place in layout.places
-    }
+    return {place.name: max(weights[place.name], weights.get(place.name.replace("bias", "weight"), 1)) for place in layout.places}
 
 
 def _checked(pattern: str, factors: Any, kinds: Sequence[str]) -> dict[str, float]:

@@ -101,7 +101,8 @@ def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
     for group, option in OPTIONS:
         file = config_folder() / group / f"{option}.yaml"
         assert "@package" not in file.read_text()  # its keys stay below its group
-        entries = [pair for entry in OmegaConf.load(file).get("defaults", []) if OmegaConf.is_dict(entry) for pair in entry.items()]
+        chooses = filter(OmegaConf.is_dict, OmegaConf.load(file).get("defaults", []))
+        entries = [pair for entry in chooses for pair in entry.items()]
         if entries:
             chosen[f"{group}={option}"] = {str(key).removeprefix("override /").partition("@")[0]: name for key, name in entries}
     assert chosen == needs

@@ -47,11 +47,12 @@ class Reinforcement(Task):
 
     ``environments``: how many are stepped together. ``anew``: create an environment for every episode, for those that
     ``reset(seed)`` does not bring back to the same state; None: if a trial shows that (:mod:`trial`). ``step_bonus``: added to
-    every step's reward in training, never in the test; None: less what gymnasium's MuJoCo robots are paid for survival, as Mania
-    et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: what steps the environments, one of
-    :data:`simulators.SIMULATORS`; all but ``envpool`` have the same bits. ``wrappers``: callables that take an environment and return another, the innermost first. ``frame_stack``: number
-    of last observations that are stacked; ``reward_weights``: weights of a vector of rewards; ``scale_actions``: outputs from -1
-    to 1 span the Box of actions. ``least_deviation``: observations that move less are divided by it. Raises ConfigError.
+    every step's reward in training, never in the test; None: less what gymnasium's MuJoCo robots are paid for survival, as
+    Mania et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: what steps the environments, one of
+    :data:`simulators.SIMULATORS`; all but ``envpool`` have the same bits. ``wrappers``: callables that take an environment and
+    return another, the innermost first. ``frame_stack``: number of last observations that are stacked; ``reward_weights``:
+    weights of a vector of rewards; ``scale_actions``: outputs from -1 to 1 span the Box of actions; None: if it has bounds.
+    ``least_deviation``: observations that move less are divided by it. Raises ConfigError.
     """
 
     scored_by = "episodes"
@@ -79,7 +80,7 @@ class Reinforcement(Task):
         wrappers: Sequence[Wrapper] = (),
         frame_stack: int = 1,
         reward_weights: Sequence[float] | None = None,
-        scale_actions: bool = False,
+        scale_actions: bool | None = False,
         least_deviation: float = LEAST_DEVIATION,
     ) -> None:
         if not isinstance(id, str):
@@ -99,15 +100,15 @@ class Reinforcement(Task):
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
         if self.simulator == "envpool" and self._recreate is False:
             raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
+        self._scale = None if scale_actions is None else boolean("task.scale_actions", scale_actions)
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         wrapping = Wrapping(
             wrappers_of(wrappers),
             integer("task.frame_stack", frame_stack, 1),
             None if reward_weights is None else sequence("task.reward_weights", reward_weights, finite, "a list of numbers"),
-            boolean("task.scale_actions", scale_actions),
         )
         if wrapping and self.simulator not in ("auto", "gymnasium"):
-            raise ConfigError("task.simulator", simulator, "wrappers, frames, weights and scaling need auto or gymnasium")
+            raise ConfigError("task.simulator", simulator, "wrappers, frames and weights need auto or gymnasium")
         self.maker = EnvironmentFactory(self.id, limit, dict(options or {}), wrapping)
         self.statistics: ObservationStatistics | None = None
         self._stages: queue.SimpleQueue[EnvironmentPool] = queue.SimpleQueue()
@@ -118,7 +119,8 @@ class Reinforcement(Task):
     def spaces(self) -> Spaces:
         """Observations and actions of the environment. Raises UserError."""
         if self._spaces is None:
-            self._spaces = envpool_spaces(self.maker) if self.simulator == "envpool" else self.maker.spaces()
+            spaces = envpool_spaces(self.maker) if self.simulator == "envpool" else self.maker.spaces()
+            self._spaces = spaces.with_scale(self._scale)
         return self._spaces
 
     @cached_property

@@ -21,12 +21,12 @@ class Layers:
     """Factors by pattern: ``{"head.*": {"sigma": 0.5, "lr": 2.0}}``; sigma > 0, lr >= 0. The last that fits a name counts.
 
     Patterns are a shell's (``*``, ``?``) for the names of ``named_parameters``. ``kinds``: sigma, lr or both, as the algorithm
-    has them. ``by_inputs``: the optimizer moves w I in place of each parameter w of a layer with I inputs, with steps of sigma
-    and lr, so that both are divided by I. Raises ConfigError.
+    has them. ``by_inputs``: power p >= 0; the optimizer moves w I**p in place of each parameter w of a layer with I inputs, with
+    steps of sigma and lr, so that both are divided by I**p. Raises ConfigError.
     """
 
     def __init__(
-        self, layers: Mapping[str, Any] | None = None, kinds: Sequence[str] = (SIGMA, RATE), by_inputs: bool = False
+        self, layers: Mapping[str, Any] | None = None, kinds: Sequence[str] = (SIGMA, RATE), by_inputs: float = 0.0
     ) -> None:
         if layers is not None and not isinstance(layers, Mapping):
             raise ConfigError("algo.layers", layers, "must be a mapping of patterns, such as {head.*:{sigma:0.5,lr:2}}")
@@ -42,7 +42,7 @@ class Layers:
                     f"algo.layers.{pattern}", self._patterns[pattern], f"it fits no parameter; {_of(pattern, names)}"
                 )
         self._layout = layout
-        self._units = {name: 1 / inputs if self._by_inputs else 1.0 for name, inputs in inputs_of(layout).items()}
+        self._units = {name: inputs**-self._by_inputs for name, inputs in inputs_of(layout).items()}
         self._sigmas = {name: self._factor(SIGMA, name) * self._units[name] for name in names}
         self._rates = {name: self._factor(RATE, name) * self._units[name] for name in names}
 

@@ -18,7 +18,7 @@ from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Pr
 from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
-from neuro_cli.core.checks import boolean, number, number_or, one_of
+from neuro_cli.core.checks import number, number_or, one_of
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
 from neuro_cli.core.shaping import PAIR_SHAPINGS, raw, shaping_of
@@ -37,7 +37,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
     by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the
     average of centres that is evaluated and saved. ``by_inputs``: sigma and the steps of a layer are divided by its number of
-    inputs. Raises ConfigError.
+    inputs to this power. Raises ConfigError.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         layers: Mapping[str, Any] | None = None,
         adapt: Mapping[str, Any] = STILL,
         average: float = 0.0,
-        by_inputs: bool = False,
+        by_inputs: float = 0.0,
     ) -> None:
         self._average = number("algo.average", average, low=0.0, below=1.0)
         self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
@@ -64,7 +64,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self.needs_pairs, self.proportional = shaping in PAIR_SHAPINGS, self._shape is raw
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
-        self._layers = Layers(layers, by_inputs=boolean("algo.by_inputs", by_inputs))
+        self._layers = Layers(layers, by_inputs=number("algo.by_inputs", by_inputs, low=0.0))
         self._adapt = Adaptation(adapt)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:

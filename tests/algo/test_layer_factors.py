@@ -51,22 +51,23 @@ def test_the_last_pattern_that_fits_counts_for_each_of_the_two():
     assert layers.mean_sigma == pytest.approx((12 * 2 + 4 * 0.25 + 8 * 2 + 2) / 26)
 
 
-def test_by_inputs_optimizes_each_parameter_times_the_inputs_of_its_layer():
-    """The same steps as those of a network whose layers divide by their inputs, whatever the optimizer."""
-    for optimizer in (partial(torch.optim.SGD, lr=3.0, momentum=0.5), partial(torch.optim.Adam, lr=0.1)):
-        centre, layout = ParameterLayout(network()).flatten(network()), ParameterLayout(network())
-        inputs = torch.tensor([3.0] * 16 + [4.0] * 10)
-        plain, divided = OpenAIES(0.6, optimizer=optimizer), OpenAIES(0.6, optimizer=optimizer, by_inputs=True)
-        plain.start(centre * inputs, layout, 8, 1)
-        divided.start(centre.clone(), layout, 8, 1)
-        for generation in range(3):
-            proposal = divided.ask(generation)
-            torch.testing.assert_close(proposal.scale, 0.6 / inputs)
-            assert divided.sigma_at(generation) == pytest.approx(0.6 * float((1 / inputs).mean()))
-            estimate = torch.sin(torch.arange(26.0) + generation)  # of a derivative, in units of sigma
-            plain.tell(generation, estimate[None].clone())
-            divided.tell(generation, estimate[None].clone())
-        torch.testing.assert_close(divided.centre * inputs, plain.centre)
+@pytest.mark.parametrize("power", [1.0, 1.5])
+@pytest.mark.parametrize("optimizer", [partial(torch.optim.SGD, lr=3.0, momentum=0.5), partial(torch.optim.Adam, lr=0.1)])
+def test_by_inputs_optimizes_each_parameter_times_the_inputs_of_its_layer(optimizer, power):
+    """The same steps as those of a network whose layers divide by a power of their inputs, whatever the optimizer."""
+    layout = ParameterLayout(network())
+    centre, inputs = layout.flatten(network()), torch.tensor([3.0] * 16 + [4.0] * 10) ** power
+    plain, divided = OpenAIES(0.6, optimizer=optimizer), OpenAIES(0.6, optimizer=optimizer, by_inputs=power)
+    plain.start(centre * inputs, layout, 8, 1)
+    divided.start(centre.clone(), layout, 8, 1)
+    for generation in range(3):
+        proposal = divided.ask(generation)
+        torch.testing.assert_close(proposal.scale, 0.6 / inputs)
+        assert divided.sigma_at(generation) == pytest.approx(0.6 * float((1 / inputs).mean()))
+        estimate = torch.sin(torch.arange(26.0) + generation)  # of a derivative, in units of sigma
+        plain.tell(generation, estimate[None].clone())
+        divided.tell(generation, estimate[None].clone())
+    torch.testing.assert_close(divided.centre * inputs, plain.centre)
 
 
 def test_inputs_of_a_bias_are_those_of_its_weight():

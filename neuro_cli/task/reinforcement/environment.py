@@ -144,7 +144,8 @@ def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
         return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
     if not isinstance(acts, Box) or len(acts.shape) != 1:
         raise ConfigError("task.id", identifier, f"actions must be Discrete or a vector (Box), not {acts}")
-    return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
+    low, high = (np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high))
+    return Spaces(tuple(seen.shape), 0, 0, low, high)
 
 
 def _name(identifier: str) -> str:

@@ -1,5 +1,6 @@
 """Factors on the step size and on the learning rate of single parameters, by patterns of their names (``algo.layers``)."""
 
+import math
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -20,12 +21,16 @@ class Layers:
     """Factors by pattern: ``{"head.*": {"sigma": 0.5, "lr": 2.0}}``; sigma > 0, lr >= 0. The last that fits a name counts.
 
     Patterns are a shell's (``*``, ``?``) for the names of ``named_parameters``. ``kinds``: sigma, lr or both, as the algorithm
-    has them. Raises ConfigError.
+    has them. ``by_inputs``: power p >= 0; the optimizer moves w I**p in place of each parameter w of a layer with I inputs, with
+    steps of sigma and lr, so that both are divided by I**p. Raises ConfigError.
     """
 
-    def __init__(self, layers: Mapping[str, Any] | None = None, kinds: Sequence[str] = (SIGMA, RATE)) -> None:
+    def __init__(
+        self, layers: Mapping[str, Any] | None = None, kinds: Sequence[str] = (SIGMA, RATE), by_inputs: float = 0.0
+    ) -> None:
         if layers is not None and not isinstance(layers, Mapping):
             raise ConfigError("algo.layers", layers, "must be a mapping of patterns, such as {head.*:{sigma:0.5,lr:2}}")
+        self._by_inputs = by_inputs
         self._patterns = {str(pattern): _checked(str(pattern), factors, kinds) for pattern, factors in (layers or {}).items()}
 
     def start(self, layout: ParameterLayout) -> None:
@@ -37,8 +42,9 @@ class Layers:
                     f"algo.layers.{pattern}", self._patterns[pattern], f"it fits no parameter; {_of(pattern, names)}"
                 )
         self._layout = layout
-        self._sigmas = {name: self._factor(SIGMA, name) for name in names}
-        self._rates = {name: self._factor(RATE, name) for name in names}
+        self._units = {name: inputs**-self._by_inputs for name, inputs in inputs_of(layout).items()}
+        self._sigmas = {name: self._factor(SIGMA, name) * self._units[name] for name in names}
+        self._rates = {name: self._factor(RATE, name) * self._units[name] for name in names}
 
     def _factor(self, kind: str, name: str) -> float:
         fits = [factors[kind] for pattern, factors in self._patterns.items() if kind in factors and fnmatchcase(name, pattern)]
@@ -61,7 +67,9 @@ class Layers:
 
     def spread(self, device: torch.device, kind: str = SIGMA) -> Tensor | None:
         """Return the factors (M,) float32 on the step size or on the learning rate; None where all are 1."""
-        factors = self._sigmas if kind == SIGMA else self._rates
+        return self._spread(self._sigmas if kind == SIGMA else self._rates, device)
+
+    def _spread(self, factors: Mapping[str, float], device: torch.device) -> Tensor | None:
         if set(factors.values()) == {1.0}:
             return None
         spread = torch.empty(self._layout.size, device=device, dtype=torch.float32)
@@ -70,8 +78,8 @@ class Layers:
         return spread
 
     def derivative(self, estimate: Tensor) -> Tensor:
-        """Convert ``estimate`` (M,) of a derivative by steps of :meth:`around`, in units of sigma, to one by the parameters."""
-        spread = self.spread(estimate.device)
+        """Convert ``estimate`` (M,) of a derivative by steps of :meth:`around`, in units of sigma, to one of what is moved."""
+        spread = self._spread({name: sigma / self._units[name] for name, sigma in self._sigmas.items()}, estimate.device)
         return estimate if spread is None else estimate.div_(spread)
 
     def around(self, centre: Tensor, sigma: float) -> Proposal:
@@ -84,6 +92,12 @@ class Layers:
         one = torch.tensor([sigma], dtype=torch.float32, device=device)
         spread = self.spread(device)
         return (one, None) if spread is None else (one * spread, LayerScale(one.item(), self._sigmas))
+
+
+def inputs_of(layout: ParameterLayout) -> dict[str, int]:
+    """Return the inputs I of the layer of each parameter, by name: of a weight (O, I, ...), also for its bias; else 1."""
+    weights = {place.name: math.prod(place.shape[1:]) for place in layout.places}
+    return {place.name: max(weights[place.name], weights.get(place.name.replace("bias", "weight"), 1)) for place in layout.places}
 
 
 def _checked(pattern: str, factors: Any, kinds: Sequence[str]) -> dict[str, float]:

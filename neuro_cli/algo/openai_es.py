@@ -36,7 +36,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
     factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
     by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the
-    average of centres that is evaluated and saved. Raises ConfigError.
+    average of centres that is evaluated and saved. ``by_inputs``: sigma and the steps of a layer are divided by its number of
+    inputs to this power. Raises ConfigError.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         layers: Mapping[str, Any] | None = None,
         adapt: Mapping[str, Any] = STILL,
         average: float = 0.0,
+        by_inputs: float = 0.0,
     ) -> None:
         self._average = number("algo.average", average, low=0.0, below=1.0)
         self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
@@ -62,7 +64,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self.needs_pairs, self.proportional = shaping in PAIR_SHAPINGS, self._shape is raw
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
-        self._layers, self._adapt = Layers(layers), Adaptation(adapt)
+        self._layers = Layers(layers, by_inputs=number("algo.by_inputs", by_inputs, low=0.0))
+        self._adapt = Adaptation(adapt)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         self._layers.start(layout)

@@ -11,7 +11,7 @@ from torch import nn
 
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.clipup import ClipUp
-from neuro_cli.algo.layers import RATE, Layers
+from neuro_cli.algo.layers import RATE, Layers, inputs_of
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -49,6 +49,39 @@ def test_the_last_pattern_that_fits_counts_for_each_of_the_two():
     assert by_name(layers.spread(torch.device("cpu"))) == {"0.weight": 2.0, "0.bias": 0.25, "2.weight": 2.0, "2.bias": 1.0}
     assert by_name(layers.spread(torch.device("cpu"), RATE)) == {"0.weight": 0.5, "0.bias": 1.0, "2.weight": 3.0, "2.bias": 3.0}
     assert layers.mean_sigma == pytest.approx((12 * 2 + 4 * 0.25 + 8 * 2 + 2) / 26)
+
+
+@pytest.mark.parametrize("power", [1.0, 1.5])
+@pytest.mark.parametrize("optimizer", [partial(torch.optim.SGD, lr=3.0, momentum=0.5), partial(torch.optim.Adam, lr=0.1)])
+def test_by_inputs_optimizes_each_parameter_times_the_inputs_of_its_layer(optimizer, power):
+    """The same steps as those of a network whose layers divide by a power of their inputs, whatever the optimizer."""
+    layout = ParameterLayout(network())
+    centre, inputs = layout.flatten(network()), torch.tensor([3.0] * 16 + [4.0] * 10) ** power
+    plain, divided = OpenAIES(0.6, optimizer=optimizer), OpenAIES(0.6, optimizer=optimizer, by_inputs=power)
+    plain.start(centre * inputs, layout, 8, 1)
+    divided.start(centre.clone(), layout, 8, 1)
+    for generation in range(3):
+        proposal = divided.ask(generation)
+        torch.testing.assert_close(proposal.scale, 0.6 / inputs)
+        assert divided.sigma_at(generation) == pytest.approx(0.6 * float((1 / inputs).mean()))
+        estimate = torch.sin(torch.arange(26.0) + generation)  # of a derivative, in units of sigma
+        plain.tell(generation, estimate[None].clone())
+        divided.tell(generation, estimate[None].clone())
+    torch.testing.assert_close(divided.centre * inputs, plain.centre)
+
+
+def test_inputs_of_a_bias_are_those_of_its_weight():
+    with seeded(1):
+        module = nn.ModuleDict({"convolution": nn.Conv2d(3, 4, 5), "norm": nn.LayerNorm(7), "gru": nn.GRUCell(6, 2)})
+    counts = {"convolution": 75, "norm": 1}
+    found = inputs_of(ParameterLayout(module))
+    assert all(found[f"{name}.{kind}"] == count for name, count in counts.items() for kind in ("weight", "bias"))
+    assert {name: found[f"gru.{name}"] for name in ("weight_ih", "bias_ih", "weight_hh", "bias_hh")} == {
+        "weight_ih": 6,
+        "bias_ih": 6,
+        "weight_hh": 2,
+        "bias_hh": 2,
+    }
 
 
 def test_without_factors_nothing_is_made():

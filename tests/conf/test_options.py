@@ -101,7 +101,8 @@ def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
     for group, option in OPTIONS:
         file = config_folder() / group / f"{option}.yaml"
         assert "@package" not in file.read_text()  # its keys stay below its group
-        entries = [pair for entry in OmegaConf.load(file).get("defaults", []) for pair in entry.items()]
+        chooses = filter(OmegaConf.is_dict, OmegaConf.load(file).get("defaults", []))
+        entries = [pair for entry in chooses for pair in entry.items()]
         if entries:
             chosen[f"{group}={option}"] = {str(key).removeprefix("override /").partition("@")[0]: name for key, name in entries}
     assert chosen == needs
@@ -110,15 +111,36 @@ def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():
 def test_an_untuned_environment_has_defaults_of_its_own_where_nothing_is_typed():
     """A typed option, an experiment and a verb that has no algorithm come before those that a task chooses."""
     plain = composed("task=gymnasium")
-    assert plain["algo"] == composed("algo=openai_es_policy")["algo"] != composed()["algo"]
+    length = f"generations={plain['generations']}"  # schedules end with the run
+    assert plain["algo"] == composed("algo=openai_es_policy", length)["algo"] != composed(length)["algo"]
     assert (plain["model"]["hidden"], plain["model"]["gain"], plain["task"]["common_episodes"]) == ([], True, False)
-    assert composed("task=gymnasium", "algo=snes")["algo"] == composed("algo=snes")["algo"]
+    assert composed("task=gymnasium", "algo=snes")["algo"] == composed("algo=snes", length)["algo"]
     tuned = "experiment=half_cheetah_4800"
     assert composed(tuned, "task=gymnasium")["algo"] == composed(tuned)["algo"]
     assert composed("task=gymnasium", verb="evolve")["algo"] == composed(verb="evolve")["algo"]
     for other in GROUPS["task"]:
         if other != "gymnasium":
             assert composed(f"task={other}")["algo"] == composed()["algo"]
+
+
+def test_a_task_chooses_population_and_generations_where_nothing_is_typed():
+    """A typed key, an experiment's and those of the verb ``evolve`` come before a task's; other tasks have the general ones."""
+
+    def length(*typed, verb="train"):
+        config = composed(*typed, verb=verb)
+        return config["population"], config["generations"]
+
+    untuned = OmegaConf.load(config_folder() / "untuned.yaml")
+    assert length("task=gymnasium") == (untuned.population, untuned.generations) != length()
+    assert length("task=gymnasium", "population=10") == (10, untuned.generations)
+    assert length("generations=7", "task=gymnasium") == (untuned.population, 7)
+    tuned = "experiment=half_cheetah_4800"
+    assert length(tuned, "task=gymnasium") == length(tuned) != length()
+    assert length(tuned, "task=gymnasium", "generations=7") == (length(tuned)[0], 7)
+    assert length("task=gymnasium", verb="evolve") == length(verb="evolve")
+    for other in GROUPS["task"]:
+        if other != "gymnasium":
+            assert length(f"task={other}") == length()
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

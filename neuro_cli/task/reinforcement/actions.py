@@ -1,6 +1,8 @@
 """Actions from the outputs of policies: the choice with the greatest output, or a vector clipped to the bounds of a Box.
 
-Nothing is scaled: an output is the action itself, in the units of the Box. Legend: n rows, O outputs.
+An output is the action itself, in the units of the Box, or in halves of its width (:attr:`Spaces.scaled`).
+
+Legend: n rows, O outputs.
 """
 
 from typing import Any
@@ -16,7 +18,13 @@ def actions_of(spaces: Spaces, outputs: np.ndarray) -> tuple[Any, bool]:
     if spaces.actions:
         # np.int64, as action_space.sample() gives; gymnasium checks an int for longer
         return list(spaces.first + outputs.argmax(axis=1)), good
-    return bounded(outputs, spaces.low, spaces.high), good
+    return bounded(spanning(outputs, spaces.low, spaces.high) if spaces.scaled else outputs, spaces.low, spaces.high), good
+
+
+def spanning(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return ``outputs`` (n, O) in float64, with ``low`` (O,) in place of -1 or less and ``high`` in place of 1 or more."""
+    half = np.float64(high) / 2 - np.float64(low) / 2
+    return np.float64(low) + half + np.clip(outputs, -1, 1) * half
 
 
 def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

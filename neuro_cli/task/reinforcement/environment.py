@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import packages_distributions, version
 from pathlib import PurePath
 from types import ModuleType
@@ -23,6 +23,7 @@ from neuro_cli.task.reinforcement.wrappers import BARE, Wrapping
 log = logging.getLogger(__name__)
 
 INSTALL = install("rl")
+USUAL = 1e6  # a bound beyond it stands for none
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Spaces:
     """Spaces of an environment: the ``shape`` of an observation, and its actions.
 
     Either ``actions`` > 0 choices numbered from ``first``, or ``actions`` = 0 and a vector between ``low`` and ``high`` (A,),
-    which have the dtype of the environment's Box.
+    which have the dtype of the environment's Box. ``scaled``: outputs from -1 to 1 span that Box.
     """
 
     shape: tuple[int, ...]
@@ -38,6 +39,7 @@ class Spaces:
     first: int
     low: np.ndarray
     high: np.ndarray
+    scaled: bool = False
 
     @property
     def inputs(self) -> int:
@@ -48,6 +50,15 @@ class Spaces:
     def outputs(self) -> int:
         """Count of a policy's outputs: a preference for every choice, or the action itself."""
         return self.actions or len(self.low)
+
+    def with_scale(self, asked: bool | None) -> "Spaces":
+        """Return the spaces with scaled actions; None: if the Box has bounds of a usual size. Raises ConfigError."""
+        bounds = np.concatenate([self.low, self.high]).astype(np.float64)
+        if asked and (self.actions or not np.isfinite(bounds).all()):
+            acts = f"Discrete({self.actions})" if self.actions else "numbers without bounds"
+            raise ConfigError("task.scale_actions", True, f"needs actions in a Box with bounds, not {acts}")
+        usual = not self.actions and bool((np.abs(bounds) < USUAL).all())
+        return replace(self, scaled=usual if asked is None else asked)
 
 
 # packages that register environments, by the namespace or the beginning of their ids
@@ -107,6 +118,14 @@ class EnvironmentFactory:
         names |= {value.__name__ for module in modules for value in vars(module).values() if isinstance(value, ModuleType)}
         return tuple(sorted({name.partition(".")[0] for name in names} - sys.stdlib_module_names))
 
+    def survival_bonus(self) -> float:
+        """Return what a MuJoCo robot of gymnasium that is paid for its way gets for each step without a fall; 0 for others."""
+        environment = self.make()
+        environment.close()
+        plain = environment.unwrapped
+        pays = {"_forward_reward_weight", "_healthy_reward"} <= vars(plain).keys()
+        return float(plain._healthy_reward) if pays and type(plain).__module__.startswith("gymnasium.envs.mujoco.") else 0.0
+
     def spaces(self) -> Spaces:
         """Look at an environment. Raises UserError for spaces that are not served."""
         environment = self.make()
@@ -125,7 +144,8 @@ def spaces_of(identifier: str, seen: Any, acts: Any) -> Spaces:
         return Spaces(tuple(seen.shape), int(acts.n), int(acts.start), empty, empty)
     if not isinstance(acts, Box) or len(acts.shape) != 1:
         raise ConfigError("task.id", identifier, f"actions must be Discrete or a vector (Box), not {acts}")
-    return Spaces(tuple(seen.shape), 0, 0, *(np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high)))
+    low, high = (np.asarray(bound, acts.dtype) for bound in (acts.low, acts.high))
+    return Spaces(tuple(seen.shape), 0, 0, low, high)
 
 
 def _name(identifier: str) -> str:

@@ -11,6 +11,7 @@ import logging
 import queue
 import weakref
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -46,11 +47,12 @@ class Reinforcement(Task):
 
     ``environments``: how many are stepped together. ``anew``: create an environment for every episode, for those that
     ``reset(seed)`` does not bring back to the same state; None: if a trial shows that (:mod:`trial`). ``step_bonus``: added to
-    every step's reward in training, never in the test; -1 removes the survival bonus, as Mania et al. 2018, section 4.1 do for
-    Hopper and Ant. ``simulator``: what steps the environments, one of :data:`simulators.SIMULATORS`; all but ``envpool`` have the
-    same bits. ``wrappers``: callables that take an environment and return another, the innermost first. ``frame_stack``: number
-    of last observations that are stacked; ``reward_weights``: weights of a vector of rewards; ``scale_actions``: outputs from -1
-    to 1 span the Box of actions. ``least_deviation``: observations that move less are divided by it. Raises ConfigError.
+    every step's reward in training, never in the test; None: less what gymnasium's MuJoCo robots are paid for survival, as
+    Mania et al. 2018, section 4.1 do for Hopper and Ant. ``simulator``: what steps the environments, one of
+    :data:`simulators.SIMULATORS`; all but ``envpool`` have the same bits. ``wrappers``: callables that take an environment and
+    return another, the innermost first. ``frame_stack``: number of last observations that are stacked; ``reward_weights``:
+    weights of a vector of rewards; ``scale_actions``: outputs from -1 to 1 span the Box of actions; None: if it has bounds.
+    ``least_deviation``: observations that move less are divided by it. Raises ConfigError.
     """
 
     scored_by = "episodes"
@@ -73,12 +75,12 @@ class Reinforcement(Task):
         evaluation_episodes: int = 100,
         anew: bool | None = None,
         options: dict[str, Any] | None = None,
-        step_bonus: float = 0.0,
+        step_bonus: float | None = 0.0,
         simulator: str = "auto",
         wrappers: Sequence[Wrapper] = (),
         frame_stack: int = 1,
         reward_weights: Sequence[float] | None = None,
-        scale_actions: bool = False,
+        scale_actions: bool | None = False,
         least_deviation: float = LEAST_DEVIATION,
     ) -> None:
         if not isinstance(id, str):
@@ -94,19 +96,19 @@ class Reinforcement(Task):
         # the key of saved configs; the code's own word is recreate
         self._recreate = None if anew is None else boolean("task.anew", anew)
         self.recreate = bool(self._recreate)  # load() decides by a trial if the config does not
-        self.step_bonus = number("task.step_bonus", step_bonus)
+        self._bonus_given = None if step_bonus is None else number("task.step_bonus", step_bonus)
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
         if self.simulator == "envpool" and self._recreate is False:
             raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
+        self._scale = None if scale_actions is None else boolean("task.scale_actions", scale_actions)
         limit = None if max_steps is None else integer("task.max_steps", max_steps, 1)
         wrapping = Wrapping(
             wrappers_of(wrappers),
             integer("task.frame_stack", frame_stack, 1),
             None if reward_weights is None else sequence("task.reward_weights", reward_weights, finite, "a list of numbers"),
-            boolean("task.scale_actions", scale_actions),
         )
         if wrapping and self.simulator not in ("auto", "gymnasium"):
-            raise ConfigError("task.simulator", simulator, "wrappers, frames, weights and scaling need auto or gymnasium")
+            raise ConfigError("task.simulator", simulator, "wrappers, frames and weights need auto or gymnasium")
         self.maker = EnvironmentFactory(self.id, limit, dict(options or {}), wrapping)
         self.statistics: ObservationStatistics | None = None
         self._stages: queue.SimpleQueue[EnvironmentPool] = queue.SimpleQueue()
@@ -117,8 +119,19 @@ class Reinforcement(Task):
     def spaces(self) -> Spaces:
         """Observations and actions of the environment. Raises UserError."""
         if self._spaces is None:
-            self._spaces = envpool_spaces(self.maker) if self.simulator == "envpool" else self.maker.spaces()
+            spaces = envpool_spaces(self.maker) if self.simulator == "envpool" else self.maker.spaces()
+            self._spaces = spaces.with_scale(self._scale)
         return self._spaces
+
+    @cached_property
+    def step_bonus(self) -> float:
+        """Number that training adds to the reward of every step. Raises UserError."""
+        if self._bonus_given is not None or self.simulator == "envpool":
+            return self._bonus_given or 0.0
+        survival = self.maker.survival_bonus()
+        if survival:
+            log.info("%s: training leaves out %g a step for survival (task.step_bonus=0: it counts)", self.id, survival)
+        return -survival
 
     @property
     def score_names(self) -> tuple[str, ...]:

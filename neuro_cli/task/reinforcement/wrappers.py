@@ -17,12 +17,11 @@ Wrapper = Callable[[Any], Any]  # takes an environment and returns another
 
 
 class Wrapping(NamedTuple):
-    """Wrappers of an environment, the innermost first, then stacked frames, weights of rewards and scaled actions."""
+    """Wrappers of an environment, the innermost first, then stacked frames and weights of rewards."""
 
     wrappers: Sequence[Wrapper] = ()
     frame_stack: int = 1
     reward_weights: Sequence[float] | None = None
-    scale_actions: bool = False
 
     def __bool__(self) -> bool:
         return self != BARE
@@ -37,7 +36,7 @@ class Wrapping(NamedTuple):
             environment = FrameStackObservation(environment, self.frame_stack)
         if self.reward_weights is not None:
             environment = _weighted(environment, np.asarray(self.reward_weights, np.float64))
-        return boxed(environment, self.scale_actions)
+        return boxed(environment)
 
 
 BARE = Wrapping()
@@ -87,16 +86,15 @@ def _weighted(environment: Any, weights: np.ndarray) -> Any:
     return TransformReward(environment, total)
 
 
-def boxed(environment: Any, scale_actions: bool) -> Any:
+def boxed(environment: Any) -> Any:
     """Return ``environment`` with Boxes of observations and actions, as far as gymnasium can flatten its spaces.
 
     Parts of a ``Dict`` are flattened by name: gymnasium's order hangs on how the space was written, and equal ones differ.
     Each number of a ``MultiDiscrete`` action is the place of its greatest output; ``MultiBinary`` is 1 for an output above 0.
-    ``scale_actions``: outputs from -1 to 1 span the Box of actions. Raises ConfigError.
     """
     from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
     from gymnasium.spaces.utils import flatten, flatten_space
-    from gymnasium.wrappers import RescaleAction, TransformAction, TransformObservation
+    from gymnasium.wrappers import TransformAction, TransformObservation
 
     seen = environment.observation_space
     if isinstance(seen, Dict | Tuple | Discrete | MultiDiscrete | MultiBinary):
@@ -107,11 +105,6 @@ def boxed(environment: Any, scale_actions: bool) -> Any:
             raise UserError(f"{KEY}: {_parts_to_choose(seen)}") from error
         environment = TransformObservation(environment, lambda observation: flatten(parts, observation), flat)
     acts = environment.action_space
-    if scale_actions:
-        if not isinstance(acts, Box) or not acts.is_bounded():
-            raise ConfigError("task.scale_actions", True, f"needs actions in a Box with bounds, not {acts}")
-        environment = RescaleAction(environment, acts.dtype.type(-1), acts.dtype.type(1))
-        acts = environment.action_space
     if isinstance(acts, MultiDiscrete):
         return TransformAction(environment, _choices(acts), _any_outputs(int(acts.nvec.sum())))
     if isinstance(acts, MultiBinary):

@@ -18,9 +18,9 @@ from neuro_cli.task.reinforcement.environment import Spaces
 INT64 = np.iinfo(np.int64)
 
 
-def actions(low, high, dtype, outputs) -> np.ndarray:
+def actions(low, high, dtype, outputs, scaled=False) -> np.ndarray:
     box = Box(low, high, (1,), np.dtype(dtype).type)
-    made, good = actions_of(Spaces((3,), 0, 0, box.low, box.high), np.array(outputs, np.float32)[:, None])
+    made, good = actions_of(Spaces((3,), 0, 0, box.low, box.high, scaled), np.array(outputs, np.float32)[:, None])
     assert good
     assert made.dtype == box.dtype
     assert all(box.contains(row) for row in made)
@@ -43,6 +43,21 @@ def actions(low, high, dtype, outputs) -> np.ndarray:
 )
 def test_outputs_are_cut_off_in_the_dtype_of_the_box(low, high, dtype, outputs, wanted):
     assert actions(low, high, dtype, outputs).tolist() == np.array(wanted, dtype).tolist()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "dtype", "outputs", "wanted"),
+    [
+        (-1, 1, "float32", [0.3, -0.7, 1e-20, 2.0], [0.3, -0.7, 1e-20, 1.0]),  # the very bits
+        (-2, 2, "float32", [0.5, 1.0, -9.0], [1.0, 2.0, -2.0]),
+        (0, 1, "float64", [-1.0, 0.0, 1.0], [0.0, 0.5, 1.0]),
+        (0, 10, "int32", [-1.0, 0.1, 0.5, 3.0], [0, 6, 8, 10]),
+        (-3e38, 3e38, "float32", [1.0, 0.5, -7.0], [3e38, 1.5e38, -3e38]),
+    ],
+)
+def test_scaled_outputs_span_the_box(low, high, dtype, outputs, wanted):
+    made = actions(low, high, dtype, outputs, scaled=True).tolist()
+    assert made == np.array(np.array(wanted, np.float32), dtype).tolist()
 
 
 @pytest.mark.parametrize("dtype", ["int64", "float32", "float64"])

@@ -194,6 +194,24 @@ def test_a_step_bonus_counts_in_training_only():
 
 
 @pytest.mark.parametrize(
+    ("identifier", "options", "bonus"),
+    [
+        ("Hopper-v5", {}, -1.0),
+        ("Walker2d-v5", {"healthy_reward": 0.5}, -0.5),
+        ("HalfCheetah-v5", {}, 0.0),
+        ("InvertedDoublePendulum-v5", {}, 0.0),  # to stand is its task
+        ("CartPole-v1", {}, 0.0),
+    ],
+)
+def test_without_a_step_bonus_a_robot_is_trained_for_its_way_alone(identifier, options, bonus):
+    if identifier != "CartPole-v1":
+        pytest.importorskip("mujoco")
+    task = Reinforcement(identifier, step_bonus=None, options=options)
+    assert task.step_bonus == bonus
+    assert Reinforcement(identifier, options=options).step_bonus == 0.0
+
+
+@pytest.mark.parametrize(
     ("identifier", "simulators"), [("CartPole-v1", set()), ("HalfCheetah-v5", {"mujoco"}), ("LunarLander-v3", {"Box2D"})]
 )
 def test_returns_name_the_packages_whose_versions_decide_them(identifier, simulators):

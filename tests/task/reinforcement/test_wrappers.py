@@ -99,9 +99,10 @@ def test_actions_of_any_space_come_from_the_outputs(space, outputs, row, action)
     assert np.array_equal(taken, action)
 
 
-def test_scaled_actions_reach_the_bounds_of_the_box():
+@pytest.mark.parametrize("asked", [True, None])
+def test_scaled_actions_reach_the_bounds_of_the_box(asked):
     space = Box(np.array([0.0, -10.0], np.float32), np.array([500.0, 0.0], np.float32))
-    task = loaded(options={"acts": space}, scale_actions=True)
+    task = loaded(options={"acts": space}, scale_actions=asked)
     policy = nn.Sequential(nn.Flatten(), nn.Linear(task.spaces.inputs, 2))
     nn.init.zeros_(policy[1].weight)
     policy[1].bias.data = torch.tensor([0.0, 3.0])
@@ -109,6 +110,11 @@ def test_scaled_actions_reach_the_bounds_of_the_box():
     assert np.allclose(stub_environments.Spacious.TAKEN[-1], [250.0, 0.0])
     with pytest.raises(ConfigError, match=r"^task\.scale_actions=True: needs actions in a Box with bounds, not Discrete"):
         _ = Reinforcement(id="CartPole-v1", scale_actions=True).spaces
+    endless = Box(-np.inf, np.inf, (2,))
+    with pytest.raises(ConfigError, match=r"^task\.scale_actions=True: .*not numbers without bounds"):
+        _ = Reinforcement(id=task.id, options={"acts": endless}, scale_actions=True).spaces
+    for free in (endless, Box(-3e38, 3e38, (2,)), Discrete(3)):
+        assert not Reinforcement(id=task.id, options={"acts": free}, scale_actions=None).spaces.scaled
 
 
 def test_wrappers_and_frames_are_those_of_gymnasium():
@@ -149,7 +155,7 @@ def test_an_environment_without_a_limit_ends_by_itself_or_with_a_line(monkeypatc
         ({"wrappers": ["gymnasium.wrappers.Clip"]}, r"^task\.wrappers\.0=gymnasium\.wrappers\.Clip: cannot be imported: "),
         ({"frame_stack": 0}, r"^task\.frame_stack=0: must be an integer >= 1$"),
         ({"reward_weights": ["a"]}, r"^task\.reward_weights=\['a'\]: must be a list of numbers$"),
-        ({"frame_stack": 2, "simulator": "direct"}, r"^task\.simulator=direct: wrappers, frames, weights and scaling need auto"),
+        ({"frame_stack": 2, "simulator": "direct"}, r"^task\.simulator=direct: wrappers, frames and weights need auto"),
     ],
 )
 def test_bad_settings_are_one_line(settings, line):
@@ -166,15 +172,15 @@ def test_a_space_that_gymnasium_cannot_flatten_asks_for_a_wrapper():
     environment.observation_space = Dict(spaces)
     line = r"^task\.wrappers: gymnasium cannot flatten mission \(Mission\) of the observations: add (\{.*\}), or another"
     with pytest.raises(UserError, match=line) as caught:
-        boxed(environment, False)
+        boxed(environment)
     found = re.search(line, str(caught.value))
     assert found is not None
     (wrapper,) = wrappers_of([given(yaml.safe_load(found[1]))])  # as it is typed
-    assert boxed(wrapper(environment), False).observation_space.shape == (6,)
+    assert boxed(wrapper(environment)).observation_space.shape == (6,)
     for other in (Dict(mission=Mission()), Tuple([Discrete(2), Mission()])):
         environment.observation_space = other
         with pytest.raises(UserError, match=r"\(Mission\) of the observations: add a wrapper that makes numbers of them$"):
-            boxed(environment, False)
+            boxed(environment)
 
 
 def given(node: dict[str, object]) -> object:

@@ -63,8 +63,7 @@ class Reinforcement:
 
     def settings(self, task: str) -> dict[str, Any]:
         """Return the settings of each column for ``task``: its own, or those common to all tasks."""
-        chosen: dict[str, Any] = self.tasks[task] if self.setting == "tuned" else self.common
-        return chosen
+        return self.tasks[task] if self.setting == "tuned" else self.common
 
     def goal(self, task: str) -> float:
         """Return the mean return to reach. Raises ConfigError."""

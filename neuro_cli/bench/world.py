@@ -8,10 +8,10 @@ from typing import Any
 
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
+from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner.options import make_network
 from neuro_cli.runner.session import guarded
 
 
@@ -34,7 +34,7 @@ def work_in_world(measure: Callable[[dict[str, Any], World], Any]) -> None:
     let_import()
     log_to(None, 0)
     plan = json.loads(Path(sys.argv[1]).read_text())
-    network = make_network(plan)
+    network = make(plan, "fabric", Network)
     world = network.connect(needs_mpi=True)
     network.describe(world)
 

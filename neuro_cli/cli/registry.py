@@ -47,8 +47,7 @@ def verb(name: str) -> Callable[[list[str]], int]:
     """Return the function ``NAME_verb``, from arguments to exit code. Raises KeyError for an unknown name."""
     with no_search():
         module = importlib.import_module(f"neuro_cli.cli.{MODULES[name]}")
-    function: Callable[[list[str]], int] = getattr(module, f"{name}_verb")
-    return function
+    return getattr(module, f"{name}_verb")
 
 
 def listed() -> dict[str, str]:

@@ -88,8 +88,7 @@ def _onnx(network: Network) -> bytes:
         raise UserError(f"the network cannot be written as ONNX: {reason[:200]}") from error
     entry = model.metadata_props.add()
     entry.key, entry.value = "neuro", json.dumps(network.facts)
-    content: bytes = model.SerializeToString()
-    return content
+    return model.SerializeToString()
 
 
 def _votes(network: Network) -> bytes:

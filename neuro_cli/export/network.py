@@ -95,7 +95,7 @@ def _of_search(run: Path, trust: list[str]) -> Network:
         text = f"the weights of its best network (candidate {number}) were not kept: keep_weights=best keeps them"
         raise UserError(f"{run}: {text}; neuro train model={run / 'best' / 'best_1.yaml'} trains it again")
     payload = described(search, best[0].module)
-    module: nn.Module = make(payload, "model", ModuleCNN)
+    module = make(payload, "model", ModuleCNN)
     try:
         module.load_state_dict(tensors_of(path.read_bytes()))
     except Exception as error:  # a damaged or foreign file
@@ -108,7 +108,7 @@ def _of_search(run: Path, trust: list[str]) -> Network:
 
 def _inputs_by_data(config: Mapping[str, Any]) -> Inputs:
     """Return the inputs of a run whose folder does not declare them (a search, an earlier version), from its task's data."""
-    task: Task = make(config, "task", Task)
+    task = make(config, "task", Task)
     shape = config["model"].get("input_shape")
     task.load(
         input_shape=tuple(shape) if shape else _declared_shape(config),
@@ -120,8 +120,7 @@ def _inputs_by_data(config: Mapping[str, Any]) -> Inputs:
 
 
 def _declared_shape(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    module: nn.Module = make(config, "model", nn.Module)
-    return getattr(module, "input_shape", None)
+    return getattr(make(config, "model", nn.Module), "input_shape", None)
 
 
 def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:

@@ -120,11 +120,11 @@ class Evolution(Loop):
         stored = ParameterLayout(own)
         precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
-        self._sampler: Estimator = option("sampler", sampler, Estimator, generations)
+        self._sampler = option("sampler", sampler, Estimator, generations)
         by_passes = isinstance(self._sampler, Activation)
         if algo is None:
             algo = "forward_gradient" if by_passes else "openai_es"
-        self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, generations, values)
+        self._algo = option("algo", algo, PopulationAlgorithm, generations, values)
         self._sampler.check(population)
         method = self._connect(distribution, fabric, world, generations)
         self._distribution, self._module, self._subject = method, own, type(own).__name__
@@ -165,7 +165,7 @@ class Evolution(Loop):
             "time_limit": None,
         }  # fmt: skip
         typed = {"algo": algo, "sampler": sampler, "seed": seed, "population": population, "sigma": sigma, "lr": lr}
-        kind: Logger = option("logger", logger, Logger, generations)
+        kind = option("logger", logger, Logger, generations)
         self._folder = LoopFolder(Path(folder), config, typed, tests or {}, kind, self.world)
         if self._folder.checkpoint is not None:
             self._resume(self._folder.checkpoint)

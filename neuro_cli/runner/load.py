@@ -97,7 +97,7 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
                 buffers[name.removeprefix("buffers.")].copy_(tensor)
     if "algo.addresses" in checkpoint.tensors:
         model = loaded_vote(model.eval(), layout, config, checkpoint)
-    task: Task = make(config, "task", Task)
+    task = make(config, "task", Task)
     task.restore(checkpoint.part("task"))
     return task.deployed(model.eval()).eval()
 

@@ -101,5 +101,4 @@ def _run(
     study: Study, entries: list[dict[str, Any]], network: Network, ranks: int, fabric: dict[str, Any], folder: Path
 ) -> dict[str, Any]:
     plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
-    results: dict[str, Any] = measured_in_world("neuro_cli.scaling.worker", plan, network, ranks, folder)
-    return results
+    return measured_in_world("neuro_cli.scaling.worker", plan, network, ranks, folder)

@@ -10,13 +10,13 @@ from typing import Any
 
 from neuro_cli.core.errors import UserError, headline, only_warned
 from neuro_cli.core.metric import ACCURACY, LOSS
-from neuro_cli.logger.base import Row
+from neuro_cli.factory.instantiate import make
+from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
-from neuro_cli.runner.options import make_logger
 from neuro_cli.search.config import ALL, BEST, SearchConfig
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.settings import identity_of, network_of
@@ -52,7 +52,7 @@ class SearchRecord:
         self._store = CheckpointStore(run, search.checkpoint.keep)
         self._store.hold()
         self._weights = WeightsFolder(run)
-        self._loggers = with_csv(make_logger(search.plain))
+        self._loggers = with_csv(make(search.plain, "logger", Logger))
         for logger in self._loggers:
             logger.start(run, search.plain, resumed_at)
         remember(run)

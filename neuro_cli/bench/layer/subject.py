@@ -51,7 +51,7 @@ class Subject:
 
     def sampler(self, node: Any, members: int) -> Sampler:
         """Return a new sampler of the config's ``node`` for ``members`` members."""
-        sampler: Sampler = make({"sampler": node}, "sampler", Sampler)
+        sampler = make({"sampler": node}, "sampler", Sampler)
         sampler.bind(Noise(1, self.layout.size, self.device, self.threads), members, self.layout)
         return sampler
 

@@ -174,8 +174,8 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     device = take_device(config.device, world)
     if device.type == "cpu":
         keep_freed_memory()
-    algo: Ensemble = options.algo_of(Ensemble)
-    method = options.method_of(EnsembleMethod)  # type: ignore[type-abstract]
+    algo = options.algo_of(Ensemble)
+    method = options.method_of(EnsembleMethod)
     kinds = kinds_of(options.plain)
     kind_of = members_of(kinds)
     size = len(kind_of)

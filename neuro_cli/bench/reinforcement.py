@@ -24,7 +24,7 @@ from typing import Any
 from neuro_cli.bench.config import BenchConfig, filled_list, integers
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
-from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
+from neuro_cli.bench.stopwatch import Evaluation, timed
 from neuro_cli.bench.table import append_row, show
 from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
@@ -160,12 +160,8 @@ def _play(cell: Trial, folder: Path) -> tuple[Row, list[Evaluation]]:
     last = str(folder) if cell.setting == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
-    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
+    values = (seen.ended, f"{seen.spent:.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False)), seen.evaluations
-
-
-def _minutes(seen: Timed) -> float:
-    return seen.evaluations[-1].minutes if seen.ended == "goal" else seen.minutes
 
 
 def _fresh(cell: Trial, folder: Path) -> float:

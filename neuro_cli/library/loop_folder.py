@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from neuro_cli.run_folder.config import saved_config, write_config
 from neuro_cli.run_folder.identity import identity_of, refuse_difference
 from neuro_cli.run_folder.log import also_logged
 from neuro_cli.run_folder.progress import Progress
-from neuro_cli.run_folder.record import RunRecord, refuse_reserved
+from neuro_cli.run_folder.record import Recorded, RunRecord, refuse_reserved
 from neuro_cli.run_folder.state_file import decoded, encoded
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
@@ -57,26 +56,19 @@ class _Silent(Progress):
     def say(self, text: str) -> None: ...
 
 
-@dataclass
-class Work:
-    """A loop as its record sees it: :class:`neuro_cli.run_folder.record.Recorded`."""
+class Work(Recorded):
+    """A loop as its record sees it."""
 
-    population: Population
-    module: nn.Module
-    metrics: tuple[Metric, ...]
-    known: Inputs
-    packages: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
 
-    def __post_init__(self) -> None:
-        self.world, self.device, self.threads = self.population.world, self.population.device, self.population.threads
-        self.parameters, self.candidates = self.population.layout.size, self.population.size
-        self.method = self.population.distribution.name
-
-    def facts(self) -> dict[str, Any]:
-        return {}
+    def __init__(self, population: Population, module: nn.Module, metrics: tuple[Metric, ...], inputs: Inputs) -> None:
+        self.population, self.module, self.metrics, self._inputs = population, module, metrics, inputs
+        self.world, self.device, self.threads = population.world, population.device, population.threads
+        self.parameters, self.candidates = population.layout.size, population.size
+        self.method = population.distribution.name
 
     def inputs(self) -> Inputs:
-        return self.known
+        return self._inputs
 
     def trained(self, generation: int) -> nn.Module:
         return self.module

@@ -1,9 +1,10 @@
 """Files of a run in its folder, which rank 0 alone writes: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,27 +34,37 @@ log = logging.getLogger(__name__)
 RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS}
 
 
-class Recorded(Protocol):
-    """Training as its record sees it."""
+class Recorded(ABC):
+    """Training as its record sees it. ``parameters``: trained on all ranks; ``candidates``: networks run in a generation."""
 
     world: World
     device: torch.device
     threads: Threads
     parameters: int
     candidates: int
-    method: str
+    method: str  # name of the distribution method
 
     @property
-    def metrics(self) -> tuple[Metric, ...]: ...
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """Metrics of test evaluations, the headline first."""
 
     @property
-    def packages(self) -> tuple[str, ...]: ...
+    def packages(self) -> tuple[str, ...]:
+        """Packages of the task, whose versions ``summary.json`` records."""
+        return ()
 
-    def facts(self) -> dict[str, Any]: ...
+    @abstractmethod
+    def inputs(self) -> Inputs:
+        """Return the inputs that the trained network takes."""
 
-    def inputs(self) -> Inputs: ...
+    @abstractmethod
+    def trained(self, generation: int) -> nn.Module:
+        """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
 
-    def trained(self, generation: int) -> nn.Module: ...
+    def facts(self) -> dict[str, Any]:
+        """Return further entries of ``summary.json``."""
+        return {}
 
 
 class RunRecord:

@@ -361,7 +361,7 @@ class Evolution(Loop):
     def _fit_batch(self, distribution: Distribution) -> None:
         """Refuse a batch that cannot be shared out as the options ask for. Raises ConfigError."""
         size, directions = self._task.batch_size, self._sampler.directions
-        if self._numbers.per_example and (not self._task.takes_batch or size % directions):
+        if self._numbers.per_example and (not self._task.hands_batch or size % directions):
             allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"
             raise ConfigError("layout", "per_example", allowed)
         if size != distribution.job.batch_size:

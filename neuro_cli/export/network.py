@@ -1,6 +1,5 @@
 """Trained network of a run folder of any verb, with its inputs and facts about its training."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from neuro_cli.run_folder.config import is_search, saved_config
 from neuro_cli.run_folder.declaration import declared, declared_inputs
 from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.run_folder.model_file import facts_of
+from neuro_cli.run_folder.saved_summary import read_summary
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config
 from neuro_cli.search.command import OURS
 from neuro_cli.search.config import SearchConfig
@@ -111,16 +111,12 @@ def _inputs_by_data(config: Mapping[str, Any]) -> Inputs:
     task = make(config, "task", Task)
     shape = config["model"].get("input_shape")
     task.load(
-        input_shape=tuple(shape) if shape else _declared_shape(config),
+        input_shape=tuple(shape) if shape else getattr(make(config, "model", nn.Module), "input_shape", None),
         device=torch.device("cpu"),
         seed=config["seed"],
         batch_size=config["batch_size"],
     )
     return task.inputs()
-
-
-def _declared_shape(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    return getattr(make(config, "model", nn.Module), "input_shape", None)
 
 
 def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:
@@ -137,7 +133,7 @@ def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:
 def _of_summary(run: Path, generation: int) -> dict[str, Any]:
     """Return the summary of a run that ended at ``generation``, {} for any other run."""
     try:
-        summary = json.loads((run / "summary.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        summary = read_summary(run) or {}
+    except UserError:  # the value is left out
         return {}
-    return summary if isinstance(summary, dict) and summary.get("generations") == generation else {}
+    return summary if summary.get("generations") == generation else {}

@@ -21,9 +21,7 @@ from neuro_cli.runner.build import make_model
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
 
 
-def option(
-    group: str, choice: Any, kind: type[Kind], generations: int | None, values: dict[str, Any] | None = None
-) -> Kind:
+def option(group: str, choice: Any, kind: type[Kind], generations: int | None, values: dict[str, Any] | None = None) -> Kind:
     """Return the option ``choice`` of a group: an object of ``kind`` as it is, or made from a name in ``conf/<group>``.
 
     ``generations``: length of the schedules; None keeps them constant. ``values``: replacements for keys of a named option.

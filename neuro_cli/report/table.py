@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.files import refuse_link, write_atomically
+from neuro_cli.core.files import refuse_link, save_file
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.tables import print_table
 from neuro_cli.launch.slurm_sweep import left_on_slurm
@@ -94,7 +94,6 @@ def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
 def write(path: Path, jobs: Sequence[RunState]) -> None:
     """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
     keys = differing(jobs)
-    refuse_link(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = list(dict.fromkeys(metric.name for metric in headlines(jobs)))
@@ -104,10 +103,8 @@ def write(path: Path, jobs: Sequence[RunState]) -> None:
         tested = [job.values.get(name) for name in names]
         cost = (job.wall_seconds, job.candidates_per_second, job.ranks)
         writer.writerow([job.name, *values, job.state, job.generations, *tested, *cost, job.reason])
-    try:
-        write_atomically(path, text.getvalue().encode())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    refuse_link(path)
+    save_file(path, text.getvalue())
 
 
 def differing(jobs: Sequence[RunState]) -> list[str]:

@@ -9,12 +9,13 @@ from statistics import fmean, median
 from typing import Any
 
 from neuro_cli.core.errors import UserError, headline, only_warned
+from neuro_cli.core.files import save_file
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.factory.instantiate import make
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder import curves
-from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.search.config import ALL, BEST, SearchConfig
@@ -102,7 +103,7 @@ class SearchRecord:
                 own = (number, engine.generations[module], engine.origins[module], text_of(module), len(module))
                 scores = (outcome.fitness, outcome.loss, outcome.train_loss, outcome.test_accuracy if tested else None)
                 writer.writerow([*own, outcome.parameters, *scores, outcome.seconds, outcome.worker, outcome.error])
-        _write(self.run / CANDIDATES, text.getvalue())
+        save_file(self.run / CANDIDATES, text.getvalue())
 
     def generation(self, engine: Engine, seconds: float, elapsed: float) -> Row | None:
         """Write a row of ``metrics.csv`` where a generation has been completed: its ``seconds``, and the population after it.
@@ -197,7 +198,7 @@ class SearchRecord:
             weights = self._weights.path(engine.archive.started[outcome.module])
             comment += f"; weights: {weights.relative_to(self.run)}" if weights.exists() else ""
             lines = [f"{key}: {json.dumps(value)}" for key, value in model.items()]  # JSON is YAML
-            _write(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
+            save_file(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
 
 
 def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
@@ -208,10 +209,3 @@ def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
 def _median(values: list[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
     return median(numbers) if numbers else None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

@@ -89,10 +89,9 @@ class RunRecord:
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._store.hold()
-        self._loggers = with_csv(logger)
-        for each in self._loggers:
-            each.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
-            each.start(run, config, resumed_at)
+        self._logger = with_csv(logger)
+        self._logger.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
+        self._logger.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
         remember(run)
         # no bar under a launcher: Open MPI gives each rank a terminal, wherever the output goes
@@ -113,8 +112,7 @@ class RunRecord:
         )
 
     def row(self, row: Row) -> None:
-        for logger in self._loggers:
-            logger.log(row)
+        self._logger.log(row)
         value = row.get(self._headline.name)
         tested = "" if value is None else f"{self._headline.label} {self._headline.text(value)}"
         self._progress.update(row, tested)
@@ -165,8 +163,7 @@ class RunRecord:
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
             self._plot()
-        for logger in self._loggers:
-            logger.finish(summary)
+        self._logger.finish(summary)
         return summary
 
     def _plot(self) -> None:

@@ -53,9 +53,8 @@ class SearchRecord:
         self._store = CheckpointStore(run, search.checkpoint.keep)
         self._store.hold()
         self._weights = WeightsFolder(run)
-        self._loggers = with_csv(make(search.plain, "logger", Logger))
-        for logger in self._loggers:
-            logger.start(run, search.plain, resumed_at)
+        self._logger = with_csv(make(search.plain, "logger", Logger))
+        self._logger.start(run, search.plain, resumed_at)
         remember(run)
         self._generation = resumed_at or 0
         self._counted = 0  # candidates done at the last row
@@ -129,8 +128,7 @@ class SearchRecord:
             "elapsed_seconds": elapsed,
         }
         self._counted = done
-        for logger in self._loggers:
-            logger.log(row)
+        self._logger.log(row)
         return row
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
@@ -144,8 +142,7 @@ class SearchRecord:
         with only_warned("curves.png"):
             if curves.wanted():
                 self._plot()
-        for logger in self._loggers:
-            logger.finish(summary)
+        self._logger.finish(summary)
         return summary
 
     def _plot(self) -> None:

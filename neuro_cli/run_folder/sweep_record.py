@@ -1,6 +1,7 @@
 """``sweep.json`` in a sweep's folder: its command, which resumes it after a kill, a failure or a stop."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,15 @@ class SweepRecord:
         except OSError as error:
             raise UserError(f"{path}: cannot be written: {error.strerror}") from error
 
-    def same_command(self, other: "SweepRecord") -> bool:
-        """Return whether both are the same command, typed in the same folder."""
-        return (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
+    @classmethod
+    def typed(cls, verb: str, arguments: list[str]) -> "SweepRecord":
+        """Return the record of a command that was typed here, whose folder is not known yet."""
+        return cls(verb, [text for text in arguments if not text.startswith("hydra.sweep.dir=")], os.getcwd(), "")
+
+    def began(self, folder: Path) -> bool:
+        """Return whether the same command, typed here, began the sweep in ``folder``. Raises UserError."""
+        other = read_record(folder)
+        return other is not None and (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
 
 
 def read_record(sweep: Path) -> SweepRecord | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.files import write_atomically
+from neuro_cli.core.files import save_file
 
 FILE = "sweep.json"
 FORMAT = 1
@@ -31,11 +31,8 @@ class SweepRecord:
     def write(self) -> None:
         """Write the file into the sweep's folder. Raises UserError."""
         path = Path(self.cwd, self.folder, FILE)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps({"format": FORMAT, **asdict(self)}, indent=2).encode())
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(path, json.dumps({"format": FORMAT, **asdict(self)}, indent=2))
 
     @classmethod
     def typed(cls, verb: str, arguments: list[str]) -> "SweepRecord":

@@ -26,7 +26,6 @@ from neuro_cli.runner.gains import choose_open
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.runner.vote import vote_of
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.task.inputs import Inputs
 
 
 class PopulationTraining(Trainable):
@@ -35,7 +34,7 @@ class PopulationTraining(Trainable):
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.config, self.world, self.device = parts.config, parts.world, parts.device
-        self.threads, self.clock = parts.threads, parts.clock
+        self.threads, self.clock, self.task = parts.threads, parts.clock, parts.task
         self.parameters = parts.layout.size
         self.candidates = 1 if parts.algo.uses_gradient else parts.size
         self.method = parts.distribution.name
@@ -80,16 +79,9 @@ class PopulationTraining(Trainable):
     def metrics(self) -> tuple[Metric, ...]:
         return self.parts.task.metrics
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        return self.parts.task.packages
-
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
         return evaluate_centre(parts, self._solution(generation))
-
-    def inputs(self) -> Inputs:
-        return self.parts.task.inputs()
 
     def trained(self, generation: int) -> nn.Module:
         return self.parts.task.deployed(self._solution(generation))

@@ -15,6 +15,8 @@ from neuro_cli.logger.columns import Row
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import Recorded, RunRecord
 from neuro_cli.runner.config import RunConfig
+from neuro_cli.task.base import Task
+from neuro_cli.task.inputs import Inputs
 
 
 class Trainable(Recorded):
@@ -22,6 +24,14 @@ class Trainable(Recorded):
 
     config: RunConfig
     clock: Clock
+    task: Task
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        return self.task.packages
+
+    def inputs(self) -> Inputs:
+        return self.task.inputs()
 
     @property
     def schedules(self) -> Sequence[Schedule]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -116,18 +117,9 @@ def differing(jobs: Sequence[RunState]) -> list[str]:
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
     """Return for each key the end of it that no other has: ``algo.sigma`` is ``sigma``."""
-    parts = {key: key.split(".") for key in keys}
-
-    def ending(key: str, length: int) -> tuple[str, ...]:
-        return tuple(parts[key][-length:])
-
-    names = {}
-    for key in keys:
-        lengths = range(1, len(parts[key]) + 1)
-        alone = (n for n in lengths if all(ending(other, n) != ending(key, n) for other in keys if other != key))
-        length = next(alone, None)
-        names[key] = key if length is None else ".".join(ending(key, length))
-    return names
+    endings = {key: [key.split(".", skipped)[-1] for skipped in range(key.count("."), -1, -1)] for key in keys}
+    counts = Counter(ending for of_key in endings.values() for ending in of_key)
+    return {key: next((ending for ending in of_key if counts[ending] == 1), key) for key, of_key in endings.items()}
 
 
 def headlines(jobs: Sequence[RunState]) -> list[Metric]:

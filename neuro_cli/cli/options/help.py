@@ -68,6 +68,4 @@ def annotated(verb: str, composed: DictConfig) -> str:
     texts = comments(verb, {str(group): option for group, option in choices.items()})
     keys = [str(key) for key in composed if key != "hydra" and not str(key).startswith("known_")]
     lines = _lines(OmegaConf.to_yaml(OmegaConf.masked_copy(composed, keys)))
-    return "\n".join(
-        f"{line:<{COLUMN}}  # {text}" if (text := texts.get(key, "") if key else "") else line for line, key, _ in lines
-    )
+    return "\n".join(f"{line:<{COLUMN}}  # {text}" if (text := texts.get(key)) else line for line, key, _ in lines)

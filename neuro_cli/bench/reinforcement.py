@@ -10,7 +10,6 @@ fresh return), since a first passage favours lucky evaluations.
     neuro bench reinforcement reinforcement.only=[lunar_lander] reinforcement.columns=[openai_es] reinforcement.seeds=[1,2,3]
 """
 
-import csv
 import importlib.util
 import json
 import math
@@ -33,6 +32,7 @@ from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import BITS_64, bounded, choice, key, or_none, positive
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
@@ -91,7 +91,7 @@ def bench_reinforcement(config: BenchConfig, run: Path) -> None:
 
     rows = rows_of_trials("reinforcement.results", results, planned, FIELDS, threads, play)
     with only_warned("plot"):
-        plot([trial.identity for trial in planned], _looks(curves), run / CURVES)
+        plot([trial.identity for trial in planned], read_rows(curves), run / CURVES)
     published = {task: settings["published"] for task, settings in own.tasks.items()}
     title = f"minutes to a mean return over {own.episodes} fresh episodes, {threads} workers; median over seeds (least to most)"
     show(title, HEAD, table(rows, published), threads, results)
@@ -179,14 +179,6 @@ def _fresh(cell: Trial, folder: Path) -> float:
 def curves_of(results: Path) -> Path:
     """Return the path of the file with the evaluations of all trials, next to the results."""
     return results.with_name(f"{results.stem}_curves.csv")
-
-
-def _looks(curves: Path) -> list[Row]:
-    """Return the evaluations of all trials so far, without a torn last line."""
-    if not curves.exists():
-        return []
-    with curves.open(newline="") as file:
-        return [row for row in csv.DictReader(file) if row[RETURN.name]]
 
 
 HEAD = ("task", "column", "reached", "minutes", "best evaluation", "fresh return", "million steps", "published")

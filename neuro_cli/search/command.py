@@ -4,8 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.core.metric import ACCURACY
@@ -64,8 +62,7 @@ def _report(summary: dict[str, Any], run: Path) -> int:
             f"validation accuracy {summary['validation_accuracy']:.4f}, {ACCURACY.label} {ACCURACY.text(summary[ACCURACY.name])}"
         )
         best = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
-        Console().print(printable(best), markup=False, highlight=False, soft_wrap=True)
-        then = printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it")
-        Console().print(then, markup=False, highlight=False, soft_wrap=True)
+        print(printable(best))
+        print(printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it"), flush=True)
     say(f"neuro: results in {run}")
     return 0

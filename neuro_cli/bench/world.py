@@ -15,11 +15,12 @@ from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.session import guarded
 
 
-def measured_in_world(module: str, plan: Mapping[str, Any], network: Network, ranks: int, folder: Path) -> Any:
+def measured_in_world(module: str, plan: Mapping[str, Any], ranks: int, folder: Path) -> Any:
     """Run the worker ``module`` on ``ranks`` ranks and return its results; ``folder`` keeps them and the plan.
 
-    ``plan["fabric"]``: config of the network, for the ranks. Raises RuntimeError when the world fails.
+    ``plan["fabric"]``: config of the network. Raises RuntimeError when the world fails.
     """
+    network = make(plan, "fabric", Network)
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps(plan, indent=1))
     files = [folder / name for name in ("plan.json", "results.json")]

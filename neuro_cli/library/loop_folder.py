@@ -42,17 +42,6 @@ PACE = {"checkpoint": {"every": 50, "keep": 3, "best": False}, "evaluate": {"eve
 TASK = f"{FitnessTask.__module__}.{FitnessTask.__qualname__}"
 
 
-class _Silent(Progress):
-    """Display that shows nothing: what a script prints is its own."""
-
-    def __init__(self) -> None:
-        super().__init__(1, plain=True)
-
-    def update(self, row: dict[str, Any], tested: str = "") -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
 class Work(Recorded):
     """A loop as its record sees it."""
 
@@ -138,7 +127,7 @@ class LoopFolder:
                 self._work = Work(population, module, self._metrics, _form_of(inputs))
                 if self._world.rank == 0:
                     at = None if self._saved is None else generation
-                    self._record = RunRecord(self._run, self._config, self._work, self._logger, at, _Silent())
+                    self._record = RunRecord(self._run, self._config, self._work, self._logger, at, Progress(1, silent=True))
         self._work.population = population
         if self._saved is None:
             self.save(generation, None)

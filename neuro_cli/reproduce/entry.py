@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from neuro_cli.core.checks import number
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.reproduce.grid import mapping, with_grids
@@ -43,12 +44,6 @@ def _plain(key: str, value: Any) -> str:
     return str(value)
 
 
-def _published(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(key, value, "must be a number, or null where nothing is published")
-    return float(value)
-
-
 def _spread(key: str, value: Any) -> tuple[str, str]:
     if not isinstance(value, list) or len(value) != 2:
         raise ConfigError(key, value, "must be two columns, of the least and the most")
@@ -71,7 +66,7 @@ class EntryRow:
     reduce: str = key(choice("median", "mean"))
     spread: tuple[str, str] | None = key(or_none(_spread))
     quantity: str = key(_plain)
-    published: float | None = key(or_none(_published))
+    published: float | None = key(or_none(number))
     expect: tuple[Expectation, ...] = key(lambda key, nodes: tuple(_expectation(node, key) for node in nodes or ()))
 
 

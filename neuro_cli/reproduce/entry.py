@@ -130,9 +130,9 @@ def _rows(node: Mapping[str, Any], size: str, where: str) -> Iterator[EntryRow]:
     """Yield the rows of ``size``, each with the keys of ``row`` too."""
     common = mapping(node.get("row") or {}, f"{where}: row")
     listed = node["rows"] if isinstance(node["rows"], list) else []
-    for number, row in enumerate(listed):
+    for place, row in enumerate(listed):
         if not isinstance(row, dict) or row.get("size", size) == size:
-            yield _row({**common, **mapping(row, f"{where}: rows.{number}")}, f"{where}: rows.{number}")
+            yield _row({**common, **mapping(row, f"{where}: rows.{place}")}, f"{where}: rows.{place}")
 
 
 def _used(entry: Entry) -> set[str]:

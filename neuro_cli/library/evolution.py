@@ -143,7 +143,7 @@ class Evolution(Loop):
         self._asked: Proposal | None = None
         self._forms: ByForm | None = None
         self._loaded: dict[str, Any] | None = None  # state that the first step with noise on activations takes
-        if by_passes:
+        if isinstance(self._sampler, Activation):
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
         self.best: Best | None = None  # among the candidates whose fitnesses tell() was given

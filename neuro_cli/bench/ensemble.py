@@ -17,7 +17,6 @@ from neuro_cli.core.metric import ACCURACY
 from neuro_cli.run_folder.palette import BLUE, GREEN, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.config import bounded, key
-from neuro_cli.runner.options import make_network
 
 WORKER = "neuro_cli.bench.workers.training"
 REFERENCE = "single_graph"
@@ -139,8 +138,7 @@ class _Worlds:
         print(f"{ranks} rank{'s' * (ranks > 1)}: {', '.join(entry['title'] for entry in entries)}", flush=True)
         plan = {"fabric": self._config.plain["fabric"], "entries": entries}
         folder = self._run / "worlds" / f"{self._count}_of_{ranks}"
-        results: list[dict[str, Any]] = measured_in_world(WORKER, plan, make_network(self._config.plain), ranks, folder)
-        return results
+        return measured_in_world(WORKER, plan, ranks, folder)
 
 
 def _gaps(losses: list[float], reference: list[float]) -> dict[str, float]:

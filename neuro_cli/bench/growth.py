@@ -20,7 +20,6 @@ from neuro_cli.core.errors import only_warned
 from neuro_cli.run_folder.palette import BLUE, VERMILION
 from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.runner.config import bounded, key
-from neuro_cli.runner.options import make_network
 
 WORKER = "neuro_cli.bench.workers.growth"
 AXES = ("parameters", "population", "ranks")
@@ -104,7 +103,7 @@ def measured(own: Growth, config: BenchConfig, axis: str, point: Point, folder: 
         "seed": config.seed,
     }
     name = f"{axis}_{point.sampler}_{getattr(point, axis)}"
-    found = measured_in_world(WORKER, plan, make_network(config.plain), point.ranks, folder / name)
+    found = measured_in_world(WORKER, plan, point.ranks, folder / name)
     seconds = found["seconds"]
     return {
         "axis": axis,

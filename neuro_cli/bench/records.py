@@ -86,8 +86,7 @@ def _play(trial: Trial, folder: Path) -> dict[str, str]:
     seen = timed(command, folder, trial.metric, trial.goal, 60 * trial.minutes)
     values = [evaluation.value for evaluation in seen.evaluations]
     best = (max if trial.metric.better == HIGHER else min)(values, default=math.nan)
-    minutes = seen.evaluations[-1].minutes if seen.ended == "goal" else seen.minutes
-    row = {"ended": seen.ended, "seconds": f"{60 * minutes:.1f}", "best": f"{best:.6g}", "evaluations": str(len(values))}
+    row = {"ended": seen.ended, "seconds": f"{60 * seen.spent:.1f}", "best": f"{best:.6g}", "evaluations": str(len(values))}
     return trial.identity | row
 
 

@@ -10,7 +10,6 @@ fresh return), since a first passage favours lucky evaluations.
     neuro bench reinforcement reinforcement.only=[lunar_lander] reinforcement.columns=[openai_es] reinforcement.seeds=[1,2,3]
 """
 
-import csv
 import importlib.util
 import json
 import math
@@ -24,7 +23,7 @@ from typing import Any
 from neuro_cli.bench.config import BenchConfig, filled_list, integers
 from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
-from neuro_cli.bench.stopwatch import Evaluation, Timed, timed
+from neuro_cli.bench.stopwatch import Evaluation, timed
 from neuro_cli.bench.table import append_row, show
 from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
@@ -33,6 +32,7 @@ from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import BITS_64, bounded, choice, key, or_none, positive
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 
@@ -63,8 +63,7 @@ class Reinforcement:
 
     def settings(self, task: str) -> dict[str, Any]:
         """Return the settings of each column for ``task``: its own, or those common to all tasks."""
-        chosen: dict[str, Any] = self.tasks[task] if self.setting == "tuned" else self.common
-        return chosen
+        return self.tasks[task] if self.setting == "tuned" else self.common
 
     def goal(self, task: str) -> float:
         """Return the mean return to reach. Raises ConfigError."""
@@ -92,7 +91,7 @@ def bench_reinforcement(config: BenchConfig, run: Path) -> None:
 
     rows = rows_of_trials("reinforcement.results", results, planned, FIELDS, threads, play)
     with only_warned("plot"):
-        plot([trial.identity for trial in planned], _looks(curves), run / CURVES)
+        plot([trial.identity for trial in planned], read_rows(curves), run / CURVES)
     published = {task: settings["published"] for task, settings in own.tasks.items()}
     title = f"minutes to a mean return over {own.episodes} fresh episodes, {threads} workers; median over seeds (least to most)"
     show(title, HEAD, table(rows, published), threads, results)
@@ -161,12 +160,8 @@ def _play(cell: Trial, folder: Path) -> tuple[Row, list[Evaluation]]:
     last = str(folder) if cell.setting == "ddpg" else f"hydra.run.dir={folder}"
     seen = timed([sys.executable, "-P", "-m", *cell.program, last], folder, RETURN, cell.goal, 60 * cell.minutes)
     best = max((evaluation.value for evaluation in seen.evaluations), default=math.nan)
-    values = (seen.ended, f"{_minutes(seen):.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
+    values = (seen.ended, f"{seen.spent:.3f}", best, _fresh(cell, folder), len(seen.evaluations), round(seen.steps))
     return cell.identity | dict(zip(FIELDS[len(IDENTITY) :], map(str, values), strict=False)), seen.evaluations
-
-
-def _minutes(seen: Timed) -> float:
-    return seen.evaluations[-1].minutes if seen.ended == "goal" else seen.minutes
 
 
 def _fresh(cell: Trial, folder: Path) -> float:
@@ -184,14 +179,6 @@ def _fresh(cell: Trial, folder: Path) -> float:
 def curves_of(results: Path) -> Path:
     """Return the path of the file with the evaluations of all trials, next to the results."""
     return results.with_name(f"{results.stem}_curves.csv")
-
-
-def _looks(curves: Path) -> list[Row]:
-    """Return the evaluations of all trials so far, without a torn last line."""
-    if not curves.exists():
-        return []
-    with curves.open(newline="") as file:
-        return [row for row in csv.DictReader(file) if row[RETURN.name]]
 
 
 HEAD = ("task", "column", "reached", "minutes", "best evaluation", "fresh return", "million steps", "published")

@@ -19,7 +19,7 @@ def plot(trials: Sequence[Mapping[str, str]], looks: Iterable[Look], stem: Path)
     names = list(trials[0])
     for look in looks:
         key = tuple(look[name] for name in names)
-        if key in curves:
+        if key in curves and look[RETURN.name]:  # a torn line has none
             curves[key].append(look)
     goals = dict.fromkeys((trial["task"], trial["goal"]) for trial in trials)
     panels = [

@@ -18,7 +18,7 @@ ELSEWHERE = 0x5EED_0F_F5E5  # mixed into the run's seed: test episodes that neit
 
 def mean_return(task: dict[str, Any], module: nn.Module, seed: int, episodes: int) -> float:
     """Return the mean return of ``module`` in the environment of the group ``task``; a run evaluates with its own ``seed``."""
-    environment: Reinforcement = make({"task": {**copy.deepcopy(task), "evaluation_episodes": episodes}}, "task", Reinforcement)
+    environment = make({"task": {**copy.deepcopy(task), "evaluation_episodes": episodes}}, "task", Reinforcement)
     environment.load(input_shape=None, device=torch.device("cpu"), seed=seed, batch_size=1)
     threads = Threads(1)
     try:

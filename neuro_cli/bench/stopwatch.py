@@ -13,7 +13,7 @@ from pathlib import Path
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.core.metric import Metric
-from neuro_cli.run_folder.metrics import MetricsTail
+from neuro_cli.logger.stored_rows import MetricsTail
 
 POLL = 0.1  # seconds between two reads of metrics.csv; the resolution of the times
 PATIENCE = 90.0  # seconds to end after a request: the current generation, a last evaluation, a checkpoint
@@ -37,6 +37,11 @@ class Timed:
     steps: float = 0.0
     minutes: float = 0.0
     ended: str = "itself"
+
+    @property
+    def spent(self) -> float:
+        """Minutes to the goal, else all."""
+        return self.evaluations[-1].minutes if self.ended == "goal" else self.minutes
 
 
 def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, budget: float) -> Timed:
@@ -71,9 +76,9 @@ def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, bud
 def _note(seen: Timed, rows: MetricsTail, metric: Metric, goal: float) -> None:
     """Add new rows; those after the goal do not count."""
     for row in rows.new():
-        seen.steps += float(row.get("environment_steps") or 0)
-        if row.get(metric.name):
-            seen.evaluations.append(Evaluation(seen.minutes, float(row[metric.name]), seen.steps))
+        seen.steps += row.get("environment_steps") or 0
+        if (value := row.get(metric.name)) is not None:
+            seen.evaluations.append(Evaluation(seen.minutes, float(value), seen.steps))
             if metric.reached(seen.evaluations[-1].value, goal):
                 seen.ended = "goal"
                 return

@@ -45,12 +45,11 @@ def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
     return [a / b for a, b in zip(seconds, reference, strict=True)]
 
 
-def machine(threads: int | None) -> str:
-    """Describe processor, threads and library versions. ``threads`` None: the measured commands have their own."""
-    used = "" if threads is None else f"{threads} threads, "
-    return f"{processor()}, {cores()}, {used}" + ", ".join(
-        f"{name} {version}" for name, version in versions(None).items() if version
-    )
+def machine(threads: int | None, *more: str) -> str:
+    """Describe processor, threads, ``more`` and library versions. ``threads`` None: the measured commands have their own."""
+    used = [] if threads is None else [f"{threads} threads"]
+    libraries = [f"{name} {version}" for name, version in versions(None).items() if version]
+    return ", ".join([processor(), cores(), *used, *more, *libraries])
 
 
 def markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -8,18 +8,19 @@ from typing import Any
 
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
+from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.launch.launcher import world_start
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner.options import make_network
 from neuro_cli.runner.session import guarded
 
 
-def measured_in_world(module: str, plan: Mapping[str, Any], network: Network, ranks: int, folder: Path) -> Any:
+def measured_in_world(module: str, plan: Mapping[str, Any], ranks: int, folder: Path) -> Any:
     """Run the worker ``module`` on ``ranks`` ranks and return its results; ``folder`` keeps them and the plan.
 
-    ``plan["fabric"]``: config of the network, for the ranks. Raises RuntimeError when the world fails.
+    ``plan["fabric"]``: config of the network. Raises RuntimeError when the world fails.
     """
+    network = make(plan, "fabric", Network)
     folder.mkdir(parents=True)
     (folder / "plan.json").write_text(json.dumps(plan, indent=1))
     files = [folder / name for name in ("plan.json", "results.json")]
@@ -34,7 +35,7 @@ def work_in_world(measure: Callable[[dict[str, Any], World], Any]) -> None:
     let_import()
     log_to(None, 0)
     plan = json.loads(Path(sys.argv[1]).read_text())
-    network = make_network(plan)
+    network = make(plan, "fabric", Network)
     world = network.connect(needs_mpi=True)
     network.describe(world)
 

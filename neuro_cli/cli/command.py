@@ -15,10 +15,11 @@ from neuro_cli.cli.compose import composed, context_of, plain_keys
 from neuro_cli.cli.hydra_job import Work, job
 from neuro_cli.cli.overrides.check import Checked, checked
 from neuro_cli.cli.show import show
-from neuro_cli.cli.sweep.sweep import Command, check_sweep, sweep
+from neuro_cli.cli.sweep.sweep import check_sweep, sweep
 from neuro_cli.core.errors import UserError
 from neuro_cli.fabric.start import launched
 from neuro_cli.launch import lock
+from neuro_cli.run_folder.sweep_record import SweepRecord
 from neuro_cli.runner.config import check_early
 
 EARLY = ("train", "evolve")  # verbs whose root keys are checked before torch is imported
@@ -33,8 +34,8 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
     """
 
     def verb(arguments: list[str], trust: list[str] | None = None) -> int:
-        typed = Command(name, arguments, trust)
-        command = checked(name, arguments, typed.same_as)
+        typed = SweepRecord.typed(name, arguments)
+        command = checked(name, arguments, typed.began)
         if command.shows:
             return show(name, command)
         check_sweep(command.composed)
@@ -46,7 +47,7 @@ def hydra_verb(name: str, work: Work, check: Callable[[DictConfig], None] | None
             raise UserError(f"neuro {name} starts its {STARTED[name]} itself: run it without a launcher")
         task = partial(job, work=work, trust=trust)
         with command.tree.loaded() as loader:
-            return sweep(command, typed, task, loader) if command.sweeps else _run(command, task, loader)
+            return sweep(command, typed, trust, task, loader) if command.sweeps else _run(command, task, loader)
 
     return verb
 

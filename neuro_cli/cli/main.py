@@ -14,8 +14,7 @@ import sys
 import textwrap
 
 from neuro_cli.cli import ctrl_c
-from neuro_cli.cli.registry import MODULES, listed, verb
-from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.cli.registry import listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.verbosity import taken_from
@@ -74,8 +73,6 @@ def dispatch(arguments: list[str]) -> int:
         print(f"neuro {__version__}")
         return 0
     name, rest = arguments[0], taken_from(arguments[1:])
-    if name not in MODULES:
-        raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
     foreign = foreign_start() if name in WORLD_VERBS else None
     if foreign is not None:
         if foreign.rank:

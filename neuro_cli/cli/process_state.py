@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from neuro_cli.factory.own_code import import_path_put_back
-from neuro_cli.run_folder import own_log
+from neuro_cli.run_folder import log as run_log
 from neuro_cli.runner import early_stop
 
 _LOG = logging.getLogger("neuro_cli")
@@ -26,10 +26,10 @@ def process_put_back() -> Iterator[None]:
         with import_path_put_back():
             yield
     finally:
+        run_log.leave()
         for handler in list(_LOG.handlers):
             _LOG.removeHandler(handler)
             handler.close()
-        own_log.leave()
         _LOG.handlers, _LOG.propagate = log[0], log[2]
         _LOG.setLevel(log[1])
         torch.set_num_threads(threads)

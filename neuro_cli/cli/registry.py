@@ -3,6 +3,8 @@
 import importlib
 from collections.abc import Callable
 
+from neuro_cli.core.did_you_mean import nearest
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.garbage import no_search
 
 HELP = {
@@ -22,33 +24,17 @@ HELP = {
     "completion": "Print a completion script for your shell: neuro completion bash|zsh|fish",
     "evolve export": "Write the model of a peer, or its ledger for neuro apply, even while the peer runs.",
 }
-MODULES = {
-    "train": "train",
-    "bench": "bench",
-    "scale": "scale",
-    "evolve": "evolve",
-    "apply": "evolve",
-    "reproduce": "reproduce",
-    "search": "search",
-    "resume": "resume",
-    "evaluate": "evaluate",
-    "export": "export",
-    "predict": "export",
-    "report": "report",
-    "doctor": "doctor",
-    "completion": "completion",
-    # internal: verbs that other commands start
-    "start": "train",
-    "peer": "evolve",
-}
+# verbs in the module of another one; the last two are internal, and other commands start them
+SHARED = {"apply": "evolve", "predict": "export", "start": "train", "peer": "evolve"}
 
 
 def verb(name: str) -> Callable[[list[str]], int]:
-    """Return the function ``NAME_verb``, from arguments to exit code. Raises KeyError for an unknown name."""
+    """Return the function ``NAME_verb``, from arguments to exit code. Raises UserError for an unknown name."""
+    if name not in (*listed(), *SHARED):
+        raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
     with no_search():
-        module = importlib.import_module(f"neuro_cli.cli.{MODULES[name]}")
-    function: Callable[[list[str]], int] = getattr(module, f"{name}_verb")
-    return function
+        module = importlib.import_module(f"neuro_cli.cli.{SHARED.get(name, name)}")
+    return getattr(module, f"{name}_verb")
 
 
 def listed() -> dict[str, str]:

@@ -22,13 +22,12 @@ def report_verb(arguments: list[str]) -> int:
         "neuro report", description=HELP["report"], usage="neuro report RUN ... [file=report.html] [html=false] [x=KEY]"
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, sweeps, searches, clusters and studies")
-    parser.add_argument("--no-html", action="store_true", help="the table alone, as html=false")
     parser.epilog = "x=algo.sigma draws the results of a sweep against that key, mean and spread over seeds, as SVG and PNG"
     options = parser.parse_args(arguments)
     typed, values = files_and_values(options.runs, ("file", "html", "x"), "no folder has this name, and neuro report takes")
     folders = [folder_of(path) for path in typed]
     file = Path(values["file"]) if "file" in values else None
-    html = boolean("html", values.get("html", True)) and not options.no_html
+    html = boolean("html", values.get("html", True))
     if not folders:
         parser.error("which runs?")
     if file is not None and not file.parent.is_dir():

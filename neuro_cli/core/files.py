@@ -34,6 +34,14 @@ def write_atomically(path: Path, content: bytes) -> None:
     replace_atomically(path, write)
 
 
+def save_file(path: Path, content: str | bytes) -> None:
+    """Write as :func:`write_atomically`. Raises UserError."""
+    try:
+        write_atomically(path, content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+
+
 def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Replace ``path`` with the file that ``write`` makes under the name that it gets: as :func:`write_atomically`."""
     temporary = path.with_name(f"{path.name}.tmp")

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.files import write_atomically
+from neuro_cli.core.files import save_file
 from neuro_cli.core.install import install
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
@@ -45,10 +45,7 @@ def check_file(file: Path) -> None:
 def write_network(file: Path, network: Network) -> int:
     """Write ``network`` in the format that the name of ``file`` says, and return the number of bytes. Raises UserError."""
     content = FORMATS[file.suffix](network)
-    try:
-        write_atomically(file, content)
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
+    save_file(file, content)
     return len(content)
 
 
@@ -88,8 +85,7 @@ def _onnx(network: Network) -> bytes:
         raise UserError(f"the network cannot be written as ONNX: {reason[:200]}") from error
     entry = model.metadata_props.add()
     entry.key, entry.value = "neuro", json.dumps(network.facts)
-    content: bytes = model.SerializeToString()
-    return content
+    return model.SerializeToString()
 
 
 def _votes(network: Network) -> bytes:

@@ -1,6 +1,5 @@
 """Trained network of a run folder of any verb, with its inputs and facts about its training."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from neuro_cli.run_folder.config import is_search, saved_config
 from neuro_cli.run_folder.declaration import declared, declared_inputs
 from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.run_folder.model_file import facts_of
+from neuro_cli.run_folder.saved_summary import read_summary
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config
 from neuro_cli.search.command import OURS
 from neuro_cli.search.config import SearchConfig
@@ -95,7 +95,7 @@ def _of_search(run: Path, trust: list[str]) -> Network:
         text = f"the weights of its best network (candidate {number}) were not kept: keep_weights=best keeps them"
         raise UserError(f"{run}: {text}; neuro train model={run / 'best' / 'best_1.yaml'} trains it again")
     payload = described(search, best[0].module)
-    module: nn.Module = make(payload, "model", ModuleCNN)
+    module = make(payload, "model", ModuleCNN)
     try:
         module.load_state_dict(tensors_of(path.read_bytes()))
     except Exception as error:  # a damaged or foreign file
@@ -108,20 +108,15 @@ def _of_search(run: Path, trust: list[str]) -> Network:
 
 def _inputs_by_data(config: Mapping[str, Any]) -> Inputs:
     """Return the inputs of a run whose folder does not declare them (a search, an earlier version), from its task's data."""
-    task: Task = make(config, "task", Task)
+    task = make(config, "task", Task)
     shape = config["model"].get("input_shape")
     task.load(
-        input_shape=tuple(shape) if shape else _declared_shape(config),
+        input_shape=tuple(shape) if shape else getattr(make(config, "model", nn.Module), "input_shape", None),
         device=torch.device("cpu"),
         seed=config["seed"],
         batch_size=config["batch_size"],
     )
     return task.inputs()
-
-
-def _declared_shape(config: Mapping[str, Any]) -> tuple[int, ...] | None:
-    module: nn.Module = make(config, "model", nn.Module)
-    return getattr(module, "input_shape", None)
 
 
 def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:
@@ -138,7 +133,7 @@ def _measured(run: Path, generation: int) -> tuple[Any, dict[str, float]]:
 def _of_summary(run: Path, generation: int) -> dict[str, Any]:
     """Return the summary of a run that ended at ``generation``, {} for any other run."""
     try:
-        summary = json.loads((run / "summary.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+        summary = read_summary(run) or {}
+    except UserError:  # the value is left out
         return {}
-    return summary if isinstance(summary, dict) and summary.get("generations") == generation else {}
+    return summary if summary.get("generations") == generation else {}

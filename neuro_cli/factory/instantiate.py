@@ -3,13 +3,15 @@
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.removed import refuse_removed
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.script_objects import Made, is_made, made_by_script
+
+Kind = TypeVar("Kind")
 
 OPTIONS = tuple(
     f"neuro_cli.{part}."
@@ -38,7 +40,7 @@ def value_of(config: Mapping[str, Any], key: str) -> Any:
     return node
 
 
-def make(config: Mapping[str, Any], group: str, expected: type) -> Any:
+def make(config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
     """Make the object of a group, or copy the one that a script gave. Raises UserError with its constructor's message."""
     node = config.get(group)
     if isinstance(node, Made):
@@ -67,7 +69,7 @@ def make(config: Mapping[str, Any], group: str, expected: type) -> Any:
     return expect(option, config, group, expected)
 
 
-def expect(option: Any, config: Mapping[str, Any], group: str, expected: type) -> Any:
+def expect(option: Any, config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
     """Return ``option``, the object of a group, which must be of a class. Raises ConfigError."""
     if isinstance(option, expected):
         return option

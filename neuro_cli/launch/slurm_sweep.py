@@ -114,7 +114,7 @@ class SubmittedJobs:
         """Wait for all jobs."""
         from submitit import SlurmJob
 
-        for name in self._with_pickles():
+        for name in self.waited_for():
             SlurmJob(folder=self.folder / FOLDER / "%j", job_id=name).wait()
 
     def states(self) -> dict[int, str]:
@@ -150,11 +150,8 @@ class SubmittedJobs:
         for path in (self.folder / FOLDER).rglob("*.pkl"):
             path.unlink(missing_ok=True)
 
-    def waited_for(self) -> bool:
-        """Return whether submitit's files exist, which the command that waits for the jobs removes at their end."""
-        return bool(self._with_pickles())
-
-    def _with_pickles(self) -> list[str]:
+    def waited_for(self) -> list[str]:
+        """Return the names of jobs with submitit's files, which the command that waits for them removes at their end."""
         return [name for name in self.names() if any((self.folder / FOLDER / name).glob("*_submitted.pkl"))]
 
     def _alive(self) -> set[str]:

@@ -91,10 +91,10 @@ class AskTell:
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
         self.seed = integer("seed", seed, 0, 2**64 - 1)
-        self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, None, {"sigma": sigma})
+        self._algo = option("algo", algo, PopulationAlgorithm, None, {"sigma": sigma})
         chosen = ("antithetic" if self._algo.needs_pairs else "iid") if sampler is None else sampler
-        self._sampler: Sampler = option("sampler", chosen, Sampler, None)
-        network: Network = option("fabric", "native", Network, None)
+        self._sampler = option("sampler", chosen, Sampler, None)
+        network = option("fabric", "native", Network, None)
         self.world = network.connect(False) if world is None else world
         self._start = start
         self._size = len(self._point_of(0))

@@ -120,11 +120,11 @@ class Evolution(Loop):
         stored = ParameterLayout(own)
         precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
-        self._sampler: Estimator = option("sampler", sampler, Estimator, generations)
+        self._sampler = option("sampler", sampler, Estimator, generations)
         by_passes = isinstance(self._sampler, Activation)
         if algo is None:
             algo = "forward_gradient" if by_passes else "openai_es"
-        self._algo: PopulationAlgorithm = option("algo", algo, PopulationAlgorithm, generations, values)
+        self._algo = option("algo", algo, PopulationAlgorithm, generations, values)
         self._sampler.check(population)
         method = self._connect(distribution, fabric, world, generations)
         self._distribution, self._module, self._subject = method, own, type(own).__name__
@@ -143,7 +143,7 @@ class Evolution(Loop):
         self._asked: Proposal | None = None
         self._forms: ByForm | None = None
         self._loaded: dict[str, Any] | None = None  # state that the first step with noise on activations takes
-        if by_passes:
+        if isinstance(self._sampler, Activation):
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
         self.best: Best | None = None  # among the candidates whose fitnesses tell() was given
@@ -165,7 +165,7 @@ class Evolution(Loop):
             "time_limit": None,
         }  # fmt: skip
         typed = {"algo": algo, "sampler": sampler, "seed": seed, "population": population, "sigma": sigma, "lr": lr}
-        kind: Logger = option("logger", logger, Logger, generations)
+        kind = option("logger", logger, Logger, generations)
         self._folder = LoopFolder(Path(folder), config, typed, tests or {}, kind, self.world)
         if self._folder.checkpoint is not None:
             self._resume(self._folder.checkpoint)
@@ -361,7 +361,7 @@ class Evolution(Loop):
     def _fit_batch(self, distribution: Distribution) -> None:
         """Refuse a batch that cannot be shared out as the options ask for. Raises ConfigError."""
         size, directions = self._task.batch_size, self._sampler.directions
-        if self._numbers.per_example and (not self._task.takes_batch or size % directions):
+        if self._numbers.per_example and (not self._task.hands_batch or size % directions):
             allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"
             raise ConfigError("layout", "per_example", allowed)
         if size != distribution.job.batch_size:

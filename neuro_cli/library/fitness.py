@@ -82,7 +82,7 @@ class FitnessTask(Task):
             yield
 
     @property
-    def takes_batch(self) -> bool:
+    def hands_batch(self) -> bool:  # type: ignore[override]
         """Return whether the present fitness takes a batch."""
         return self._batch is not None
 
@@ -90,10 +90,6 @@ class FitnessTask(Task):
     def autocasts(self) -> bool:
         """Return whether the user calls the present fitness under autocast."""
         return bool(self._modes.autocast)
-
-    @property
-    def hands_batch(self) -> bool:  # type: ignore[override]
-        return self.takes_batch
 
     def capture(self, module: nn.Module) -> None:
         """Record the batch that the closure gives the module, by calling it that far. Raises Unsupported for anything else."""

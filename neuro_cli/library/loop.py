@@ -29,8 +29,8 @@ class Loop:
         self, distribution: str | Distribution, fabric: str | Network, world: World | None, generations: int | None = None
     ) -> Distribution:
         """Join the ranks, and return the distribution method. Raises ConfigError."""
-        method: Distribution = option("distribution", distribution, Distribution, generations)
-        network: Network = option("fabric", fabric, Network, generations)
+        method = option("distribution", distribution, Distribution, generations)
+        network = option("fabric", fabric, Network, generations)
         self.world = network.connect(method.needs_mpi) if world is None else world
         network.describe(self.world)
         return method

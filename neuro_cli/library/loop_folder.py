@@ -1,16 +1,13 @@
 """Run folder of a loop in a user's script: the files of a command's run, except that no command can continue it."""
 
-import json
 import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load as tensors_of
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import WORST
@@ -25,17 +22,16 @@ from neuro_cli.library.candidates import Best
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.columns import Cost, Row, row_of, training_row
-from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, serialised
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import saved_config, write_config
 from neuro_cli.run_folder.identity import identity_of, refuse_difference
 from neuro_cli.run_folder.log import also_logged
 from neuro_cli.run_folder.progress import Progress
-from neuro_cli.run_folder.record import RunRecord, refuse_reserved
-from neuro_cli.run_folder.state_file import decoded, encoded
+from neuro_cli.run_folder.record import Recorded, RunRecord, refuse_reserved
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.bind import Population
-from neuro_cli.runner.consensus import collectively
+from neuro_cli.runner.consensus import collectively, on_all_ranks
 from neuro_cli.runner.population import compared
 from neuro_cli.task.inputs import TYPES, Inputs
 
@@ -46,37 +42,19 @@ PACE = {"checkpoint": {"every": 50, "keep": 3, "best": False}, "evaluate": {"eve
 TASK = f"{FitnessTask.__module__}.{FitnessTask.__qualname__}"
 
 
-class _Silent(Progress):
-    """Display that shows nothing: what a script prints is its own."""
+class Work(Recorded):
+    """A loop as its record sees it."""
 
-    def __init__(self) -> None:
-        super().__init__(1, plain=True)
+    metrics: tuple[Metric, ...] = ()
 
-    def update(self, row: dict[str, Any], tested: str = "") -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
-@dataclass
-class Work:
-    """A loop as its record sees it: :class:`neuro_cli.run_folder.record.Recorded`."""
-
-    population: Population
-    module: nn.Module
-    metrics: tuple[Metric, ...]
-    known: Inputs
-    packages: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        self.world, self.device, self.threads = self.population.world, self.population.device, self.population.threads
-        self.parameters, self.candidates = self.population.layout.size, self.population.size
-        self.method = self.population.distribution.name
-
-    def facts(self) -> dict[str, Any]:
-        return {}
+    def __init__(self, population: Population, module: nn.Module, metrics: tuple[Metric, ...], inputs: Inputs) -> None:
+        self.population, self.module, self.metrics, self._inputs = population, module, metrics, inputs
+        self.world, self.device, self.threads = population.world, population.device, population.threads
+        self.parameters, self.candidates = population.layout.size, population.size
+        self.method = population.distribution.name
 
     def inputs(self) -> Inputs:
-        return self.known
+        return self._inputs
 
     def trained(self, generation: int) -> nn.Module:
         return self.module
@@ -111,7 +89,7 @@ class LoopFolder:
             refuse_reserved(self._metrics, "tests")
             if world.rank == 0:
                 checkpoint = self._open(typed)
-        self.checkpoint = _on_all(world, checkpoint)
+        self.checkpoint = on_all_ranks(world, checkpoint)
         scalars = {} if self.checkpoint is None else self.checkpoint.scalars
         self._seconds, self._values = scalars.get("seconds", 0.0), scalars.get("metrics")
         self._saved = None if self.checkpoint is None else self.checkpoint.generation
@@ -149,7 +127,7 @@ class LoopFolder:
                 self._work = Work(population, module, self._metrics, _form_of(inputs))
                 if self._world.rank == 0:
                     at = None if self._saved is None else generation
-                    self._record = RunRecord(self._run, self._config, self._work, self._logger, at, _Silent())
+                    self._record = RunRecord(self._run, self._config, self._work, self._logger, at, Progress(1, silent=True))
         self._work.population = population
         if self._saved is None:
             self.save(generation, None)
@@ -257,18 +235,6 @@ def best_of(checkpoint: Checkpoint) -> Best | None:
         return None
     fitness, generation = checkpoint.scalars["candidate"]
     return Best(fitness, checkpoint.tensors["candidate.vector"], generation)
-
-
-def _on_all(world: World, checkpoint: Checkpoint | None) -> Checkpoint | None:
-    """Return rank 0's checkpoint on every rank."""
-    if world.size == 1:
-        return checkpoint
-    head = None if checkpoint is None else [checkpoint.generation, encoded(checkpoint.scalars)]
-    generation_and_scalars = json.loads(world.broadcast(json.dumps(head).encode()))
-    if generation_and_scalars is None:
-        return None
-    tensors = tensors_of(world.broadcast(b"" if checkpoint is None else serialised(checkpoint.tensors)))
-    return Checkpoint(generation_and_scalars[0], tensors, decoded(generation_and_scalars[1]))
 
 
 def _form_of(inputs: Tensor | None) -> Inputs:

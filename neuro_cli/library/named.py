@@ -13,7 +13,7 @@ from neuro_cli.core.files import config_folder
 from neuro_cli.core.layout import refuse_lazy
 from neuro_cli.core.removed import no_option
 from neuro_cli.factory.construct import TARGET, located
-from neuro_cli.factory.instantiate import expect, make
+from neuro_cli.factory.instantiate import Kind, expect, make
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.factory.script_objects import Made
 from neuro_cli.runner.build import make_model
@@ -21,7 +21,7 @@ from neuro_cli.runner.build import make_model
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
 
 
-def option(group: str, choice: Any, kind: type, generations: int | None, values: dict[str, Any] | None = None) -> Any:
+def option(group: str, choice: Any, kind: type[Kind], generations: int | None, values: dict[str, Any] | None = None) -> Kind:
     """Return the option ``choice`` of a group: an object of ``kind`` as it is, or made from a name in ``conf/<group>``.
 
     ``generations``: length of the schedules; None keeps them constant. ``values``: replacements for keys of a named option.
@@ -94,8 +94,7 @@ def model_of(choice: Any, seed: int) -> tuple[nn.Module, dict[str, Any]]:
 
 def uncompiled(module: nn.Module) -> nn.Module:
     """Return the module inside torch.compile's wrapper, any other as it is: each copy of a wrapper would compile again."""
-    inner: nn.Module = getattr(module, "_orig_mod", module)
-    return inner
+    return getattr(module, "_orig_mod", module)
 
 
 def _given(values: dict[str, Any] | None) -> dict[str, Any]:

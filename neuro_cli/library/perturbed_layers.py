@@ -127,7 +127,7 @@ class perturbed:
 
 def _on_parameters(sampler: str | Sampler) -> Sampler:
     """Return the sampler. Raises ConfigError for noise on activations, whose members have no parameters of their own."""
-    result: Estimator = option("sampler", sampler, Estimator, None)
+    result = option("sampler", sampler, Estimator, None)
     if not isinstance(result, Sampler):
         name = sampler if isinstance(sampler, str) else type(sampler).__name__
         raise ConfigError("sampler", name, "its noise is on activations; perturbed needs one whose members have parameters")

@@ -1,6 +1,5 @@
 """Result of a training run, read from its folder."""
 
-import json
 from base64 import b64encode
 from functools import cached_property
 from html import escape
@@ -13,10 +12,11 @@ from torch import nn
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.install import install
 from neuro_cli.factory.own_code import import_path_put_back
-from neuro_cli.run_folder.declaration import declared
+from neuro_cli.run_folder.declaration import declared, declared_inputs
 from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.run_folder.names import folder_of
-from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config, with_images
+from neuro_cli.run_folder.saved_summary import read_summary
+from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config, with_inputs
 
 
 class Result:
@@ -54,14 +54,11 @@ class Result:
         """Content of ``summary.json``. Raises UserError where there is none, as after a kill."""
         if self._summary is not None:
             return dict(self._summary)
-        path = self.run / "summary.json"
-        try:
-            summary = json.loads(path.read_bytes())
-        except FileNotFoundError:
-            raise UserError(f"{path}: the run has no summary yet; neuro_cli.resume({str(self.run)!r}) continues it") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{path}: not a readable summary: {error}") from error
-        return dict(summary)
+        summary = read_summary(self.run)
+        if summary is None:
+            path = self.run / "summary.json"
+            raise UserError(f"{path}: the run has no summary yet; neuro_cli.resume({str(self.run)!r}) continues it")
+        return summary
 
     @cached_property
     def module(self) -> nn.Module:
@@ -69,7 +66,7 @@ class Result:
         with import_path_put_back():
             needed = {group: part for group, part in self._objects.items() if group in MODULE}
             config = read_config(self.run, self._trust, needed, "load", MODULE)
-            return with_images(self.run, load_model(self.run, config, read_checkpoint(self.run, config, None)))
+            return with_inputs(load_model(self.run, config, read_checkpoint(self.run, config, None)), declared_inputs(self.run))
 
     def frame(self) -> Any:
         """Return ``metrics.csv`` as a pandas DataFrame, a row per generation. Raises UserError where pandas is missing."""

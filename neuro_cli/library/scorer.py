@@ -69,12 +69,12 @@ class FitnessScorer(PopulationScorer):
         assert isinstance(task, FitnessTask)
         scores = None
         make: Callable[[ScoringSettings, Tensor], PopulationScorer]
-        if self._shared_pass and not task.takes_batch:
+        if self._shared_pass and not task.hands_batch:
             scores = self._in_one_pass(task, proposal, generation, members)
         if scores is None:
             with agreed(self._world):
-                form, make = ("batch", scorer_of) if task.takes_batch else ("closure", MemberScorer)
-                if task.takes_batch and task.autocasts:
+                form, make = ("batch", scorer_of) if task.hands_batch else ("closure", MemberScorer)
+                if task.hands_batch and task.autocasts:
                     form, make = "batch under autocast", scorer_under_autocast
                 scorer = self._scorer(form, task.batch_size, make, proposal)
                 scores = scorer.scores(proposal, generation, members, part)

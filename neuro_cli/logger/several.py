@@ -23,10 +23,11 @@ class Several(Logger):
         for name, logger in loggers.items():
             if not isinstance(logger, Logger):
                 raise ConfigError(f"logger.{name}", type(logger).__name__, "must be a logger")
-        self.loggers = tuple(loggers.values())
+        self.loggers: tuple[Logger, ...] = tuple(loggers.values())
 
     def start(self, run: Path, config: Mapping[str, Any], resumed_at: int | None) -> None:
         for logger in self.loggers:
+            logger.evaluated = self.evaluated
             logger.start(run, config, resumed_at)
 
     def catch_up(self, rows: StoredRows) -> None:
@@ -124,6 +125,8 @@ def without_csv(chosen: Logger) -> list[Guarded]:
     return [_guarded(logger) for logger in loggers if not isinstance(logger, CsvLogger)]
 
 
-def with_csv(chosen: Logger) -> list[Logger]:
+def with_csv(chosen: Logger) -> Several:
     """Return the logger of metrics.csv, which every run has, and the other ``chosen`` ones."""
-    return [CsvLogger(), *without_csv(chosen)]
+    every = Several()
+    every.loggers = (CsvLogger(), *without_csv(chosen))
+    return every

@@ -18,21 +18,32 @@ class StoredRows:
 
     def after(self, generation: int) -> Iterator[Row]:
         """Yield the rows of later generations, ascending; none without the file."""
-        if generation >= self.last:
-            return
+        for row in MetricsTail(self.run / "metrics.csv").new():
+            if generation < (row["generation"] or 0) <= self.last:
+                yield row
+
+
+class MetricsTail:
+    """Rows that another process appends to a file of metrics, each once; torn lines wait for their end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset, self._head = path, 0, list[str]()
+
+    def new(self) -> Iterator[Row]:
+        """Yield the rows that were added since the last call; none without the file."""
         try:
-            file = (self.run / "metrics.csv").open(newline="", encoding="utf-8")
-        except FileNotFoundError:  # the start of the logger warned already
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                content = file.read()
+        except FileNotFoundError:
             return
-        with file:
-            for cells in csv.DictReader(file):
-                if None in cells.values():  # a row that is being written
-                    return
-                number = int(cells["generation"])
-                if number > self.last:
-                    return
-                if number > generation:
-                    yield {name: _number(cell) for name, cell in cells.items()}
+        lines = content[: content.rfind(b"\n") + 1]
+        self._offset += len(lines)
+        for line in csv.reader(lines.decode().splitlines()):
+            if self._head:
+                yield dict(zip(self._head, map(_number, line), strict=True))
+            else:
+                self._head = line
 
 
 def _number(cell: str) -> int | float | None:

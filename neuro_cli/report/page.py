@@ -12,7 +12,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.files import refuse_link, write_atomically
+from neuro_cli.core.files import refuse_link, save_file
 from neuro_cli.core.version import __version__
 from neuro_cli.report.run_state import RunState
 from neuro_cli.report.runs import described, groups_of, runs_of
@@ -30,12 +30,8 @@ def write_page(jobs: Sequence[RunState], file: Path, title: str) -> None:
             raise ConfigError("file", file, "exists and is no page of neuro report; give another name")
     except OSError as error:
         raise UserError(f"{file}: cannot be read: {error.strerror}") from error
-    text = _page(jobs, file, title)
-    try:
-        refuse_link(file)
-        write_atomically(file, text.encode())
-    except OSError as error:
-        raise UserError(f"{file}: cannot be written: {error.strerror}") from error
+    refuse_link(file)
+    save_file(file, _page(jobs, file, title))
 
 
 def _page(jobs: Sequence[RunState], file: Path, title: str) -> str:

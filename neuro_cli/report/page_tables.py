@@ -13,7 +13,7 @@ from neuro_cli.report.figure import amount
 from neuro_cli.report.runs import Group, ReportedRun, differences
 from neuro_cli.report.table import differing, headlines, short_names
 from neuro_cli.run_folder.identity import flatten
-from neuro_cli.run_folder.rows import Rows, read_rows
+from neuro_cli.run_folder.rows import Rows
 
 SHOWN = 400  # most rows of a table
 FRACTION = re.compile(r"[-+]?\d*\.\d{7,}([eE][-+]?\d{1,2})?")  # of more digits than a reader needs
@@ -161,11 +161,6 @@ def _machine(summary: dict[str, Any]) -> tuple[str, ...]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 4 else f"{', '.join(names[:3])} and {len(names) - 3} more"
-
-
-def csv_table(path: Path) -> Table:
-    """Return the table of a CSV file."""
-    return rows_table(path.name, read_rows(path))
 
 
 def rows_table(caption: str, rows: Rows) -> Table:

@@ -1,8 +1,6 @@
 """Reads a run's configuration, status and results from its folder."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +14,9 @@ from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.declaration import UNDECLARED, declared
 from neuro_cli.run_folder.log import is_written, messages
 from neuro_cli.run_folder.metrics import read_metrics
+from neuro_cli.run_folder.saved_summary import NUMBERS, read_summary, refuse_other_than_numbers
 
 FAILED = "failed: "
-NUMBERS = ("generations", "wall_seconds", "candidates_per_second", "ranks")  # keys of a summary, shown next to the metrics
-LARGEST = 1e300
 STUDIES = ("known_methods", "what")  # keys of the configs of neuro scale and neuro bench
 # log lines with the state of a run; the last one counts
 TURNS = re.compile(r"(failed: |stopped after |queued again after |\d+ parameters, |search (begins|goes on|continues): )")
@@ -102,34 +99,11 @@ def _overrides(run: Path) -> dict[str, str]:
     return {printable(key): printable(value) for key, _, value in pairs}
 
 
-def read_summary(run: Path) -> dict[str, Any] | None:
-    """Read the summary in the folder ``run``; None where none exists yet. Raises UserError."""
-    path = run / "summary.json"
-    try:
-        summary = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path}: not a readable summary: {error}") from error
-    if not isinstance(summary, dict):
-        raise UserError(f"{path}: not a readable summary: no JSON object")
-    _refuse_other_than_numbers(run, summary, (*NUMBERS, "parameters"))
-    return summary
-
-
-def _refuse_other_than_numbers(run: Path, summary: Mapping[str, Any], keys: Iterable[str]) -> None:
-    """Raise UserError where the summary has no number under one of ``keys``."""
-    for key in keys:
-        value = summary.get(key)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST):
-            raise UserError(f"{run / 'summary.json'}: {key}={str(value)[:60]}: must be a number")
-
-
 def _take(job: RunState, run: Path, summary: dict[str, Any]) -> None:
     """Copy the numbers of the ``summary`` into ``job``. Raises UserError."""
     for key in NUMBERS:
         setattr(job, key, summary.get(key))
-    _refuse_other_than_numbers(run, summary, [metric.name for metric in job.metrics])
+    refuse_other_than_numbers(run, summary, [metric.name for metric in job.metrics])
     job.values = {metric.name: summary[metric.name] for metric in job.metrics if summary.get(metric.name) is not None}
 
 

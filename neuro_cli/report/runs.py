@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.report.run_state import RunState, read_job, read_summary
+from neuro_cli.report.run_state import RunState, read_job
 from neuro_cli.report.table import differing, short_names
 from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
+from neuro_cli.run_folder.saved_summary import read_summary
 
 SEED = "seed"
 FEW, LONGEST = 3, 44  # most keys of a name, and most characters: what a legend on a phone shows

@@ -9,6 +9,7 @@ from neuro_cli.report.figure import Picture, amount, embedded
 from neuro_cli.report.page_tables import Table
 from neuro_cli.report.run_state import RunState, results_of
 from neuro_cli.report.runs import Group, ReportedRun
+from neuro_cli.run_folder.rows import read_rows
 
 BAND = (
     "A line is the mean of runs that differ only in their seed; its band reaches from the least to the greatest value. "
@@ -95,7 +96,7 @@ def _study(job: RunState, number: int) -> PageSection:
     """Return the pictures and CSV files of ``neuro scale`` or ``neuro bench``."""
     assert job.path is not None
     text = [job.reason] if job.reason else []
-    tables = [page_tables.csv_table(path) for path in results_of(job.path)]
+    tables = [page_tables.rows_table(path.name, read_rows(path)) for path in results_of(job.path)]
     return PageSection(f"study-{number}", f"Study {job.name}", text, embedded(job.path.iterdir()), tables)
 
 

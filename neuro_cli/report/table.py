@@ -3,12 +3,13 @@
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.files import refuse_link, write_atomically
+from neuro_cli.core.files import refuse_link, save_file
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.tables import print_table
 from neuro_cli.launch.slurm_sweep import left_on_slurm
@@ -94,7 +95,6 @@ def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
 def write(path: Path, jobs: Sequence[RunState]) -> None:
     """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
     keys = differing(jobs)
-    refuse_link(path)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     names = list(dict.fromkeys(metric.name for metric in headlines(jobs)))
@@ -104,10 +104,8 @@ def write(path: Path, jobs: Sequence[RunState]) -> None:
         tested = [job.values.get(name) for name in names]
         cost = (job.wall_seconds, job.candidates_per_second, job.ranks)
         writer.writerow([job.name, *values, job.state, job.generations, *tested, *cost, job.reason])
-    try:
-        write_atomically(path, text.getvalue().encode())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    refuse_link(path)
+    save_file(path, text.getvalue())
 
 
 def differing(jobs: Sequence[RunState]) -> list[str]:
@@ -119,18 +117,9 @@ def differing(jobs: Sequence[RunState]) -> list[str]:
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
     """Return for each key the end of it that no other has: ``algo.sigma`` is ``sigma``."""
-    parts = {key: key.split(".") for key in keys}
-
-    def ending(key: str, length: int) -> tuple[str, ...]:
-        return tuple(parts[key][-length:])
-
-    names = {}
-    for key in keys:
-        lengths = range(1, len(parts[key]) + 1)
-        alone = (n for n in lengths if all(ending(other, n) != ending(key, n) for other in keys if other != key))
-        length = next(alone, None)
-        names[key] = key if length is None else ".".join(ending(key, length))
-    return names
+    endings = {key: [key.split(".", skipped)[-1] for skipped in range(key.count("."), -1, -1)] for key in keys}
+    counts = Counter(ending for of_key in endings.values() for ending in of_key)
+    return {key: next((ending for ending in of_key if counts[ending] == 1), key) for key, of_key in endings.items()}
 
 
 def headlines(jobs: Sequence[RunState]) -> list[Metric]:

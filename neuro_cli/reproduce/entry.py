@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from neuro_cli.core.checks import number
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.reproduce.grid import mapping, with_grids
@@ -43,12 +44,6 @@ def _plain(key: str, value: Any) -> str:
     return str(value)
 
 
-def _published(key: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(key, value, "must be a number, or null where nothing is published")
-    return float(value)
-
-
 def _spread(key: str, value: Any) -> tuple[str, str]:
     if not isinstance(value, list) or len(value) != 2:
         raise ConfigError(key, value, "must be two columns, of the least and the most")
@@ -71,7 +66,7 @@ class EntryRow:
     reduce: str = key(choice("median", "mean"))
     spread: tuple[str, str] | None = key(or_none(_spread))
     quantity: str = key(_plain)
-    published: float | None = key(or_none(_published))
+    published: float | None = key(or_none(number))
     expect: tuple[Expectation, ...] = key(lambda key, nodes: tuple(_expectation(node, key) for node in nodes or ()))
 
 
@@ -135,9 +130,9 @@ def _rows(node: Mapping[str, Any], size: str, where: str) -> Iterator[EntryRow]:
     """Yield the rows of ``size``, each with the keys of ``row`` too."""
     common = mapping(node.get("row") or {}, f"{where}: row")
     listed = node["rows"] if isinstance(node["rows"], list) else []
-    for number, row in enumerate(listed):
+    for place, row in enumerate(listed):
         if not isinstance(row, dict) or row.get("size", size) == size:
-            yield _row({**common, **mapping(row, f"{where}: rows.{number}")}, f"{where}: rows.{number}")
+            yield _row({**common, **mapping(row, f"{where}: rows.{place}")}, f"{where}: rows.{place}")
 
 
 def _used(entry: Entry) -> set[str]:

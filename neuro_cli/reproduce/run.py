@@ -26,7 +26,7 @@ from neuro_cli.reproduce.requirements import has_gpu
 from neuro_cli.run_folder.checkpoint import write_atomically
 from neuro_cli.run_folder.log import is_written
 from neuro_cli.run_folder.state_file import STATE
-from neuro_cli.run_folder.summary import git_revision, versions
+from neuro_cli.run_folder.summary import git_revision
 
 RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues
 TRAINS = (*RESUMED, "resume")  # verbs with runs that may end before their goal
@@ -139,12 +139,10 @@ class EntryRun:
 
 def machine_words(gpu: bool) -> str:
     """Describe the machine, the libraries and the load of the last minute; threads and ranks are in the command."""
+    from neuro_cli.bench.table import machine
     from neuro_cli.core.kernels.gpu import card
-    from neuro_cli.core.machine.processor import cores, processor
 
-    accelerator = card() if gpu else "no GPU"
-    computed = ", ".join(f"{name} {version}" for name, version in versions().items() if version)
-    return f"{processor()}, {cores()}, {accelerator}, {computed}, load {os.getloadavg()[0]:.1f}"
+    return f"{machine(None, card() if gpu else 'no GPU')}, load {os.getloadavg()[0]:.1f}"
 
 
 def _placed(override: str, places: Mapping[str, str], as_typed: bool) -> str:

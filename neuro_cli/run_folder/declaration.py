@@ -11,37 +11,35 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.files import write_atomically
+from neuro_cli.core.files import save_file
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN, Metric, as_plain, from_plain
 from neuro_cli.run_folder import saved_yaml
 
 if TYPE_CHECKING:  # reports read the metrics without torch
     from neuro_cli.task.inputs import Inputs
 
+METRICS, INPUTS = ".hydra/metrics.yaml", ".hydra/inputs.yaml"
 MOST = 100  # metrics in the file; an ensemble has some for each of its members, maybe thousands, and they come last
 UNDECLARED = (ACCURACY, RETURN, LOSS)  # metrics of folders that are older than the declaration
 
 
 def declare(run: Path, metrics: Sequence[Metric], inputs: "Inputs | None" = None) -> None:
     """Write the files into the run folder ``run``; without ``inputs`` only the first. Raises UserError."""
-    _write(_file(run), as_plain(metrics[:MOST]))
+    _write(run / METRICS, as_plain(metrics[:MOST]))
     if inputs is not None:
         from neuro_cli.task.inputs import as_plain as plain_of
 
-        _write(_inputs_file(run), plain_of(inputs))
+        _write(run / INPUTS, plain_of(inputs))
 
 
 def _write(path: Path, node: Any) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, yaml.safe_dump(node, sort_keys=False, allow_unicode=True).encode())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    save_file(path, yaml.safe_dump(node, sort_keys=False, allow_unicode=True))
 
 
 def declared(run: Path) -> tuple[Metric, ...]:
     """Return the metrics of the run in ``run``, the headline first; none where its folder declares none. Raises UserError."""
-    path = _file(run)
+    path = run / METRICS
     if not path.exists():
         return ()
     try:
@@ -52,7 +50,7 @@ def declared(run: Path) -> tuple[Metric, ...]:
 
 def declared_inputs(run: Path) -> "Inputs | None":
     """Return the inputs of the network of the run in ``run``; None where its folder declares none. Raises UserError."""
-    path = _inputs_file(run)
+    path = run / INPUTS
     if not path.exists():
         return None
     from neuro_cli.task.inputs import from_plain as inputs_of
@@ -61,11 +59,3 @@ def declared_inputs(run: Path) -> "Inputs | None":
         return inputs_of(saved_yaml.read(path))
     except ValueError as error:
         raise UserError(f"{path}: no declaration of inputs: {error}") from error
-
-
-def _file(run: Path) -> Path:
-    return run / ".hydra" / "metrics.yaml"
-
-
-def _inputs_file(run: Path) -> Path:
-    return run / ".hydra" / "inputs.yaml"

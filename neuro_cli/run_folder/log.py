@@ -1,6 +1,7 @@
 """Handlers of log lines: a run's lines go to its log.txt, warnings to the terminal too.
 
-Lines of a model's or a task's loggers go there as well, under their names (:mod:`neuro_cli.run_folder.own_log`).
+Lines of other loggers, those of a user's model, task or sampler, go there as well, under their names; libraries have warnings
+alone. Handlers that a script or Hydra set at the root logger stay, and print other loggers' lines in place of these.
 
 A process locks log.txt while it writes, and the system drops the lock of a killed process. By that `neuro report` tells running
 from killed runs.
@@ -20,19 +21,46 @@ from typing import TextIO
 from neuro_cli.core.errors import UserError, lines_apart
 from neuro_cli.core.files import open_appending
 from neuro_cli.core.verbosity import verbose
-from neuro_cli.run_folder.own_log import also_to
 
 LOG = "log.txt"
-FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+NAMED = "%(name)s: %(message)s"
+FORMAT = f"%(asctime)s %(levelname)s {NAMED}"
+# packages that neuro needs or works with: only their warnings, which is logging's default
+LIBRARIES = (
+    "torch", "torchvision", "numpy", "numba", "llvmlite", "matplotlib", "PIL", "fontTools", "sklearn", "scipy", "hydra",
+    "omegaconf", "mpi4py", "wandb", "tensorboard", "tensorflow", "lightning", "mlflow", "alembic", "comet_ml", "gymnasium",
+    "mujoco", "stable_baselines3", "grpc", "asyncio", "concurrent", "urllib3", "requests", "httpx", "httpcore", "git",
+    "tornado", "onnx", "onnxscript", "onnx_ir", "submitit", "pysyncobj", "cryptography", "datasets",
+    "transformers", "fsspec", "filelock",
+)  # fmt: skip
+OURS = "neuro_cli"
 _OURS = re.compile(r"\S+ \S+ [A-Z]+ neuro_cli[\w.]*: (.*)")
-_ROOT = logging.getLogger("neuro_cli")
+_ROOT = logging.getLogger(OURS)
+_at_root: list[logging.Handler] = []  # handlers of ours at the root logger
+_levels: list[int] = []  # level that the root logger had
 
 
 class Clean(logging.Formatter):
-    """Formatter of lines without control characters, which names, files and messages of peers may contain."""
+    """Formatter of lines without control characters, which names, files and messages of peers may contain.
+
+    Lines of other loggers have the format ``others``, and all but the first line of their texts are indented.
+    """
+
+    def __init__(self, ours: str, others: str = FORMAT) -> None:
+        super().__init__(ours)
+        self._others = logging.Formatter(others)
 
     def format(self, record: logging.LogRecord) -> str:
-        return lines_apart(super().format(record))
+        return lines_apart(super().format(record) if _package(record) == OURS else self._others.format(record))
+
+
+def _package(record: logging.LogRecord) -> str:
+    return record.name.partition(".")[0]
+
+
+def _chosen(record: logging.LogRecord) -> bool:
+    """Return whether a line is one of ours, of a user's code, or a warning of a library."""
+    return _package(record) not in LIBRARIES or record.levelno >= logging.WARNING
 
 
 class _OwnFile(logging.FileHandler):
@@ -55,30 +83,48 @@ class _Terminal(logging.StreamHandler[TextIO]):
 
 def log_to(run: Path | None, rank: int) -> None:
     """Send the log to ``run``/log.txt (None: no file) and warnings to stderr, replacing earlier handlers."""
+    leave()
     for handler in list(_ROOT.handlers):
         _ROOT.removeHandler(handler)
         handler.close()
     _ROOT.setLevel(logging.INFO)
     _ROOT.propagate = False
     terminal = _Terminal()
-    terminal.setLevel(logging.INFO if verbose() else logging.WARNING)
-    terminal.setFormatter(Clean("neuro: %(message)s" if rank == 0 else f"neuro: rank {rank}: %(message)s"))
-    if rank == 0:
-        _ROOT.addHandler(terminal)
-    else:
-        _ROOT.addHandler(logging.NullHandler())
-    file = _OwnFile(run / LOG) if run is not None and rank == 0 else None
-    also_to(file, rank)
-    if file is not None:
-        assert file.stream is not None  # a FileHandler opens its file at once
+    terminal.setLevel(logging.INFO if verbose() and rank == 0 else logging.WARNING)
+    terminal.setFormatter(Clean("neuro: %(message)s", NAMED if rank == 0 else f"rank {rank}: {NAMED}"))
+    _ROOT.addHandler(terminal if rank == 0 else logging.NullHandler())
+    root = logging.getLogger()
+    if not any(type(handler) in (logging.StreamHandler, logging.FileHandler) for handler in root.handlers):
+        _levels.append(root.level)
+        root.setLevel(min(root.level, logging.INFO))
+        _add_to_root(terminal)
+    if run is not None and rank == 0:
+        file = _OwnFile(run / LOG)
         file.setFormatter(Clean(FORMAT))
         _ROOT.addHandler(file)
+        _add_to_root(file)
+        assert file.stream is not None  # a FileHandler opens its file at once
         try:
             fcntl.flock(file.stream.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             pass  # the process that started this world has the lock until the world ends
         except OSError as error:
             _ROOT.info("no locks on this file system (%s): neuro report takes a running run for a failed one", error.strerror)
+
+
+def _add_to_root(handler: logging.Handler) -> None:
+    handler.addFilter(_chosen)
+    logging.getLogger().addHandler(handler)
+    _at_root.append(handler)
+
+
+def leave() -> None:
+    """Put the root logger back as it was."""
+    for handler in _at_root:
+        logging.getLogger().removeHandler(handler)
+    _at_root.clear()
+    if _levels:
+        logging.getLogger().setLevel(_levels.pop())
 
 
 class _Upwards(logging.Handler):

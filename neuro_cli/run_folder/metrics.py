@@ -74,11 +74,7 @@ def _lines(path: Path) -> list[str]:
         content = path.read_bytes()
     except FileNotFoundError:
         return []
-    return _complete(content).decode("utf-8", "replace").splitlines()
-
-
-def _complete(content: bytes) -> bytes:
-    return content[: content.rfind(b"\n") + 1]
+    return content[: content.rfind(b"\n") + 1].decode("utf-8", "replace").splitlines()
 
 
 def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
@@ -89,26 +85,3 @@ def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
             yield [float(cell) if cell else np.nan for cell in cells] if len(cells) == width else None
         except ValueError:
             yield None
-
-
-class MetricsTail:
-    """Rows that another process appends to a file of metrics, each once, as text; torn lines wait for their end."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._offset, self._head = path, 0, list[str]()
-
-    def new(self) -> Iterator[dict[str, str]]:
-        """Yield the rows that were added since the last call."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read()
-        except FileNotFoundError:
-            return
-        lines = _complete(content)
-        self._offset += len(lines)
-        for line in csv.reader(lines.decode().splitlines()):
-            if self._head:
-                yield dict(zip(self._head, line, strict=True))
-            else:
-                self._head = line

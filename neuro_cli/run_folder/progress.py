@@ -33,9 +33,10 @@ class Progress:
         console: "Console | None" = None,
         plain: bool = False,
         limit: float | None = None,
+        silent: bool = False,
     ) -> None:
         """Set up a display; ``plain``: lines only; ``console``: replaces the process's; ``limit``: seconds of the session."""
-        self._limit = limit
+        self._limit, self._silent = limit, silent or quiet()
         self._total, self._start, self._done = total, start, start
         self._first = True  # a peer of a cluster may begin at any generation
         self._tested = ""
@@ -45,11 +46,11 @@ class Progress:
         self._task: TaskID
         self._cell: Any = None
         self._console = console
-        if console is None and not quiet() and not plain and _drawn_on():
+        if console is None and not self._silent and not plain and _drawn_on():
             from rich.console import Console
 
             self._console = Console()
-        if self._console is not None and not quiet():
+        if self._console is not None and not self._silent:
             self._begin(self._console)
 
     def _begin(self, console: "Console") -> None:
@@ -124,7 +125,7 @@ class Progress:
 
     def say(self, text: str) -> None:
         """Print a line of its own, above the bar."""
-        if quiet():
+        if self._silent:
             return
         text = printable(text)
         if self._console is not None:

@@ -1,9 +1,10 @@
 """Files of a run in its folder, which rank 0 alone writes: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -33,27 +34,37 @@ log = logging.getLogger(__name__)
 RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS}
 
 
-class Recorded(Protocol):
-    """Training as its record sees it."""
+class Recorded(ABC):
+    """Training as its record sees it. ``parameters``: trained on all ranks; ``candidates``: networks run in a generation."""
 
     world: World
     device: torch.device
     threads: Threads
     parameters: int
     candidates: int
-    method: str
+    method: str  # name of the distribution method
 
     @property
-    def metrics(self) -> tuple[Metric, ...]: ...
+    @abstractmethod
+    def metrics(self) -> tuple[Metric, ...]:
+        """Metrics of test evaluations, the headline first."""
 
     @property
-    def packages(self) -> tuple[str, ...]: ...
+    def packages(self) -> tuple[str, ...]:
+        """Packages of the task, whose versions ``summary.json`` records."""
+        return ()
 
-    def facts(self) -> dict[str, Any]: ...
+    @abstractmethod
+    def inputs(self) -> Inputs:
+        """Return the inputs that the trained network takes."""
 
-    def inputs(self) -> Inputs: ...
+    @abstractmethod
+    def trained(self, generation: int) -> nn.Module:
+        """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
 
-    def trained(self, generation: int) -> nn.Module: ...
+    def facts(self) -> dict[str, Any]:
+        """Return further entries of ``summary.json``."""
+        return {}
 
 
 class RunRecord:
@@ -79,10 +90,9 @@ class RunRecord:
         self._identity = identity_of(config)
         self._store = CheckpointStore(run, config["checkpoint"]["keep"])
         self._store.hold()
-        self._loggers = with_csv(logger)
-        for each in self._loggers:
-            each.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
-            each.start(run, config, resumed_at)
+        self._logger = with_csv(logger)
+        self._logger.evaluated = tuple(metric.name for metric in work.metrics if metric.column)
+        self._logger.start(run, config, resumed_at)
         declare(run, work.metrics, work.inputs())
         remember(run)
         # no bar under a launcher: Open MPI gives each rank a terminal, wherever the output goes
@@ -103,8 +113,7 @@ class RunRecord:
         )
 
     def row(self, row: Row) -> None:
-        for logger in self._loggers:
-            logger.log(row)
+        self._logger.log(row)
         value = row.get(self._headline.name)
         tested = "" if value is None else f"{self._headline.label} {self._headline.text(value)}"
         self._progress.update(row, tested)
@@ -162,8 +171,7 @@ class RunRecord:
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
             self._plot()
-        for logger in self._loggers:
-            logger.finish(summary)
+        self._logger.finish(summary)
         return summary
 
     def _plot(self) -> None:

@@ -17,10 +17,9 @@ from typing import Any
 
 from torch import Tensor
 
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import save_file
 from neuro_cli.core.layout import STORED
 from neuro_cli.core.version import __version__
-from neuro_cli.run_folder.checkpoint import write_atomically
 
 log = logging.getLogger(__name__)
 
@@ -48,11 +47,7 @@ def write_summary(path: Path, fields: dict[str, Any]) -> None:
         if isinstance(value, float) and not math.isfinite(value):
             log.warning("%s: %s is %s, which JSON cannot represent: written as null", path.name, key, value)
             ordered[key] = None
-    content = json.dumps(ordered, indent=2, allow_nan=False) + "\n"
-    try:
-        write_atomically(path, content.encode())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+    save_file(path, json.dumps(ordered, indent=2, allow_nan=False) + "\n")
 
 
 def versions(mpi: str | None = None, packages: Iterable[str] = ()) -> dict[str, str | None]:

@@ -1,12 +1,13 @@
 """``sweep.json`` in a sweep's folder: its command, which resumes it after a kill, a failure or a stop."""
 
 import json
+import os
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.files import write_atomically
+from neuro_cli.core.files import save_file
 
 FILE = "sweep.json"
 FORMAT = 1
@@ -30,15 +31,18 @@ class SweepRecord:
     def write(self) -> None:
         """Write the file into the sweep's folder. Raises UserError."""
         path = Path(self.cwd, self.folder, FILE)
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, json.dumps({"format": FORMAT, **asdict(self)}, indent=2).encode())
-        except OSError as error:
-            raise UserError(f"{path}: cannot be written: {error.strerror}") from error
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file(path, json.dumps({"format": FORMAT, **asdict(self)}, indent=2))
 
-    def same_command(self, other: "SweepRecord") -> bool:
-        """Return whether both are the same command, typed in the same folder."""
-        return (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
+    @classmethod
+    def typed(cls, verb: str, arguments: list[str]) -> "SweepRecord":
+        """Return the record of a command that was typed here, whose folder is not known yet."""
+        return cls(verb, [text for text in arguments if not text.startswith("hydra.sweep.dir=")], os.getcwd(), "")
+
+    def began(self, folder: Path) -> bool:
+        """Return whether the same command, typed here, began the sweep in ``folder``. Raises UserError."""
+        other = read_record(folder)
+        return other is not None and (self.verb, self.arguments, self.cwd) == (other.verb, other.arguments, other.cwd)
 
 
 def read_record(sweep: Path) -> SweepRecord | None:

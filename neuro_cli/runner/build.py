@@ -53,8 +53,7 @@ def threads_of(configured: int | None, world: World, device: torch.device) -> in
 def make_model(config: Mapping[str, Any]) -> nn.Module:
     """Return the model with initial weights that depend on the seed only; the global generator stays as it was."""
     with seeded(model_seed(config["seed"])):
-        model: nn.Module = make(config, "model", nn.Module)
-    return model
+        return make(config, "model", nn.Module)
 
 
 def form_of(config: Mapping[str, Any]) -> nn.Module:
@@ -76,9 +75,9 @@ def build(options: Options, world: World) -> Parts:
     device = take_device(config.device, world)
     if device.type == "cpu":
         keep_freed_memory()
-    algo: CentreAlgorithm = options.algo_of(CentreAlgorithm)
+    algo = options.algo_of(CentreAlgorithm)
     sampler = options.sampler
-    distribution = options.method_of(Distribution)  # type: ignore[type-abstract]
+    distribution = options.method_of(Distribution)
     sampler.check(config.population)
     options.task.refuse(layout=config.layout, precision=config.precision, gradient=algo.uses_gradient)
     model = make_model(options.plain).to(device)

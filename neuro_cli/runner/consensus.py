@@ -1,12 +1,19 @@
-"""Collective errors: all ranks raise the UserError of one rank, and print it once."""
+"""What all ranks have in common: the UserError of one of them, which is printed once, and the checkpoint of rank 0."""
 
+import json
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+from safetensors.torch import load as tensors_of
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.base import World
+from neuro_cli.run_folder.checkpoint import Checkpoint, Shard, serialised
+from neuro_cli.run_folder.state_file import decoded, encoded
 
 
 class AgreedError(UserError):
@@ -44,3 +51,20 @@ def _collectively(world: World) -> Iterator[None]:
     first = joined[: int(lengths[rank])].decode()
     kind, first = AgreedConfigError if first[0] == "C" else AgreedError, first[1:]
     raise kind(first if rank == 0 else f"rank {rank}: {first}") from cause
+
+
+def on_all_ranks(world: World, checkpoint: Checkpoint | None) -> Checkpoint | None:
+    """Return rank 0's checkpoint on every rank; the others give None."""
+    if world.size == 1:
+        return checkpoint
+    head: Any = None
+    if checkpoint is not None:
+        shards = [asdict(shard) for shard in checkpoint.shards]
+        head = [checkpoint.generation, encoded(checkpoint.scalars), shards, str(checkpoint.folder)]
+    head = json.loads(world.broadcast(json.dumps(head).encode()))
+    if head is None:
+        return None
+    content = world.broadcast(b"" if checkpoint is None else serialised(checkpoint.tensors))
+    return checkpoint or Checkpoint(
+        head[0], tensors_of(content), decoded(head[1]), tuple(Shard(**shard) for shard in head[2]), Path(head[3])
+    )

@@ -97,14 +97,9 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
                 buffers[name.removeprefix("buffers.")].copy_(tensor)
     if "algo.addresses" in checkpoint.tensors:
         model = loaded_vote(model.eval(), layout, config, checkpoint)
-    task: Task = make(config, "task", Task)
+    task = make(config, "task", Task)
     task.restore(checkpoint.part("task"))
     return task.deployed(model.eval()).eval()
-
-
-def with_images(run: Path, module: nn.Module) -> nn.Module:
-    """Return ``module``, which also takes images where the folder ``run`` says how it was trained on them."""
-    return with_inputs(module, declared_inputs(run))
 
 
 def with_inputs(module: nn.Module, inputs: Inputs | None) -> nn.Module:
@@ -144,4 +139,4 @@ def load(run: str | Path, checkpoint: int | str | None = None, trust: list[str] 
         return with_inputs(vote, inputs)
     folder = folder_of(Path(run))
     config = read_config(folder, trust or [], objects, "load", MODULE)
-    return with_images(folder, load_model(folder, config, read_checkpoint(folder, config, checkpoint)))
+    return with_inputs(load_model(folder, config, read_checkpoint(folder, config, checkpoint)), declared_inputs(folder))

@@ -1,8 +1,7 @@
 """Options of a run's config: each object is made once, at its first use."""
 
-from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.algo.ensemble import Ensemble
@@ -11,13 +10,11 @@ from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
-from neuro_cli.factory.instantiate import expect, make
+from neuro_cli.factory.instantiate import Kind, expect, make
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.config import RunConfig
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.task.base import Task
-
-MethodKind = TypeVar("MethodKind", bound=Method)
 
 
 class Options:
@@ -53,13 +50,11 @@ class Options:
 
     @cached_property
     def task(self) -> Task:
-        task: Task = make(self.plain, "task", Task)
-        return task
+        return make(self.plain, "task", Task)
 
     @cached_property
     def sampler(self) -> Estimator:
-        sampler: Estimator = make(self.plain, "sampler", Estimator)
-        return sampler
+        return make(self.plain, "sampler", Estimator)
 
     @cached_property
     def algo(self) -> Algorithm:
@@ -68,10 +63,9 @@ class Options:
         if isinstance(node, dict) and isinstance(node.get("members"), list):
             # Hydra would make every object in the list at once, on every rank
             node = {**node, "members": [None] * len(node["members"])}
-        algo: Algorithm = make({**self.plain, "algo": node}, "algo", Algorithm)
-        return algo
+        return make({**self.plain, "algo": node}, "algo", Algorithm)
 
-    def algo_of(self, kind: type) -> Any:
+    def algo_of(self, kind: type[Kind]) -> Kind:
         """Return the algorithm, which must be of a kind. Raises ConfigError."""
         return expect(self.algo, self.plain, "algo", kind)
 
@@ -83,10 +77,9 @@ class Options:
     @cached_property
     def method(self) -> Method:
         """The distribution method."""
-        method: Method = make(self.plain, "distribution", Method)
-        return method
+        return make(self.plain, "distribution", Method)
 
-    def method_of(self, kind: type[MethodKind]) -> MethodKind:
+    def method_of(self, kind: type[Kind]) -> Kind:
         """Return the distribution method, which must be of a kind: Distribution, or EnsembleMethod. Raises ConfigError."""
         if isinstance(self.method, kind):
             return self.method
@@ -100,12 +93,12 @@ class Options:
 
     @cached_property
     def network(self) -> Network:
-        return make_network(self.plain)
+        return make(self.plain, "fabric", Network)
 
     @cached_property
     def logger(self) -> Logger:
         """The chosen logger; metrics.csv is written in any case."""
-        return make_logger(self.plain)
+        return make(self.plain, "logger", Logger)
 
     def world(self) -> World:
         """Connect the world of ranks that the fabric gives. Raises UserError without MPI where the method needs it."""
@@ -121,15 +114,3 @@ class Options:
         if self._bound:
             raise AssertionError("options serve one run: another one needs options of its own")
         self._bound = True
-
-
-def make_network(config: Mapping[str, Any]) -> Network:
-    """Return the network that ``fabric`` describes. Raises UserError."""
-    network: Network = make(config, "fabric", Network)
-    return network
-
-
-def make_logger(config: Mapping[str, Any]) -> Logger:
-    """Return the chosen logger. Raises UserError."""
-    logger: Logger = make(config, "logger", Logger)
-    return logger

@@ -27,7 +27,6 @@ from neuro_cli.runner.initial import refuse_other_constants
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.runner.vote import vote_of
 from neuro_cli.sampler.base import Sampler
-from neuro_cli.task.inputs import Inputs
 
 
 class PopulationTraining(Trainable):
@@ -36,7 +35,7 @@ class PopulationTraining(Trainable):
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.config, self.world, self.device = parts.config, parts.world, parts.device
-        self.threads, self.clock = parts.threads, parts.clock
+        self.threads, self.clock, self.task = parts.threads, parts.clock, parts.task
         self.parameters = parts.layout.size
         self.candidates = 1 if parts.algo.uses_gradient else parts.size
         self.method = parts.distribution.name
@@ -81,18 +80,11 @@ class PopulationTraining(Trainable):
     def metrics(self) -> tuple[Metric, ...]:
         return self.parts.task.metrics
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        return self.parts.task.packages
-
     def evaluate(self, generation: int) -> dict[str, float]:
         parts = self.parts
         if not parts.algo.uses_gradient:
             parts.distribution.job.scorer.release()
         return evaluate_centre(parts, self._solution(generation))
-
-    def inputs(self) -> Inputs:
-        return self.parts.task.inputs()
 
     def trained(self, generation: int) -> nn.Module:
         return self.parts.task.deployed(self._solution(generation))

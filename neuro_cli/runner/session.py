@@ -8,20 +8,17 @@ ranks is still printed once.
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
-
-from safetensors.torch import load as tensors_of
-from safetensors.torch import save as bytes_of
 
 from neuro_cli.core.errors import BAD_INPUT, FAILED, CandidateError, report
 from neuro_cli.core.machine.current_folder import importable
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.own_code import let_import
-from neuro_cli.run_folder.checkpoint import Checkpoint, Shard
+from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner.consensus import AgreedError
+from neuro_cli.runner.consensus import AgreedError, on_all_ranks
 from neuro_cli.runner.loop import train
 from neuro_cli.runner.options import Options
 
@@ -74,13 +71,8 @@ def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | Non
 
 def hand_out(world: World, config: Mapping[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
     """Rank 0: broadcast a job to the other ranks, which call :func:`receive`."""
-    message: dict[str, Any] = {"config": config, "run": str(run), "checkpoint": None, "own_code": importable()}
-    if checkpoint is not None:
-        shards = [asdict(shard) for shard in checkpoint.shards]
-        message["checkpoint"] = {"generation": checkpoint.generation, "scalars": checkpoint.scalars, "shards": shards}
-    world.broadcast(json.dumps(message).encode())
-    if checkpoint is not None:
-        world.broadcast(bytes_of({name: tensor.contiguous() for name, tensor in checkpoint.tensors.items()}))
+    world.broadcast(json.dumps({"config": config, "run": str(run), "own_code": importable()}).encode())
+    on_all_ranks(world, checkpoint)
 
 
 def follow(world: World) -> int:
@@ -98,13 +90,7 @@ def receive(world: World) -> Job | int:
     message = json.loads(world.broadcast(b""))
     if "stop" in message:
         return int(message["stop"])
-    checkpoint, run = None, Path(message["run"])
-    if message["checkpoint"] is not None:
-        entry = message["checkpoint"]
-        shards = tuple(Shard(**shard) for shard in entry["shards"])
-        tensors = tensors_of(world.broadcast(b""))
-        checkpoint = Checkpoint(entry["generation"], tensors, entry["scalars"], shards, run / "checkpoints")
-    return Job(message["config"], run, checkpoint, message["own_code"])
+    return Job(message["config"], Path(message["run"]), on_all_ranks(world, None), message["own_code"])
 
 
 def dismiss(world: World, code: int) -> None:

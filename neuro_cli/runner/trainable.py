@@ -4,47 +4,34 @@ Populations that move a centre (:mod:`neuro_cli.runner.population`) and ensemble
 implement it. The loop, the record, resume and scaling studies use nothing else.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
-
 from neuro_cli.core.clock import Clock
-from neuro_cli.core.machine.threads import Threads
-from neuro_cli.core.metric import Metric
 from neuro_cli.core.schedule import Schedule
-from neuro_cli.fabric.base import World
 from neuro_cli.logger.columns import Row
 from neuro_cli.run_folder.checkpoint import Checkpoint
-from neuro_cli.run_folder.record import RunRecord
+from neuro_cli.run_folder.record import Recorded, RunRecord
 from neuro_cli.runner.config import RunConfig
+from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import Inputs
 
 
-class Trainable(ABC):
-    """Share of a run on one rank. ``parameters``: number trained on all ranks; ``candidates``: networks run in a generation."""
+class Trainable(Recorded):
+    """Share of a run on one rank."""
 
     config: RunConfig
-    world: World
-    device: torch.device
-    threads: Threads
     clock: Clock
-    parameters: int
-    candidates: int
-    method: str  # name of the distribution method
+    task: Task
 
     @property
-    @abstractmethod
-    def metrics(self) -> tuple[Metric, ...]:
-        """Metrics that :meth:`evaluate` gives, the headline first."""
-
-    @property
-    @abstractmethod
     def packages(self) -> tuple[str, ...]:
-        """Packages of the task, whose versions ``summary.json`` records."""
+        return self.task.packages
+
+    def inputs(self) -> Inputs:
+        return self.task.inputs()
 
     @property
     def schedules(self) -> Sequence[Schedule]:
@@ -74,18 +61,10 @@ class Trainable(ABC):
     def parameters_sha256(self) -> str:
         """Return a hash of all trained parameters, the same on every rank. Every rank calls this."""
 
-    @abstractmethod
-    def inputs(self) -> Inputs:
-        """Return the inputs that the trained network takes."""
-
-    @abstractmethod
-    def trained(self, generation: int) -> nn.Module:
-        """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
-
-    def begin(self, run: Path) -> None:  # noqa: B027 (most trainables need none)
+    def begin(self, run: Path) -> None:
         """Prepare a session in the folder ``run``, before its first generation. Every rank calls this."""
 
-    def keep(self, generation: int, seconds: float) -> None:  # noqa: B027
+    def keep(self, generation: int, seconds: float) -> None:
         """Save the state after every generation that would be lost with this rank."""
 
     def aside(self) -> float:
@@ -100,11 +79,7 @@ class Trainable(ABC):
         """Return the columns of a test evaluation with these ``values``; None: the generation had no evaluation."""
         return {metric.name: (values or {}).get(metric.name) for metric in self.metrics if metric.column}
 
-    def facts(self) -> dict[str, Any]:
-        """Return further entries of ``summary.json``."""
-        return {}
-
-    def finish(self) -> None:  # noqa: B027
+    def finish(self) -> None:
         """Finish a session on rank 0 after its last checkpoint was written."""
 
     def close(self) -> None:

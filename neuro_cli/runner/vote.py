@@ -91,14 +91,14 @@ def vote_of(
 
 def loaded_vote(module: nn.Module, layout: ParameterLayout, config: Mapping[str, Any], checkpoint: Checkpoint) -> nn.Module:
     """Return the vote of a checkpoint around ``module``, whose parameters are the centre; itself without voters."""
-    algo: RandomVote = make(config, "algo", RandomVote)
+    algo = make(config, "algo", RandomVote)
     algo.start(layout.flatten(module), layout, config["population"], config["seed"])
     algo.restore(State(checkpoint.part("algo")))
     return vote_of(module, _bound(config, layout, algo.centre), layout, algo, config)
 
 
 def _bound(config: Mapping[str, Any], layout: ParameterLayout, centre: Tensor) -> Sampler:
-    sampler: Sampler = make(config, "sampler", Sampler)
+    sampler = make(config, "sampler", Sampler)
     sampler.bind(Noise(config["seed"], layout.size, centre.device, Threads(1)), config["population"], layout)
     return sampler
 

@@ -16,8 +16,9 @@ from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.fabric.network import Network
+from neuro_cli.factory.instantiate import make
 from neuro_cli.runner.config import BITS_32, Check, RunConfig, bounded, key, section
-from neuro_cli.runner.options import Options, make_network
+from neuro_cli.runner.options import Options
 
 MOST_RANKS = 65_536
 
@@ -151,7 +152,7 @@ def _networks(config: Mapping[str, Any], measured: tuple[str, ...], projected: t
         node = copy.deepcopy(config["known_fabrics"][name])
         if config["project"] is True or name in projected:
             node["emulate"] = False
-        networks[name] = make_network({"fabric": node})
+        networks[name] = make({"fabric": node}, "fabric", Network)
         if name in projected and networks[name].cost is None:
             raise ConfigError("projected_fabrics", name, "it has no cost model to project with")
     return networks

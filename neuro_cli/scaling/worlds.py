@@ -7,7 +7,6 @@ from typing import Any
 
 from neuro_cli.bench.world import measured_in_world
 from neuro_cli.fabric.measure import Timed
-from neuro_cli.fabric.network import Network
 from neuro_cli.scaling.plan import Point, Study
 
 NATIVE = "native"
@@ -38,27 +37,27 @@ def measure(study: Study, folder: Path) -> Measurements:
         if study.rounds > 1:
             print(f"round {number + 1} of {study.rounds}", flush=True)
         here = folder / f"round_{number + 1}"
-        _measure_world(study, measurements, NATIVE, Network(NATIVE), 1, here)
-        for name, network in study.networks.items():
+        _measure_world(study, measurements, NATIVE, 1, here)
+        for name in study.networks:
             for ranks in study.ranks:
                 if ranks > 1 and not study.project and name not in study.unmeasured:
-                    _measure_world(study, measurements, name, network, ranks, here)
+                    _measure_world(study, measurements, name, ranks, here)
         _pretend(study, measurements, set(study.ranks) - {1}, here)
     _pretend(study, measurements, set(study.projected_ranks) - {1, *study.ranks}, folder)
     return measurements
 
 
-def _measure_world(study: Study, measurements: Measurements, name: str, network: Network, ranks: int, folder: Path) -> None:
-    emulated = " emulated" if network.emulate else ""
-    print(f"{name}{emulated}, {ranks} rank{'s' * (ranks > 1)}", flush=True)
+def _measure_world(study: Study, measurements: Measurements, name: str, ranks: int, folder: Path) -> None:
+    emulate = name in study.networks and study.networks[name].emulate
+    print(f"{name}{' emulated' * emulate}, {ranks} rank{'s' * (ranks > 1)}", flush=True)
     points = study.points(ranks)
     inside = name if name in study.networks else None
     entries = [
         {"config": study.point_config(point, inside), "title": f"{point.model}, {point.method}, population {point.population}"}
         for point in points
     ]
-    node = study.config["known_fabrics"][name] | {"emulate": network.emulate}
-    results = _run(study, entries, network, ranks, node, folder / f"{name}_{ranks}")
+    node = study.config["known_fabrics"][name] | {"emulate": emulate}
+    results = _run(study, entries, ranks, node, folder / f"{name}_{ranks}")
     for point, result in zip(points, results["points"], strict=True):
         measurements.points[name, point].append(result)
     measurements.collectives[name] += [(tuple(call), size, seconds) for call, size, seconds in results["collectives"]]
@@ -92,14 +91,11 @@ def _pretend(study: Study, measurements: Measurements, worlds: set[int], folder:
         }
         for point in points
     ]
-    results = _run(study, entries, Network(NATIVE), busy, study.config["known_fabrics"][NATIVE], folder / "pretended")
+    results = _run(study, entries, busy, study.config["known_fabrics"][NATIVE], folder / "pretended")
     for point, result in zip(points, results["points"], strict=True):
         measurements.pretended[point].append(result)
 
 
-def _run(
-    study: Study, entries: list[dict[str, Any]], network: Network, ranks: int, fabric: dict[str, Any], folder: Path
-) -> dict[str, Any]:
+def _run(study: Study, entries: list[dict[str, Any]], ranks: int, fabric: dict[str, Any], folder: Path) -> dict[str, Any]:
     plan = {"fabric": fabric, "points": entries, "warmup": study.warmup, "repeats": study.repeats, "sizes": SIZES}
-    results: dict[str, Any] = measured_in_world("neuro_cli.scaling.worker", plan, network, ranks, folder)
-    return results
+    return measured_in_world("neuro_cli.scaling.worker", plan, ranks, folder)

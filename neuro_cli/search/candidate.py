@@ -67,7 +67,7 @@ def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.de
     examples = examples_of(json.dumps(payload["task"], sort_keys=True), shape, training.validation)
     task = make(payload, "task", Classification)
     with seeded(payload["seed"]):
-        model: nn.Module = make(payload, "model", nn.Module)
+        model = make(payload, "model", nn.Module)
     model = model.to(device).to(memory_format=torch.channels_last)
     optimizer = make(payload["training"], "optimizer", partial)
     train_loss = trained(model, task, examples, optimizer, training, payload["seed"])
@@ -90,7 +90,7 @@ def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.de
 @lru_cache(maxsize=1)  # a worker trains many candidates on the same examples
 def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) -> Examples:
     """Load the examples of a task, given as the JSON of its config; ``share`` of the training ones validate. Raises UserError."""
-    source: Task = make({"task": json.loads(task)}, "task", Task)
+    source = make({"task": json.loads(task)}, "task", Task)
     if not isinstance(source, Classification):
         raise ConfigError("task", type(source).__name__, "a search needs a task of images with classes to train on")
     data = source.read(input_shape)

@@ -4,10 +4,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.errors import ConfigError, UserError, printable
+from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.core.verbosity import say
 from neuro_cli.factory.instantiate import make
@@ -15,7 +13,7 @@ from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.launch.launcher import world_launcher
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.run_folder.log import is_written, log_to
+from neuro_cli.run_folder.log import log_to
 from neuro_cli.search.session import search
 from neuro_cli.search.settings import check, completed
 
@@ -48,8 +46,6 @@ def resume(config: dict[str, Any], run: Path, trust: list[str]) -> int:
     Raises UserError.
     """
     refuse_untrusted(config, trust, OURS)
-    if is_written(run):
-        raise UserError(f"{run}: another process works on this search")
     search_config = check(config)
     checkpoint = CheckpointStore(run, keep=1).load()
     done = len(checkpoint.scalars["outcomes"])
@@ -66,8 +62,7 @@ def _report(summary: dict[str, Any], run: Path) -> int:
             f"validation accuracy {summary['validation_accuracy']:.4f}, {ACCURACY.label} {ACCURACY.text(summary[ACCURACY.name])}"
         )
         best = f"best module {' '.join(summary['module'])}: {accuracies}, {summary['parameters']:,} parameters"
-        Console().print(printable(best), markup=False, highlight=False, soft_wrap=True)
-        then = printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it")
-        Console().print(then, markup=False, highlight=False, soft_wrap=True)
+        print(printable(best))
+        print(printable(f"neuro train model={run / 'best' / 'best_1.yaml'} trains it"), flush=True)
     say(f"neuro: results in {run}")
     return 0

@@ -9,14 +9,15 @@ from statistics import fmean, median
 from typing import Any
 
 from neuro_cli.core.errors import UserError, headline, only_warned
+from neuro_cli.core.files import save_file
 from neuro_cli.core.metric import ACCURACY, LOSS
-from neuro_cli.logger.base import Row
+from neuro_cli.factory.instantiate import make
+from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder import curves
-from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, write_atomically
+from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
-from neuro_cli.runner.options import make_logger
 from neuro_cli.search.config import ALL, BEST, SearchConfig
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.settings import identity_of, network_of
@@ -52,9 +53,8 @@ class SearchRecord:
         self._store = CheckpointStore(run, search.checkpoint.keep)
         self._store.hold()
         self._weights = WeightsFolder(run)
-        self._loggers = with_csv(make_logger(search.plain))
-        for logger in self._loggers:
-            logger.start(run, search.plain, resumed_at)
+        self._logger = with_csv(make(search.plain, "logger", Logger))
+        self._logger.start(run, search.plain, resumed_at)
         remember(run)
         self._generation = resumed_at or 0
         self._counted = 0  # candidates done at the last row
@@ -102,7 +102,7 @@ class SearchRecord:
                 own = (number, engine.generations[module], engine.origins[module], text_of(module), len(module))
                 scores = (outcome.fitness, outcome.loss, outcome.train_loss, outcome.test_accuracy if tested else None)
                 writer.writerow([*own, outcome.parameters, *scores, outcome.seconds, outcome.worker, outcome.error])
-        _write(self.run / CANDIDATES, text.getvalue())
+        save_file(self.run / CANDIDATES, text.getvalue())
 
     def generation(self, engine: Engine, seconds: float, elapsed: float) -> Row | None:
         """Write a row of ``metrics.csv`` where a generation has been completed: its ``seconds``, and the population after it.
@@ -128,8 +128,7 @@ class SearchRecord:
             "elapsed_seconds": elapsed,
         }
         self._counted = done
-        for logger in self._loggers:
-            logger.log(row)
+        self._logger.log(row)
         return row
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
@@ -143,8 +142,7 @@ class SearchRecord:
         with only_warned("curves.png"):
             if curves.wanted():
                 self._plot()
-        for logger in self._loggers:
-            logger.finish(summary)
+        self._logger.finish(summary)
         return summary
 
     def _plot(self) -> None:
@@ -197,7 +195,7 @@ class SearchRecord:
             weights = self._weights.path(engine.archive.started[outcome.module])
             comment += f"; weights: {weights.relative_to(self.run)}" if weights.exists() else ""
             lines = [f"{key}: {json.dumps(value)}" for key, value in model.items()]  # JSON is YAML
-            _write(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
+            save_file(folder / f"best_{place}.yaml", "\n".join([comment, *lines]) + "\n")
 
 
 def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
@@ -208,10 +206,3 @@ def saved_outcomes(checkpoint: Checkpoint) -> list[TrainingOutcome]:
 def _median(values: list[float | None]) -> float | None:
     numbers = [value for value in values if value is not None]
     return median(numbers) if numbers else None
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text.encode())
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written: {error.strerror}") from error

@@ -46,8 +46,7 @@ def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None
 
 def _pool(node: dict[str, Any], name: str) -> Pool:
     """Make the pool. One that outlives this process knows the tasks by the search's name, so a resumed search finds them."""
-    pool: Pool = make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
-    return pool
+    return make({"pool": {**node, "run": name} if node.get("run") == "" else node}, "pool", Pool)
 
 
 def replay(engine: Engine, outcomes: list[TrainingOutcome]) -> None:

@@ -93,7 +93,7 @@ def described(search: SearchConfig, module: Module) -> dict[str, Any]:
         "task": config["task"],
         "model": {**config["model"], "module": list(module)},
         "training": config["training"],
-        "seed": training_seed(search.seed, module),
+        "seed": text_seed(f"{search.seed}: {text_of(module)}"),  # the same for an architecture whenever it is bred
         **({} if search.keep_weights == NONE else {"weights": True}),
     }
 
@@ -102,8 +102,3 @@ def network_of(search: SearchConfig, module: Module) -> ModuleCNN:
     """Make the network of a candidate without values (on the device ``meta``)."""
     with torch.device("meta"):
         return make(described(search, module), "model", ModuleCNN)
-
-
-def training_seed(seed: int, module: Module) -> int:
-    """Return the seed of a candidate's weights and batches, a function of the search's seed and the architecture alone."""
-    return text_seed(f"{seed}: {text_of(module)}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.core.errors import UserError
-from neuro_cli.run_folder.checkpoint import write_atomically
+from neuro_cli.core.files import save_file
 
 FOLDER = "weights"
 ROOM = 16384  # most bytes of the other fields of a result
@@ -63,11 +63,8 @@ class WeightsFolder:
 
     def write(self, number: int, data: bytes) -> None:
         """Write the weights of a candidate. Raises UserError."""
-        try:
-            self._folder.mkdir(exist_ok=True)
-            write_atomically(self.path(number), data)
-        except OSError as error:
-            raise UserError(f"{self.path(number)}: cannot be written: {error.strerror}") from error
+        self._folder.mkdir(exist_ok=True)
+        save_file(self.path(number), data)
 
     def keep(self, numbers: Iterable[int]) -> None:
         """Remove the files of all other candidates."""

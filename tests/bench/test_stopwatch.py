@@ -8,7 +8,7 @@ import pytest
 from neuro_cli.bench.stopwatch import timed
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import RETURN
-from neuro_cli.run_folder.metrics import MetricsTail
+from neuro_cli.logger.stored_rows import MetricsTail
 
 pytestmark = pytest.mark.waits
 
@@ -61,5 +61,5 @@ def test_a_torn_row_waits_for_its_end(tmp_path):
     path.write_text("a,b\n1,")
     assert list(rows.new()) == []
     path.write_text("a,b\n1,2\n3,4\n")
-    assert list(rows.new()) == [{"a": "1", "b": "2"}, {"a": "3", "b": "4"}]
+    assert list(rows.new()) == [{"a": 1, "b": 2}, {"a": 3, "b": 4}]
     assert list(rows.new()) == []

@@ -33,7 +33,7 @@ VERBS: list[Command] = [
     (("train\n",), "no such verb"),
     (("--verbos",), "--verbos: no such verb"),
     (("train", "--quik"), "--quik"),
-    (("train", "--cfg", "all", "-m"), "exclude each other"),
+    (("train", "--cfg", "all", "-m"), "argument --multirun/-m: not allowed with argument --cfg/-c"),
     (("train", "--cfg", "jobs"), "jobs"),
     (("train", "--config-dir", "nowhere"), "--config-dir nowhere: there is no such folder"),
     (("train", "--config-dir", "text.txt"), "there is no such folder"),

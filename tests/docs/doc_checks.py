@@ -24,7 +24,7 @@ from neuro_cli.cli.options.groups import with_members
 from neuro_cli.cli.overrides import composition
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.overrides.grammar import parse_plain
-from neuro_cli.cli.registry import MODULES
+from neuro_cli.cli.registry import SHARED, listed
 from neuro_cli.cli.reproduce import entries_of
 from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
 from neuro_cli.cli.search import SEARCH_RESUME_KEYS
@@ -118,7 +118,7 @@ def check_neuro(words: list[str], cwd: Path) -> None:
     verb, arguments = (words[0], words[1:]) if words else ("--help", [])
     if verb in ("--help", "--version"):
         return
-    require(verb in MODULES, ("neuro", verb), "no such verb")
+    require(verb in (*listed(), *SHARED), ("neuro", verb), "no such verb")
     second = (verb, *arguments[:1])
     if second in (("evolve", "export"), ("search", "status"), ("search", "certs")):
         check_second(second, arguments[1:], cwd)

@@ -27,14 +27,12 @@ def row(generation: int) -> dict[str, float | None]:
 
 def session(run: Path, tracker: Logger, resumed_at: int | None, last: int, end: bool = False) -> None:
     """Play a run's session up to generation ``last``; without ``end`` it is killed there."""
-    loggers = with_csv(tracker)
-    for logger in loggers:
-        logger.evaluated = ("test_accuracy",)
-        logger.start(run, {}, resumed_at)
+    logger = with_csv(tracker)
+    logger.evaluated = ("test_accuracy",)
+    logger.start(run, {}, resumed_at)
     for generation in range((resumed_at or 0) + 1, last + 1):
-        for logger in loggers:
-            logger.log(row(generation))
-    for logger in loggers if end else ():
+        logger.log(row(generation))
+    if end:
         logger.finish({"generations": last})
 
 

@@ -32,7 +32,7 @@ class Heard(Logger):
 def test_that_of_metrics_csv_is_there_once() -> None:
     other = Heard()
     for chosen, others in ((CsvLogger(), []), (Several(csv=CsvLogger(), other=other), [other]), (Several(other=other), [other])):
-        first, *rest = with_csv(chosen)
+        first, *rest = with_csv(chosen).loggers
         assert type(first) is CsvLogger
         assert [each.logger for each in rest if isinstance(each, Guarded)] == others
     with pytest.raises(ConfigError, match=r"logger\.other=int: must be a logger"):

@@ -171,7 +171,7 @@ WRONG = [
     ("runs: {a: {verb: train, needs: {core: 2}}}", "runs.a.needs: core: no such key; did you mean cores"),
     ("rows: []", "rows must have names of their own, at least one row for size=quick"),
     ("rows: [{name: r}]", "rows.0: run is missing"),
-    ("row: {published: many}", "rows.0.published=many: must be a number, or null where nothing is published"),
+    ("row: {published: many}", "rows.0.published=many: must be a number"),
     ("row: {published: null, run: b}", "r: run b: no such run; valid are a"),
     ("row: {published: null, expect: [{at_most: published}]}", "r: an expectation of the published value, and none is published"),
     ("row: {published: null, expect: [{at_most: s}]}", "r: s: no such row; valid are r"),

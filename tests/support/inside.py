@@ -18,7 +18,7 @@ from neuro_cli.cli.main import main
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.overrides import check
 from neuro_cli.cli.overrides.composition import compose_whole
-from neuro_cli.run_folder.own_log import leave
+from neuro_cli.run_folder.log import leave
 from support.composing import kept_choices, kept_whole
 from support.shared_world import commands_in_world
 from support.worlds import own_mpi

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.bench.layer.subject import Subject, weights_of
+from neuro_cli.bench.layer.subject import Subject
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.sampler.base import Perturbation, Sampler
+from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.chunk_size import dense_directions
@@ -57,7 +57,7 @@ class SharedPass:
         self._pass = self._serving_pass()
         for _ in range(1, subject.threads.count):
             self._modules.put(subject.module if self._pass is PerturbedForward else subject.copy())
-        self._weights = weights_of(self.examples, torch.device("cpu"), torch.float64)
+        self._weights = torch.randn(self.examples, generator=torch.Generator().manual_seed(2)).double()  # (P,) of an update
         if isinstance(self._sampler, BlockSums):
             # an update reads other lists of factors than a forward pass, so they are cached apart
             self._sampler.factors = cache(self._sampler.factors)  # type: ignore[method-assign]
@@ -117,18 +117,11 @@ class SharedPass:
         if sampler.reuses_noise:
             total = sampler.combine(self._weights[None].numpy(), (1,), 0, range(sampler.population), 0, subject.layout.size)[0]
         else:
-            weights = by_direction(self._weights, sampler).to(subject.device, subject.precision)
+            each = self._weights[0::2] - self._weights[1::2] if sampler.antithetic else self._weights
+            weights = each.to(subject.device, subject.precision)  # (D,) of directions
             total = torch.zeros(subject.layout.size, device=subject.device)  # float32, since half precision would lose chunks
             for (low, high), noise in zip(self._bounds, self._stored, strict=True):
-                self._add(total, weights[low:high], noise)
+                for place in subject.layout.places:
+                    total[place.start : place.stop] += weights[low:high] @ noise.vectors(place).flatten(1)
         subject.map(lambda _: None, ())
         return total
-
-    def _add(self, total: Tensor, weights: Tensor, noise: Perturbation) -> None:
-        for place in self._subject.layout.places:
-            total[place.start : place.stop] += weights @ noise.vectors(place).flatten(1)
-
-
-def by_direction(weights: Tensor, sampler: Sampler) -> Tensor:
-    """Return the weights (D,) of directions from those of members (P,)."""
-    return weights[0::2] - weights[1::2] if sampler.antithetic else weights

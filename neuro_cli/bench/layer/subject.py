@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from neuro_cli.bench.layer.cases import Case
 from neuro_cli.bench.table import in_turn
@@ -51,7 +51,7 @@ class Subject:
 
     def sampler(self, node: Any, members: int) -> Sampler:
         """Return a new sampler of the config's ``node`` for ``members`` members."""
-        sampler: Sampler = make({"sampler": node}, "sampler", Sampler)
+        sampler = make({"sampler": node}, "sampler", Sampler)
         sampler.bind(Noise(1, self.layout.size, self.device, self.threads), members, self.layout)
         return sampler
 
@@ -94,8 +94,3 @@ class Subject:
         both = {"chunks": in_chunks, "call": in_one_call}
         seconds = in_turn(both, TRIALS)
         return both[min(both, key=lambda name: statistics.median(seconds[name]))]
-
-
-def weights_of(members: int, device: torch.device, precision: torch.dtype) -> Tensor:
-    """Return the weights (P,) of an update: standard normal numbers."""
-    return torch.randn(members, generator=torch.Generator().manual_seed(2)).to(device, precision)

@@ -1,7 +1,7 @@
 """Keys of a verb's config with the comments of the files in ``conf/``, for ``--help`` and for completion."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,23 @@ LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ with files that 
 def keys_of(file: Path) -> dict[str, str]:
     """Return all dotted keys of a YAML file with their comments, or an empty text; its first lines have the key ``""``."""
     texts: dict[str, str] = {}
-    path: list[tuple[int, str]] = []
     head: list[str] = []
-    for line in file.read_text().splitlines():
-        if line.startswith("#") and not path:
+    for line, key, comment in _lines(file.read_text()):
+        if key:
+            texts[key] = comment
+        elif line.startswith("#") and not texts:
             head.append(line.lstrip("# "))
-        match = _KEY.fullmatch(line)
-        if match is None:
-            continue
-        depth = len(match[1])
-        path = [part for part in path if part[0] < depth] + [(depth, match[2])]
-        texts[".".join(name for _, name in path)] = match[4] or ""
     return {"": " ".join(head), **texts}
+
+
+def _lines(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each line of YAML with its dotted key, which is empty for a line without one, and its comment."""
+    path: list[tuple[int, str]] = []
+    for line in text.splitlines():
+        match = _KEY.fullmatch(line)
+        if match is not None:
+            path = [part for part in path if part[0] < len(match[1])] + [(len(match[1]), match[2])]
+        yield line, ".".join(name for _, name in path) if match else "", match[4] or "" if match else ""
 
 
 def comments(verb: str, choices: Mapping[str, Any]) -> dict[str, str]:
@@ -62,13 +67,5 @@ def annotated(verb: str, composed: DictConfig) -> str:
     assert isinstance(choices, dict)
     texts = comments(verb, {str(group): option for group, option in choices.items()})
     keys = [str(key) for key in composed if key != "hydra" and not str(key).startswith("known_")]
-    path: list[tuple[int, str]] = []
-    lines = []
-    for line in OmegaConf.to_yaml(OmegaConf.masked_copy(composed, keys)).splitlines():
-        match = _KEY.fullmatch(line)
-        text = ""
-        if match is not None:
-            path = [part for part in path if part[0] < len(match[1])] + [(len(match[1]), match[2])]
-            text = texts.get(".".join(name for _, name in path), "")
-        lines.append(f"{line:<{COLUMN}}  # {text}" if text else line)
-    return "\n".join(lines)
+    lines = _lines(OmegaConf.to_yaml(OmegaConf.masked_copy(composed, keys)))
+    return "\n".join(f"{line:<{COLUMN}}  # {text}" if (text := texts.get(key)) else line for line, key, _ in lines)

@@ -11,10 +11,11 @@ from omegaconf import OmegaConf
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import Metric
 from neuro_cli.launch.lock import LOCK
-from neuro_cli.report.run_state import TURNS, read_summary
+from neuro_cli.report.run_state import TURNS
 from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.log import is_written, messages
+from neuro_cli.run_folder.saved_summary import read_summary
 from neuro_cli.runner.config import StopConfig, section
 from neuro_cli.runner.early_stop import Target
 

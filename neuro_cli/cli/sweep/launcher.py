@@ -156,8 +156,7 @@ class SweepLauncher:
 
 def option(config: DictConfig, group: str) -> str | None:
     """Return the option of ``group`` in a composed config."""
-    chosen: str | None = config.hydra.runtime.choices.get(group)
-    return chosen
+    return config.hydra.runtime.choices.get(group)
 
 
 def _error_of(job: JobReturn) -> Exception:

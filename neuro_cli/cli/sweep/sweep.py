@@ -1,11 +1,10 @@
 """Sweeps of ``neuro VERB -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
 
-import os
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
@@ -38,30 +37,14 @@ GRID, OPTUNA = "basic", "optuna"  # options of hydra/sweeper: Hydra's own, and n
 MULTIRUN = "multirun.yaml"  # the sweep's config, which marks its folder
 
 
-@dataclass(frozen=True)
-class Command:
-    """Command line of a sweep as it was typed. ``trust``: packages that may be named, None where the user has just typed it."""
-
-    verb: str
-    arguments: list[str]
-    trust: list[str] | None = None
-
-    def same_as(self, folder: Path) -> bool:
-        """Return whether this command began the sweep in ``folder``. Raises UserError for a record that cannot be read."""
-        record = read_record(folder)
-        return record is not None and self.record("").same_command(record)
-
-    def record(self, folder: str) -> SweepRecord:
-        """Return the record of the sweep in ``folder``."""
-        arguments = [text for text in self.arguments if not text.startswith("hydra.sweep.dir=")]
-        return SweepRecord(self.verb, arguments, os.getcwd(), folder)
-
-
 class Sweep:
-    """Sweep of ``config`` in its folder, whose lock it takes. Raises UserError for jobs of an earlier command that still run."""
+    """Sweep of ``config`` in its folder, whose lock it takes. ``trust``: packages that its jobs may name, None: it was typed.
 
-    def __init__(self, config: DictConfig, typed: Command) -> None:
-        self.folder, self.trust = Path(str(config.hydra.sweep.dir)), typed.trust
+    Raises UserError for jobs of an earlier command that still run.
+    """
+
+    def __init__(self, config: DictConfig, typed: SweepRecord, trust: list[str] | None) -> None:
+        self.folder, self.trust = Path(str(config.hydra.sweep.dir)), trust
         lock.take(self.folder)
         self.trains = config.hydra.job.name in ("train", "search")  # a sweep of benchmarks has no runs to report
         self.failures: list[Exception] = []
@@ -71,7 +54,7 @@ class Sweep:
         self.continues = self.written = False
         self.record: SweepRecord | None = None
         if config.hydra.job.name == "train":
-            self._continue(replace(typed.record(str(config.hydra.sweep.dir)), comment=comment))
+            self._continue(replace(typed, folder=str(config.hydra.sweep.dir), comment=comment))
         if on_slurm:
             signal.signal(signal.SIGTERM, _interrupt)
         if self.trains:
@@ -143,13 +126,13 @@ def check_sweep(config: DictConfig) -> None:
         raise ConfigError("sweep.fail_fast", True, "needs jobs one after another; this hydra/launcher runs them in parallel")
 
 
-def sweep(command: Checked, typed: Command, task: TaskFunction, loader: ConfigLoader) -> int:
+def sweep(command: Checked, typed: SweepRecord, trust: list[str] | None, task: TaskFunction, loader: ConfigLoader) -> int:
     """Run the jobs of a sweep and return the exit code. It ends with the table of its jobs."""
     failure: BaseException | None = None
     with _signals_put_back():
         config = composed(command, loader, RunMode.MULTIRUN)
         configure_log(config.hydra.hydra_logging, config.hydra.verbose)
-        this = Sweep(config, typed)
+        this = Sweep(config, typed, trust)
         try:
             this.run(config, task, loader)
         except BaseException as error:

@@ -75,8 +75,7 @@ def members_of(kinds: Iterable[Kind]) -> list[Kind]:
 def make_module(kind: Kind, seed: int, number: int) -> nn.Module:
     """Make the network of member ``number`` with initial weights of its own, a function of (seed, number)."""
     with seeded(number_seed(seed, number)):
-        module: nn.Module = make({"model": kind.model}, "model", nn.Module)
-    return module
+        return make({"model": kind.model}, "model", nn.Module)
 
 
 class JointPrediction(nn.Module):
@@ -126,8 +125,7 @@ def _factory(kind: Kind, key: str) -> OptimizerFactory:
     optimizer = make({"optimizer": {**kind.optimizer, "_partial_": True}}, "optimizer", partial)
     if not (isinstance(optimizer.func, type) and issubclass(optimizer.func, torch.optim.Optimizer)):
         raise ConfigError(f"{key}._target_", kind.optimizer["_target_"], "must be a torch.optim.Optimizer")
-    factory: OptimizerFactory = optimizer
-    return factory
+    return optimizer
 
 
 def load_task_of(kinds: Sequence[Kind], options: Options, device: torch.device, world: World) -> tuple[Classification, int]:

@@ -44,7 +44,6 @@ from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.classification import Classification
-from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class EnsembleTraining(Trainable):
     """Share of the members on one rank (all of them with batch_parallel), which the rank also writes to checkpoints."""
 
     def __init__(self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, algo: Ensemble) -> None:
-        self.config, self.world, self.device = config, job.world, job.device
+        self.config, self.world, self.device, self.task = config, job.world, job.device, job.task
         self.threads, self.clock, self.candidates, self.method = job.threads, job.clock, job.size, method.name
         self._job, self._method, self._algo = job, method, algo
         share = range(*shares(job.size, job.world.size)[job.world.rank])
@@ -78,13 +77,6 @@ class EnsembleTraining(Trainable):
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
         return metrics_of(self._job.size)
-
-    @property
-    def packages(self) -> tuple[str, ...]:
-        return self._job.task.packages
-
-    def inputs(self) -> Inputs:
-        return self._job.task.inputs()
 
     def trained(self, generation: int) -> nn.Module:
         """Return all members; those of other ranks come from the files that these have just written."""
@@ -174,8 +166,8 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     device = take_device(config.device, world)
     if device.type == "cpu":
         keep_freed_memory()
-    algo: Ensemble = options.algo_of(Ensemble)
-    method = options.method_of(EnsembleMethod)  # type: ignore[type-abstract]
+    algo = options.algo_of(Ensemble)
+    method = options.method_of(EnsembleMethod)
     kinds = kinds_of(options.plain)
     kind_of = members_of(kinds)
     size = len(kind_of)

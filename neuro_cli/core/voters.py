@@ -48,7 +48,7 @@ def voters_of(module: nn.Module) -> Iterable[nn.Module]:
     return module.each() if isinstance(module, Voters) else [module]
 
 
-def most_frequent(answers: Sequence[str]) -> str:
+def most_frequent(answers: Sequence[str | None]) -> str:
     """Return the answer that most voters give, the first of equally frequent ones; an empty one is no vote."""
     given = Counter(answer for answer in answers if answer)
     return given.most_common(1)[0][0] if given else ""

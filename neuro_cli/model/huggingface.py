@@ -107,7 +107,7 @@ class HuggingFace(nn.Module):
         """Return the likeliest ``max_new`` tokens after each prompt, (B, max_new), padded after its end.
 
         ``tokens`` (B, T) with padding where ``mask`` (B, T) is 0, on either side. ``ends``: tokens that end an answer, besides
-        the model's own.
+        the model's own. Logits that are not numbers end one with -1.
         """
         with self._one_type(), torch.no_grad():
             return self._generated(tokens, mask, max_new, ends)
@@ -125,8 +125,9 @@ class HuggingFace(nn.Module):
                 output = self.pretrained(input_ids=fed, attention_mask=mask, position_ids=places, use_cache=True, **cached)
             cache = output[self._cache_key]
             fed = output.logits.argmax(-1).where(running, pad)
-            made.append(fed)
-            running = running & (fed[..., None] != ends).all(-1)
+            broken = output.logits.isnan().any(-1) & running
+            made.append(fed.masked_fill(broken, -1))
+            running = running & ~broken & (fed[..., None] != ends).all(-1)
             if _none(running):
                 break
             position = position + 1

@@ -89,6 +89,18 @@ def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
     assert torch.equal(model.generate(tokens, mask, 6, {int(free[0, 2])}), made)
 
 
+def test_an_answer_ends_where_its_logits_are_no_numbers(folders):
+    """Their argmax is a token too."""
+    model = HuggingFace(folders["llama"])
+    tokens, mask = words("12 + 35 =", "Name: A", tokenizer=model.tokenizer)
+    wanted = model.generate(tokens, mask, 3)
+    own = next(token for token in tokens[0].tolist() if token not in tokens[1])
+    nn.init.constant_(model.pretrained.get_input_embeddings().weight[own], torch.nan)
+    made = model.generate(tokens, mask, 3)
+    assert made[0, 0] == -1
+    assert torch.equal(made[1], wanted[1])
+
+
 def test_a_model_that_is_frozen_afterwards_answers_as_before(folders):
     model = HuggingFace(folders["llama"], dtype="bfloat16")
     tokens, mask = words("12 + 35 =", tokenizer=model.tokenizer)

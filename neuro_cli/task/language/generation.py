@@ -12,6 +12,7 @@ from neuro_cli.core.noise import EVALUATION_STREAM, random_words
 from neuro_cli.task.images import shape_text
 
 Choose = Callable[[Tensor, int], Tensor]  # the next tokens (B,) from logits (B, V) and the step
+BROKEN = -1  # token of an answer whose logits are not numbers: their argmax is a token too
 
 
 def logits_at(module: nn.Module, tokens: Tensor, places: Tensor, size: int) -> Tensor:
@@ -56,7 +57,8 @@ def generated(
 ) -> Tensor:
     """Return the tokens (B, steps) that ``module`` generates after prompts ``tokens`` (B, T), right-padded, of ``lengths`` (B,).
 
-    Stops early if each row has one of ``ends``; tokens after an end mean nothing.
+    Stops early if each row has one of ``ends``; tokens after an end mean nothing. An answer with logits that are not numbers
+    has BROKEN among its tokens.
     """
     generate: Any = getattr(module, "generate", None)
     if choose is greedy and generate is not None:  # faster, with a cache of keys and values
@@ -66,14 +68,16 @@ def generated(
     rows = torch.cat([tokens, tokens.new_zeros(len(tokens), steps)], 1)
     stops = torch.tensor(sorted(ends), dtype=torch.int64, device=tokens.device)
     width, done = tokens.shape[1], torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
+    broken = done
     for step in range(steps):
         logits = logits_at(module, rows[:, : width + step], (lengths + step - 1)[:, None], size)
         chosen = choose(logits[:, 0, :size], step)
         rows.scatter_(1, (lengths + step)[:, None], chosen[:, None])
-        done = done | torch.isin(chosen, stops)
+        broken = broken | (logits[:, 0, :size].isnan().any(-1) & ~done)
+        done = done | torch.isin(chosen, stops) | broken
         if _all(done):
             break
-    return rows.gather(1, lengths[:, None] + torch.arange(steps, device=rows.device))
+    return rows.gather(1, lengths[:, None] + torch.arange(steps, device=rows.device)).masked_fill(broken[:, None], BROKEN)
 
 
 def _all(values: Tensor) -> bool:

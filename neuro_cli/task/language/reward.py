@@ -21,7 +21,7 @@ from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
 from neuro_cli.core.voters import Voters, most_frequent
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import AUTO, LanguageTask
-from neuro_cli.task.language.generation import Choose, Sampled, generated, greedy, logits_at, padded, read
+from neuro_cli.task.language.generation import BROKEN, Choose, Sampled, generated, greedy, logits_at, padded, read
 from neuro_cli.task.language.problems import Problem
 from neuro_cli.task.language.reward_functions import REWARDS
 from neuro_cli.task.language.reward_pool import RewardPool
@@ -242,8 +242,11 @@ class Reward(LanguageTask):
             return -_mean(nats, counted)
         return _exact(right, counted) if self.reward == "exact_match" else _mean(right, counted)
 
-    def _answers(self, module: nn.Module, batch: Batch, choose: Choose, steps: int | None = None) -> list[str]:
-        """Return the texts that ``module`` generates, one for each target, of at most ``steps`` tokens."""
+    def _answers(self, module: nn.Module, batch: Batch, choose: Choose, steps: int | None = None) -> list[str | None]:
+        """Return the texts that ``module`` generates, one for each target, of at most ``steps`` tokens.
+
+        None where its logits are not numbers.
+        """
         tokens, lengths = batch.inputs, batch.targets[:, 0, 1] + 1
         if len(tokens) != len(lengths):  # sides of pairs share their prompts, not their answers
             tokens = torch.cat([tokens] * (len(lengths) // len(tokens)))
@@ -252,7 +255,7 @@ class Reward(LanguageTask):
         rows = read(made)
         if not self._said and isinstance(self.tokens, PretrainedVocabulary) and not self.forced:
             self._warn_of_cut(rows)
-        return [self._text(row) for row in rows]
+        return [None if BROKEN in row else self._text(row) for row in rows]
 
     def _warn_of_cut(self, rows: list[list[int]]) -> None:
         """Warn once where most of the first generated answers have no end."""
@@ -271,13 +274,13 @@ class Reward(LanguageTask):
         text = self.tokens.decode(row[:end], special=False)
         return text.split(self._end)[0] if self._end else text
 
-    def _rewarded(self, texts: list[str], numbers: list[int], problems: Sequence[Any]) -> list[tuple[float, float]]:
-        """Return the reward of each text, and 1 where its call failed, else 0."""
+    def _rewarded(self, texts: Sequence[str | None], numbers: list[int], problems: Sequence[Any]) -> list[tuple[float, float]]:
+        """Return the reward of each text, and 1 where its call failed or there is no text, else 0."""
         assert self._pool is not None
         assert self.tokens is not None
         left = [self.tokens.opened(self._prompt(problems[k]))[1] for k in numbers]
         asked = [
-            (problems[k].prompt, text.removeprefix(space), problems[k].answer)
+            (problems[k].prompt, None if text is None else text.removeprefix(space), problems[k].answer)
             for text, k, space in zip(texts, numbers, left, strict=True)
         ]
         return [(reward, float(failed)) for reward, failed in self._pool.rewards(asked)]
@@ -316,7 +319,7 @@ class Reward(LanguageTask):
         """
         wanted = batch.targets[:, 0, 2:]
         prompts = Batch(batch.inputs[:, : int(batch.targets[:, 0, 1].max()) + 1], batch.targets)
-        answers, losses = list[list[str]](), [0.0]
+        answers, losses = list[list[str | None]](), [0.0]
         for voter in voters.each():
             answers.append(self._answers(voter, prompts, greedy, wanted.shape[1] if self.forced else None))
             if self.forced:
@@ -344,7 +347,9 @@ class Reward(LanguageTask):
             voted += right[Counter(answers).most_common(1)[0][0]]  # the first one of equally frequent answers
         return passed, voted
 
-    def _right(self, text: str, problem: int) -> bool:
+    def _right(self, text: str | None, problem: int) -> bool:
+        if text is None:
+            return False
         if self.forced:
             return text.strip() == self._test[problem].answer.strip()
         return self._rewarded([text], [problem], self._test)[0][0] >= SOLVED

@@ -102,19 +102,24 @@ class RewardPool:
             asked = f"reward({prompt!r}, {answer!r}, {target!r})"
             raise ConfigError("task.reward", name, f"{asked} fails: {error}") from error
 
-    def rewards(self, asked: Sequence[tuple[str, str, str]]) -> list[tuple[float, bool]]:
-        """Return the reward of each (prompt, answer, target), and whether its call failed. Thread-safe."""
+    def rewards(self, asked: Sequence[tuple[str, str | None, str]]) -> list[tuple[float, bool]]:
+        """Return the reward of each (prompt, answer, target), and whether its call failed. Thread-safe.
+
+        An answer None, whose logits are not numbers, fails without a call.
+        """
         try:
             process = self._free.get_nowait()
         except queue.Empty:
             process = self._make()
         rewards = []
         try:
-            for each in asked:
+            for prompt, answer, target in asked:
                 if not process.alive:
                     process = self._make()
                 try:
-                    rewards.append((process.reward(*each), False))
+                    if answer is None:
+                        raise FailedError("the logits of the answer are not numbers")
+                    rewards.append((process.reward(prompt, answer, target), False))
                 except FailedError as error:
                     self._say(error)
                     rewards.append((self._value, True))

@@ -84,6 +84,20 @@ def test_generation_gives_the_answer_that_one_pass_calls_exact():
     assert generated.measures(np.array([0.5, 0.25]), 4, 1.0) == {"reward_failed": 0.25}
 
 
+@pytest.mark.parametrize("reward", ["contains", "exact_match"])
+def test_an_answer_whose_logits_are_no_numbers_is_a_failed_one(reward):
+    """The argmax of such logits is a token too, and ``contains`` may find it right."""
+    task = loaded(reward=reward, samples=2, reward_failed=-1.0 if reward == "contains" else 0.0)
+    module = Adder(task)
+    nn.init.constant_(module.unit, torch.nan)
+    scores = task.example_scores(module, task.batch(2, 0, 8))
+    assert scores[:, 0].tolist() == [-1.0 if reward == "contains" else 0.0] * 8
+    if reward == "contains":
+        assert scores[:, 1].tolist() == [1.0] * 8
+    found = evaluated(task, module)
+    assert found["test_accuracy"] == found["pass_at_k"] == found["majority_vote"] == 0.0
+
+
 def task_scores(task: Reward, module: nn.Module) -> list[float]:
     return task.example_scores(module, task.batch(2, 0, 8))[:, 0].tolist()
 

@@ -157,6 +157,20 @@ def test_modes_and_shapes_are_tried_anew(caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+def test_settings_that_refuse_to_be_written_to_stay():
+    """As those of diffusers, which refuse an update and not a clear: the module was left without settings."""
+
+    class Frozen(dict):
+        def update(self, *_: object, **__: object) -> None:
+            raise TypeError("frozen")
+
+    net = nn.Linear(3, 2)
+    net.settings = Frozen(width=3)
+    with neuro.perturbed(net, "low_rank", 4, sigma=0.1), torch.no_grad():
+        net(torch.ones(8, 3))
+    assert net.settings == {"width": 3}
+
+
 def test_a_cache_that_the_user_filled_serves_no_member_and_stays():
     class Caches(nn.Linear):
         def __init__(self):

@@ -6,6 +6,7 @@ A pass for many members leaves their tensors there (a cache of computed weights,
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import torch
@@ -43,7 +44,7 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
                 del now[name]
             now.update({name: value for name, value in before.items() if now.get(name) is not value})
             for container, content in containers:
-                if container or content:  # most are tables of hooks, without any
+                if _parts(container) != _parts(content):
                     _refill(container, content)
         for buffer, numbers in buffers:
             # a GPU is not waited for, and an expanded buffer, which nobody can have written to, not written to
@@ -68,6 +69,12 @@ def _saved(module: nn.Module) -> _Saved:
         containers = [(value, value.copy() if value else ()) for value in before.values() if isinstance(value, kinds)]
         result.append((vars(part), before, containers))
     return result
+
+
+def _parts(container: Any) -> list[int]:
+    """Return the identities of what a container holds; one that holds the same is not written to: it may be frozen."""
+    values = chain.from_iterable(container.items()) if isinstance(container, dict) else container
+    return [id(value) for value in values]
 
 
 def _refill(container: Any, content: Any) -> None:

@@ -44,6 +44,7 @@ def test_published_semi_updates_find_no_bad_member_in_ranks_that_are_not_there()
     config = composed("population=8", "batch_size=4", "distribution=semi_updates", "distribution.ranks_shaping=local")
     world = SimulatedWorld(4)
     work = assemble(Options(config), world)
+    begun = len(world.noted)
     work.step(0)
     work.close()
-    assert [noted.call[0] for noted in world.noted] == ["all_gather", "all_reduce"]
+    assert [noted.call[0] for noted in world.noted[begun:]] == ["all_gather", "all_reduce"]

@@ -1,7 +1,5 @@
 """Members scored by episodes: the same bits in any company, by any split, and what the definition says."""
 
-import threading
-
 import numpy as np
 import pytest
 import torch
@@ -105,11 +103,8 @@ def test_statistics_are_the_same_on_all_ranks_and_those_of_one(method):
     local = ["distribution.ranks_shaping=local"] if shaping else []
     config = composed(*COMMON, "population=12", f"distribution={name}", *local)
 
-    alone = threading.Lock()  # ranks are threads here, and initial weights are drawn by the process's generator
-
     def run(world) -> tuple[np.ndarray, ...]:
-        with alone:
-            parts = build(Options(config), world)
+        parts = build(Options(config), world)
         parts.distribution.step(0)
         statistics = parts.task.statistics
         return np.array([statistics.count]), statistics.mean, statistics.squares

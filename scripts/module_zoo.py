@@ -1,6 +1,7 @@
-"""Networks of timm, torchvision and transformers, one for each family: how many members of each are scored, and if rightly.
+"""Networks of timm, torchvision, transformers and small packages: how many members of each are scored, and if rightly.
 
     pip install timm transformers
+    pip install --no-deps -r scripts/zoo/packages.txt                 # the small packages; what is missing is "not run"
     python scripts/module_zoo.py --out docs/results/modules           # modules.csv, and modules.md from it
     python scripts/module_zoo.py --zoos timm --families xcit volo     # prints rows, keeps nothing
 
@@ -29,7 +30,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "scripts" / "zoo" / "worker.py"
-ZOOS = ("timm", "torchvision", "transformers")
+ZOOS = ("timm", "torchvision", "transformers", "packages")
 KINDS = ("own rows", "shared rows", "step")
 SERVED = re.compile(r"^(perturbed: )?(members (answer|are scored) one by one, slower: )?")
 ONE_PASS = ("fast", "fast (both sides)", "mapped")
@@ -213,13 +214,15 @@ def why(row: dict[str, str]) -> str:
     return "; ".join(dict.fromkeys(text for text in notes if text)).replace("|", "/").replace("\n", " ")
 
 
-PAGE = """# Which networks share a pass: families of timm, torchvision and transformers
+PAGE = """# Which networks share a pass: timm, torchvision, transformers and small packages
 
     pip install timm transformers
+    pip install --no-deps -r scripts/zoo/packages.txt
     python scripts/module_zoo.py --out docs/results/modules
 
 One small network with random weights stands for each family: of timm and torchvision a file, and all its names; of transformers
-a class. Its {members} members by `sampler={sampler}` are scored in three ways and held against single members in float64:
+a class; of a small package one of its networks. Its {members} members by `sampler={sampler}` are scored in three ways and held
+against single members in float64:
 `neuro.perturbed` with two examples for each member and with the same two for all, in float64 (allowed: 1e-6 of the largest
 output), and `Evolution.step(fitness, inputs, targets)` on {examples} examples, in float32 (allowed: 1e-3 of the largest score, or
 ten times what single members of float32 are off). Each row, with its network, size and example: [modules.csv](modules.csv).
@@ -247,7 +250,7 @@ def page(rows: list[dict[str, str]]) -> str:
     """The page of a table."""
     first, dates = rows[0], sorted({row["date"] for row in rows})
     versions = [
-        *dict.fromkeys(f"{row['zoo']} {row['version']}" for row in rows),
+        *dict.fromkeys(f"{row['zoo']} {row['version']}" for row in rows if row["version"]),
         *dict.fromkeys(f"torch {row['torch']}" for row in rows),
     ]
     text = PAGE.format(
@@ -274,7 +277,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     parser.add_argument("--out", type=Path, help="OUT.csv and OUT.md, written after every network; goes on where they are")
     asked = parser.parse_args()
-    missing = [zoo for zoo in asked.zoos if importlib.util.find_spec(zoo) is None]
+    missing = [zoo for zoo in asked.zoos if zoo != "packages" and importlib.util.find_spec(zoo) is None]
     if missing:
         parser.error(f"{', '.join(missing)} not installed: pip install {' '.join(missing)}")
     if asked.members < 2 or asked.members % 2 or not 2 <= asked.examples <= 8 or asked.workers < 1 or asked.limit <= 0:

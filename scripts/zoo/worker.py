@@ -32,7 +32,7 @@ def answer(subjects: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         return {
             "families": list(of_zoo),
             "names": [subject.names for subject in of_zoo.values()],
-            "version": version(asked["zoo"]),
+            "version": "" if asked["zoo"] == "packages" else version(asked["zoo"]),  # theirs are in the names of networks
             **facts(),
         }
     subject, begun = of_zoo[asked["family"]], time.perf_counter()

@@ -1,10 +1,11 @@
 """Networks of small packages, one or more of each, as their own examples make them: layers that the great zoos have not.
 
-Each row imports its own package; one that is not installed is "not run".
+Each row imports its own package; one that is not installed is "not run". packages.txt has them.
 """
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import torch
@@ -121,7 +122,10 @@ def brevitas_net() -> nn.Module:
     from brevitas import nn as qnn
 
     return nn.Sequential(
-        qnn.QuantConv2d(3, 8, 3, weight_bit_width=4), qnn.QuantReLU(bit_width=4), nn.Flatten(), qnn.QuantLinear(8 * 36, 10, True, weight_bit_width=4)
+        qnn.QuantConv2d(3, 8, 3, weight_bit_width=4),
+        qnn.QuantReLU(bit_width=4),
+        nn.Flatten(),
+        qnn.QuantLinear(8 * 36, 10, True, weight_bit_width=4),
     )
 
 
@@ -229,7 +233,9 @@ def liquid(name: str) -> nn.Module:
 # ---- layers in the place of usual ones
 
 
-def around(layer: nn.Module, before: nn.Module, after: nn.Module, call: Callable[[nn.Module, Tensor], Tensor] = plain) -> nn.Module:
+def around(
+    layer: nn.Module, before: nn.Module, after: nn.Module, call: Callable[[nn.Module, Tensor], Tensor] = plain
+) -> nn.Module:
     return Wrapped(lambda self, x: self.after(call(self.layer, self.before(x))), before=before, layer=layer, after=after)
 
 
@@ -243,11 +249,6 @@ def factorized(kind: str) -> nn.Module:
     layer = FactorizedLinear((4, 4), (4, 4), rank=4, factorization=kind)
     layer.weight.normal_(std=0.2)
     return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), layer, nn.ReLU(), nn.Linear(16, 3))
-
-
-def fourier() -> nn.Module:
-    FNO = named("neuralop.models", "FNO")
-    return FNO(n_modes=(4, 4), hidden_channels=8, in_channels=1, out_channels=1, n_layers=2, projection_channel_ratio=1)
 
 
 def deep_equilibrium() -> nn.Module:
@@ -274,11 +275,6 @@ def hyperbolic() -> nn.Module:
             return -ball.dist(ball.expmap0(x).unsqueeze(1), self.points)
 
     return nn.Sequential(nn.Linear(8, 4), Distances())
-
-
-def scattering() -> nn.Module:
-    layer = named("kymatio.torch", "Scattering2D")(J=1, shape=(16, 16))
-    return Wrapped(lambda self, x: self.last(layer(self.first(x)).flatten(1)), first=nn.Conv2d(3, 1, 1), last=nn.Linear(9 * 64, 10))
 
 
 def complex_net() -> nn.Module:
@@ -319,10 +315,6 @@ def denoiser() -> nn.Module:
     return Wrapped(lambda self, x: self.network(x, torch.full((len(x),), 10)), network=network)
 
 
-def encoder_of_sound() -> nn.Module:
-    return named("encodec.modules", "SEANetEncoder")(channels=1, dimension=8, n_filters=4, ratios=[4, 2], lstm=1)
-
-
 def x_transformer(**options: Any) -> nn.Module:
     x = import_module("x_transformers")
     options = {"dim": WIDE, "depth": 2, "heads": 4, "attn_dim_head": 8, **options}
@@ -334,7 +326,7 @@ def lucid(package: str, name: str, *args: Any, **options: Any) -> Callable[[], n
 
 
 def vit(module: str, name: str, **options: Any) -> tuple[str, str, Callable[[], nn.Module], Any, Call]:
-    return "vit-pytorch", name, lambda: named(f"vit_pytorch.{module}", name)(**options), images(*IMAGE), plain
+    return "vit-pytorch", f"{module}.{name}", lambda: named(f"vit_pytorch.{module}", name)(**options), images(*IMAGE), plain
 
 
 VECTOR, TEXT = images(8), tokens(LONG, WORDS)
@@ -357,24 +349,66 @@ NETWORKS: list[tuple[str, str, Callable[[], nn.Module], Any, Call]] = [
     ("torch_geometric", "TransformerConv", lambda: sparse_graph_net("TransformerConv"), images(5, 4), plain),
     ("egnn-pytorch", "EGNN", egnn_net, images(5, 11), plain),
     ("e3nn", "tensor product", e3nn_net, images(8), plain),
-    ("monai", "UNet", lambda: named("monai.networks.nets", "UNet")(2, 1, 2, (4, 8), (2,), num_res_units=1), images(1, 16, 16), plain),
-    ("monai", "SegResNet", lambda: named("monai.networks.nets", "SegResNet")(2, init_filters=8, in_channels=1, out_channels=2, blocks_down=(1, 1), blocks_up=(1,)), images(1, 16, 16), plain),
-    ("monai", "DenseNet, volumes", lambda: named("monai.networks.nets", "DenseNet")(3, 1, 3, init_features=8, growth_rate=4, block_config=(2, 2)), images(1, 16, 16, 16), plain),
-    ("monai", "UNETR", lambda: named("monai.networks.nets", "UNETR")(1, 2, (16, 16), feature_size=4, hidden_size=16, mlp_dim=32, num_heads=4, spatial_dims=2), images(1, 16, 16), plain),
+    (
+        "monai",
+        "UNet",
+        lambda: named("monai.networks.nets", "UNet")(2, 1, 2, (4, 8), (2,), num_res_units=1),
+        images(1, 16, 16),
+        plain,
+    ),
+    (
+        "monai",
+        "SegResNet",
+        lambda: named("monai.networks.nets", "SegResNet")(
+            2, init_filters=8, in_channels=1, out_channels=2, blocks_down=(1, 1), blocks_up=(1,)
+        ),
+        images(1, 16, 16),
+        plain,
+    ),
+    (
+        "monai",
+        "DenseNet, volumes",
+        lambda: named("monai.networks.nets", "DenseNet")(3, 1, 3, init_features=8, growth_rate=4, block_config=(2, 2)),
+        images(1, 16, 16, 16),
+        plain,
+    ),
+    (
+        "monai",
+        "UNETR",
+        lambda: named("monai.networks.nets", "UNETR")(
+            1, 2, (16, 16), feature_size=4, hidden_size=16, mlp_dim=32, num_heads=4, spatial_dims=2
+        ),
+        images(1, 16, 16),
+        plain,
+    ),
     ("pytorch-tabnet", "TabNet", tabnet, images(6), plain),
     ("rtdl-num-embeddings", "PeriodicEmbeddings", numbers_embedded, images(6), plain),
     ("tab-transformer-pytorch", "FTTransformer", ft_transformer, images(4), plain),
     ("ncps", "CfC", lambda: liquid("CfC"), images(5, 4), plain),
     ("ncps", "LTC", lambda: liquid("LTC"), images(5, 4), plain),
-    ("mambapy", "Mamba", lambda: sequence(named("mambapy.mamba", "Mamba")(named("mambapy.mamba", "MambaConfig")(d_model=WIDE, n_layers=2, d_state=4, pscan=False))), TEXT, plain),
+    (
+        "mambapy",
+        "Mamba",
+        lambda: sequence(
+            named("mambapy.mamba", "Mamba")(
+                named("mambapy.mamba", "MambaConfig")(d_model=WIDE, n_layers=2, d_state=4, pscan=False)
+            )
+        ),
+        TEXT,
+        plain,
+    ),
     ("minGRU-pytorch", "minGRU", lambda: sequence(named("minGRU_pytorch", "minGRU")(WIDE)), TEXT, plain),
-    ("pykan", "KAN", lambda: named("kan", "KAN")(width=[4, 5, 3], grid=3, k=3, auto_save=False, symbolic_enabled=False), images(4), plain),
-    ("neuraloperator", "FNO", fourier, images(1, 16, 16), plain),
+    (
+        "pykan",
+        "KAN",
+        lambda: named("kan", "KAN")(width=[4, 5, 3], grid=3, k=3, auto_save=False, symbolic_enabled=False),
+        images(4),
+        plain,
+    ),
     ("torchdeq", "equilibrium of 12 steps", deep_equilibrium, VECTOR, plain),
     ("tensorly-torch", "FactorizedLinear, CP", lambda: factorized("cp"), VECTOR, plain),
     ("tensorly-torch", "FactorizedLinear, Tucker", lambda: factorized("tucker"), VECTOR, plain),
     ("geoopt", "distances on a Poincare ball", hyperbolic, VECTOR, plain),
-    ("kymatio", "Scattering2D", scattering, images(3, 16, 16), plain),
     ("complexPyTorch", "ComplexLinear", complex_net, VECTOR, plain),
     ("entmax", "sparsemax", lambda: entmax_net("sparsemax"), VECTOR, plain),
     ("entmax", "entmax15", lambda: entmax_net("entmax15"), VECTOR, plain),
@@ -382,27 +416,177 @@ NETWORKS: list[tuple[str, str, Callable[[], nn.Module], Any, Call]] = [
     ("vector-quantize-pytorch", "VectorQuantize", vector_quantised, VECTOR, plain),
     ("diffusers", "UNet2DModel", unet2d, images(*IMAGE), plain),
     ("denoising-diffusion-pytorch", "Unet", denoiser, images(*IMAGE), plain),
-    ("encodec", "SEANetEncoder", encoder_of_sound, images(1, 64), plain),
     ("siren-pytorch", "SirenNet", lucid("siren_pytorch", "SirenNet", 2, 16, 3, 2), images(2), plain),
-    ("performer-pytorch", "PerformerLM", lucid("performer_pytorch", "PerformerLM", num_tokens=WORDS, max_seq_len=16, dim=WIDE, depth=2, heads=4, causal=False), TEXT, plain),
-    ("perceiver-pytorch", "Perceiver", lucid("perceiver_pytorch", "Perceiver", input_channels=3, input_axis=1, num_freq_bands=2, max_freq=4.0, depth=2, num_latents=4, latent_dim=16, cross_heads=1, latent_heads=2, num_classes=5), images(8, 3), plain),
-    ("conformer", "Conformer", lucid("conformer", "Conformer", dim=WIDE, depth=2, dim_head=8, heads=4, ff_mult=2, conv_expansion_factor=2, conv_kernel_size=5), images(LONG, WIDE), plain),
-    ("linformer", "Linformer", lambda: sequence(named("linformer", "Linformer")(dim=WIDE, seq_len=LONG, depth=2, heads=4, k=4)), TEXT, plain),
-    ("nystrom-attention", "Nystromformer", lambda: sequence(named("nystrom_attention", "Nystromformer")(dim=WIDE, dim_head=8, heads=4, depth=1, num_landmarks=4)), TEXT, plain),
-    ("reformer-pytorch", "ReformerLM", lucid("reformer_pytorch", "ReformerLM", num_tokens=WORDS, dim=WIDE, depth=1, max_seq_len=16, heads=4, bucket_size=4, n_hashes=2), tokens(8, WORDS), plain),
-    ("soft-moe-pytorch", "SoftMoE", lambda: sequence(named("soft_moe_pytorch", "SoftMoE")(dim=WIDE, seq_len=LONG, num_experts=4)), TEXT, plain),
-    ("product-key-memory", "PKM", lambda: sequence(named("product_key_memory", "PKM")(dim=WIDE, heads=2, num_keys=8, topk=4, dim_head=8)), TEXT, plain),
+    (
+        "performer-pytorch",
+        "PerformerLM",
+        lucid("performer_pytorch", "PerformerLM", num_tokens=WORDS, max_seq_len=16, dim=WIDE, depth=2, heads=4, causal=False),
+        TEXT,
+        plain,
+    ),
+    (
+        "perceiver-pytorch",
+        "Perceiver",
+        lucid(
+            "perceiver_pytorch",
+            "Perceiver",
+            input_channels=3,
+            input_axis=1,
+            num_freq_bands=2,
+            max_freq=4.0,
+            depth=2,
+            num_latents=4,
+            latent_dim=16,
+            cross_heads=1,
+            latent_heads=2,
+            num_classes=5,
+        ),
+        images(8, 3),
+        plain,
+    ),
+    (
+        "conformer",
+        "Conformer",
+        lucid(
+            "conformer",
+            "Conformer",
+            dim=WIDE,
+            depth=2,
+            dim_head=8,
+            heads=4,
+            ff_mult=2,
+            conv_expansion_factor=2,
+            conv_kernel_size=5,
+        ),
+        images(LONG, WIDE),
+        plain,
+    ),
+    (
+        "linformer",
+        "Linformer",
+        lambda: sequence(named("linformer", "Linformer")(dim=WIDE, seq_len=LONG, depth=2, heads=4, k=4)),
+        TEXT,
+        plain,
+    ),
+    (
+        "nystrom-attention",
+        "Nystromformer",
+        lambda: sequence(named("nystrom_attention", "Nystromformer")(dim=WIDE, dim_head=8, heads=4, depth=1, num_landmarks=4)),
+        TEXT,
+        plain,
+    ),
+    (
+        "soft-moe-pytorch",
+        "SoftMoE",
+        lambda: sequence(named("soft_moe_pytorch", "SoftMoE")(dim=WIDE, seq_len=LONG, num_experts=4)),
+        TEXT,
+        plain,
+    ),
+    (
+        "product-key-memory",
+        "PKM",
+        lambda: sequence(named("product_key_memory", "PKM")(dim=WIDE, heads=2, num_keys=8, topk=4, dim_head=8)),
+        TEXT,
+        plain,
+    ),
     ("g-mlp-pytorch", "gMLP", lucid("g_mlp_pytorch", "gMLP", num_tokens=WORDS, dim=WIDE, depth=2, seq_len=LONG), TEXT, plain),
-    ("axial-attention", "AxialAttention", lambda: around(named("axial_attention", "AxialAttention")(dim=8, dim_index=1, heads=2, num_dimensions=2), nn.Conv2d(3, 8, 1), nn.Conv2d(8, 3, 1)), images(3, 8, 8), plain),
-    ("local-attention", "LocalTransformer", lucid("local_attention", "LocalTransformer", num_tokens=WORDS, max_seq_len=16, dim=WIDE, depth=2, local_attn_window_size=4, heads=4, dim_head=8, causal=True), TEXT, plain),
-    ("mega-pytorch", "Mega", lucid("mega_pytorch", "Mega", dim=WIDE, num_tokens=WORDS, depth=1, ema_heads=4, attn_dim_qk=8, attn_dim_value=16, laplacian_attn_fn=True), TEXT, plain),
-    ("segmentation-models-pytorch", "Unet, resnet18", lucid("segmentation_models_pytorch", "Unet", "resnet18", encoder_weights=None, encoder_depth=3, decoder_channels=(16, 8, 8), classes=2), images(3, 32, 32), plain),
+    (
+        "axial-attention",
+        "AxialAttention",
+        lambda: around(
+            named("axial_attention", "AxialAttention")(dim=8, dim_index=1, heads=2, num_dimensions=2),
+            nn.Conv2d(3, 8, 1),
+            nn.Conv2d(8, 3, 1),
+        ),
+        images(3, 8, 8),
+        plain,
+    ),
+    (
+        "local-attention",
+        "LocalTransformer",
+        lucid(
+            "local_attention",
+            "LocalTransformer",
+            num_tokens=WORDS,
+            max_seq_len=16,
+            dim=WIDE,
+            depth=2,
+            local_attn_window_size=4,
+            heads=4,
+            dim_head=8,
+            causal=True,
+        ),
+        TEXT,
+        plain,
+    ),
+    (
+        "mega-pytorch",
+        "Mega",
+        lucid(
+            "mega_pytorch",
+            "Mega",
+            dim=WIDE,
+            num_tokens=WORDS,
+            depth=1,
+            ema_heads=4,
+            attn_dim_qk=8,
+            attn_dim_value=16,
+            laplacian_attn_fn=True,
+        ),
+        TEXT,
+        plain,
+    ),
+    (
+        "segmentation-models-pytorch",
+        "Unet, resnet18",
+        lucid(
+            "segmentation_models_pytorch",
+            "Unet",
+            "resnet18",
+            encoder_weights=None,
+            encoder_depth=3,
+            decoder_channels=(16, 8, 8),
+            classes=2,
+        ),
+        images(3, 32, 32),
+        plain,
+    ),
     ("x-transformers", "Decoder", x_transformer, TEXT, plain),
-    ("x-transformers", "rotary, GLU, RMSNorm", lambda: x_transformer(rotary_pos_emb=True, ff_glu=True, use_rmsnorm=True, attn_qk_norm=True), TEXT, plain),
-    ("x-transformers", "ALiBi, talking heads", lambda: x_transformer(alibi_pos_bias=True, attn_talking_heads=True), TEXT, plain),
-    ("x-transformers", "top-k attention, shifted tokens", lambda: x_transformer(attn_sparse_topk=3, shift_tokens=1, rel_pos_bias=True), TEXT, plain),
-    ("x-transformers", "gated residuals, one key head", lambda: x_transformer(gate_residual=True, attn_one_kv_head=True, macaron=True), TEXT, plain),
-    ("x-transformers", "value residuals, gated values", lambda: x_transformer(attn_gate_values=True, attn_num_mem_kv=4, add_value_residual=True), TEXT, plain),
+    (
+        "x-transformers",
+        "rotary, GLU, RMSNorm",
+        lambda: x_transformer(rotary_pos_emb=True, ff_glu=True, use_rmsnorm=True, attn_qk_norm=True),
+        TEXT,
+        plain,
+    ),
+    (
+        "x-transformers",
+        "ALiBi, talking heads",
+        lambda: x_transformer(alibi_pos_bias=True, attn_pre_talking_heads=True),
+        TEXT,
+        plain,
+    ),
+    (
+        "x-transformers",
+        "top-k attention, shifted tokens",
+        lambda: x_transformer(attn_sparse_topk=3, shift_tokens=1, rel_pos_bias=True),
+        TEXT,
+        plain,
+    ),
+    (
+        "x-transformers",
+        "gated residuals, one key head",
+        lambda: x_transformer(gate_residual=True, attn_one_kv_head=True, macaron=True),
+        TEXT,
+        plain,
+    ),
+    (
+        "x-transformers",
+        "value residuals, gated values",
+        lambda: x_transformer(attn_gate_values=True, attn_num_mem_kv=4, add_value_residual=True),
+        TEXT,
+        plain,
+    ),
     vit("vit", "ViT", **VIT),
     vit("simple_vit", "SimpleViT", **VIT),
     vit("deepvit", "DeepViT", **VIT),
@@ -415,21 +599,78 @@ NETWORKS: list[tuple[str, str, Callable[[], nn.Module], Any, Call]] = [
     vit("normalized_vit", "nViT", **VIT),
     vit("simple_vit_with_hyper_connections", "SimpleViT", **VIT, num_residual_streams=2),
     vit("simple_vit_with_value_residual", "SimpleViT", **VIT),
-    vit("cct", "CCT", img_size=16, embedding_dim=32, n_conv_layers=1, num_layers=2, num_heads=4, mlp_ratio=2.0, num_classes=10, positional_embedding="learnable"),
+    vit(
+        "cct",
+        "CCT",
+        img_size=16,
+        embedding_dim=32,
+        n_conv_layers=1,
+        num_layers=2,
+        num_heads=4,
+        mlp_ratio=2.0,
+        num_classes=10,
+        positional_embedding="learnable",
+    ),
     vit("rvt", "RvT", **VIT),
     vit("xcit", "XCiT", **VIT, cls_depth=1),
-    vit("twins_svt", "TwinsSVT", num_classes=10, s1_emb_dim=8, s1_patch_size=2, s1_local_patch_size=2, s1_global_k=2, s1_depth=1, s2_emb_dim=8, s2_patch_size=2, s2_local_patch_size=2, s2_global_k=2, s2_depth=1, s3_emb_dim=8, s3_patch_size=1, s3_local_patch_size=2, s3_global_k=2, s3_depth=1, s4_emb_dim=8, s4_patch_size=1, s4_local_patch_size=2, s4_global_k=2, s4_depth=1),
-    vit("cvt", "CvT", num_classes=10, s1_emb_dim=8, s1_emb_kernel=3, s1_emb_stride=2, s1_depth=1, s2_emb_dim=8, s2_emb_kernel=3, s2_emb_stride=2, s2_heads=2, s2_depth=1, s3_emb_dim=16, s3_emb_kernel=3, s3_emb_stride=2, s3_heads=2, s3_depth=1),
-    vit("ats_vit", "ViT", **VIT, max_tokens_per_depth=(8, 4)),
+    vit(
+        "twins_svt",
+        "TwinsSVT",
+        num_classes=10,
+        s1_emb_dim=8,
+        s1_patch_size=2,
+        s1_local_patch_size=2,
+        s1_global_k=2,
+        s1_depth=1,
+        s2_emb_dim=8,
+        s2_patch_size=2,
+        s2_local_patch_size=2,
+        s2_global_k=2,
+        s2_depth=1,
+        s3_emb_dim=8,
+        s3_patch_size=1,
+        s3_local_patch_size=2,
+        s3_global_k=2,
+        s3_depth=1,
+        s4_emb_dim=8,
+        s4_patch_size=1,
+        s4_local_patch_size=2,
+        s4_global_k=2,
+        s4_depth=1,
+    ),
+    vit(
+        "cvt",
+        "CvT",
+        num_classes=10,
+        s1_emb_dim=8,
+        s1_emb_kernel=3,
+        s1_emb_stride=2,
+        s1_depth=1,
+        s2_emb_dim=8,
+        s2_emb_kernel=3,
+        s2_emb_stride=2,
+        s2_heads=2,
+        s2_depth=1,
+        s3_emb_dim=16,
+        s3_emb_kernel=3,
+        s3_emb_stride=2,
+        s3_heads=2,
+        s3_depth=1,
+    ),
 ]
 
 
+FLOAT32 = ("snntorch", "pytorch-tabnet", "complexPyTorch", "denoising-diffusion-pytorch")  # they make float32 themselves
+
+
 def subjects() -> list[Subject]:
-    found, seen = [], set()
+    """The networks, each named by its package and version."""
+    found: list[Subject] = []
     for package, network, make, examples, call in NETWORKS:
-        family = f"{package}: {network}"
-        while family in seen:
-            family += "'"
-        seen.add(family)
-        found.append(Subject("packages", family, 1, network, "tiny", make, examples, call))
+        try:
+            known = version(package)
+        except PackageNotFoundError:
+            known = "not installed"
+        exact = torch.float32 if package in FLOAT32 else torch.float64
+        found.append(Subject("packages", f"{package}: {network}", 1, f"{package} {known}", "tiny", make, examples, call, exact))
     return found

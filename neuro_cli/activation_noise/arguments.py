@@ -28,6 +28,10 @@ def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
         return change(value)
     if isinstance(value, SEQUENCES):
         parts = [replaced(part, change) for part in value]
+        if all(one is other for one, other in zip(parts, value, strict=True)):
+            return value
+        if hasattr(value, "_make"):  # a named tuple, such as the quantised tensors of brevitas, which torch asks what a call does
+            return value._make(parts)
         return parts if isinstance(value, list) else tuple(parts)
     return value
 

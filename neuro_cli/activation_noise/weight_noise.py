@@ -157,7 +157,7 @@ def _call_noise(step: LayerStep) -> WeightNoise | None:
         return None
     call = Arguments(func, args, kwargs)
     x, weight, bias = call["input"], call["weight"], call["bias"]
-    if not all(part.requires_grad for part in (weight, bias) if part is not None):
+    if not all(isinstance(part, Tensor) and part.requires_grad for part in (weight, bias) if part is not None):
         return None
     if func is F.linear:
         return LinearNoise(x, weight, bias, outputs) if x.dim() > 1 else None

@@ -1,7 +1,9 @@
 """The estimate of every kind of layer has autograd's gradient as its mean, within 4 standard errors; statistics stay."""
 
+import copy
 from collections.abc import Callable
 from itertools import product
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -89,3 +91,32 @@ def test_statistics_of_batch_norm_stay_in_a_network_with_writes_in_place():
         assert torch.equal(buffer, before[name]), name
     F.cross_entropy(model(inputs), targets).backward()
     assert not torch.equal(model[1].running_mean, before["1.running_mean"])  # the user's own passes keep statistics
+
+
+class Scaled(NamedTuple):
+    """A weight in two parts, as quantised layers of brevitas have it: torch asks it what a call does."""
+
+    value: Tensor
+    scale: Tensor
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func(*(part.value * part.scale if isinstance(part, cls) else part for part in args), **(kwargs or {}))
+
+
+class ScaledLinear(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, Scaled(self.weight, torch.full((), 0.5)), self.bias)
+
+
+def test_a_weight_in_two_parts_is_estimated():
+    torch.manual_seed(1)
+    model, x = nn.Sequential(ScaledLinear(6, 4), nn.Tanh(), nn.Linear(4, 2)), torch.randn(8, 6)
+    reference = copy.deepcopy(model)
+    exact = reference(x).square().sum(1).mean()
+    exact.backward()
+    with neuro.ForwardGradient(model, draws=64, threads=1) as estimate:
+        loss = estimate.backward(lambda outputs: outputs.square().sum(1), x)
+    torch.testing.assert_close(loss, exact.detach())
+    for made, wanted in zip(model.parameters(), reference.parameters(), strict=True):
+        assert F.cosine_similarity(made.grad.flatten(), wanted.grad.flatten(), 0) > 0.9

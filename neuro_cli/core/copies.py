@@ -99,6 +99,8 @@ def state_of(module: nn.Module) -> Iterator[Tensor]:
 def own_memory(tensors: Iterable[Tensor]) -> None:
     """Give expanded tensors (a stride of 0) memory for each number, as writing to them needs."""
     for tensor in tensors:
+        if tensor.layout is not torch.strided:
+            continue
         strides = tensor.stride()
         if 0 in strides and any(stride == 0 and size > 1 for size, stride in zip(tensor.shape, strides, strict=True)):
             tensor.data = tensor.data.contiguous()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -63,12 +64,22 @@ def _target(node: Any) -> Any:
 
 
 def tensors_of(module: nn.Module) -> dict[str, Tensor]:
-    """Return the tensors in the state of ``module``; a user's class may keep other things there, which are left out."""
+    """Return the dense tensors in the state of ``module``; a user's class may keep other things there, which are left out."""
     state = module.state_dict()
-    others = [name for name, value in state.items() if not isinstance(value, Tensor)]
+    others = left_out(module)
     if others:
-        log.warning("%s: not a tensor, so model.safetensors leaves it out", ", ".join(others))
-    return {name: value for name, value in state.items() if isinstance(value, Tensor)}
+        log.warning("%s: not a dense tensor, so model.safetensors leaves it out", ", ".join(others))
+    return {name: value for name, value in state.items() if name not in others}
+
+
+def left_out(module: nn.Module) -> dict[str, Any]:
+    """Return what no file of the module has: sparse tensors, and what is no tensor. Its constructor makes them again."""
+    return {name: value for name, value in module.state_dict().items() if not is_dense(value)}
+
+
+def is_dense(value: Any) -> bool:
+    """Return whether a value is a tensor that safetensors takes."""
+    return isinstance(value, Tensor) and value.layout is torch.strided
 
 
 def model_bytes(module: nn.Module, facts: Mapping[str, Any]) -> bytes:

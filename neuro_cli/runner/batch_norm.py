@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.copies import copied
+from neuro_cli.run_folder.model_file import is_dense
 from neuro_cli.scoring.candidate import moving_norms, scoring_mode
 from neuro_cli.scoring.isolation import drawing
 from neuro_cli.task.base import Task
@@ -35,5 +36,5 @@ def compute_statistics(module: nn.Module, task: Task, generation: int) -> None:
 
 
 def buffers_of(module: nn.Module) -> dict[str, Tensor]:
-    """Return the module's buffers, running statistics included, for the checkpoint."""
-    return {name: buffer.detach().cpu() for name, buffer in module.named_buffers()}
+    """Return the module's dense buffers, running statistics included, for the checkpoint; sparse ones are constants."""
+    return {name: buffer.detach().cpu() for name, buffer in module.named_buffers() if is_dense(buffer)}

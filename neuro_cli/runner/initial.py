@@ -18,21 +18,35 @@ from neuro_cli.runner.consensus import collectively
 
 FIRST, PERIOD = 2**16, 1021  # numbers of a tensor that count, and positions that have their own weight
 ALIKE = 1e-5  # relative difference of equal draws: a decomposition rounds by the processor
+UNREADABLE = (RuntimeError, NotImplementedError, TypeError)
 ADVICE = "draw them by torch, numpy.random or random, which the seed sets, and not by a generator of the model's own"
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> list[float]:
-    """Return a number >= 0 for each tensor; it depends on the sign and the place of each of the first numbers."""
+    """Return a number >= 0 for each tensor; it depends on the sign and the place of each of the first numbers.
+
+    0 for a kind of tensor whose numbers torch does not give in order, such as a nested or a quantised one.
+    """
     return [_value(tensor) for tensor in tensors]
 
 
 def _value(tensor: Tensor) -> float:
-    numbers = tensor.detach().reshape(-1)[:FIRST].cpu()
-    if numbers.is_complex():
-        numbers = torch.view_as_real(numbers).reshape(-1)
-    numbers = numbers.double().nan_to_num()
+    try:
+        numbers = _first(tensor.detach())
+    except UNREADABLE:
+        return 0.0
     weights = 1 + torch.arange(len(numbers), dtype=torch.float64) % PERIOD / PERIOD
     return float((weights * (numbers.abs() + numbers / 2)).sum())
+
+
+def _first(tensor: Tensor) -> Tensor:
+    """Return the first numbers in float64, of a sparse tensor those that it holds."""
+    if tensor.layout is torch.sparse_coo:
+        tensor = tensor.coalesce().values()
+    elif tensor.layout is not torch.strided:
+        tensor = tensor.values()
+    numbers = tensor.reshape(-1)[:FIRST].cpu()
+    return (torch.view_as_real(numbers).reshape(-1) if numbers.is_complex() else numbers).double().nan_to_num()
 
 
 def same(one: Sequence[float], other: Sequence[float]) -> bool:

@@ -34,6 +34,15 @@ log = logging.getLogger(__name__)
 
 CODE = (FunctionType, BuiltinFunctionType, MethodType, ModuleType, type, partial, torch.fx.Graph)
 LISTS = (list, tuple, deque)
+# methods that give the parts of a sparse tensor
+BY_ROWS, BY_COLUMNS = ("crow_indices", "col_indices", "values"), ("ccol_indices", "row_indices", "values")
+SPARSE = {
+    torch.sparse_coo: ("_indices", "_values"),
+    torch.sparse_csr: BY_ROWS,
+    torch.sparse_bsr: BY_ROWS,
+    torch.sparse_csc: BY_COLUMNS,
+    torch.sparse_bsc: BY_COLUMNS,
+}
 MISSING = object()
 # attributes of every module: tables of parameters and the like, compared by themselves, and of hooks, which are functions
 STRUCTURE = frozenset(vars(nn.Module())) - {"training"}
@@ -244,8 +253,10 @@ def _same_tensors(one: Tensor, other: Tensor, _: dict[int, Any]) -> bool:
         return True  # a member's own
     if in_same_pages(one, other) and unwritten(one) and unwritten(other):
         return True  # to read the numbers of a language model takes 0.3 s
-    if one.shape != other.shape or one.dtype != other.dtype:
+    if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout):
         return False
+    if one.layout in SPARSE:  # torch compares none of these
+        return all(_same_tensors(getattr(one, part)(), getattr(other, part)(), _) for part in SPARSE[one.layout])
     try:
         return torch.equal(one, other) or bool(((one == other) | ((one != one) & (other != other))).all())
     except UNSUPPORTED:  # a tensor that escaped from a map, or of a kind that torch does not compare

@@ -157,6 +157,28 @@ def test_modes_and_shapes_are_tried_anew(caplog):
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
+@pytest.mark.parametrize("sparse", ["to_sparse", "to_sparse_csr"])
+def test_a_sparse_buffer_is_shared_by_the_members(sparse):
+    """As the links of a graph."""
+
+    class Linked(nn.Linear):
+        def __init__(self):
+            super().__init__(4, 3)
+            self.register_buffer("links", getattr(torch.eye(4).roll(1, 0), sparse)())
+
+        def forward(self, x):
+            return super().forward((self.links @ x.T).T)
+
+    net, x = Linked(), torch.randn(MEMBERS, 4)
+    with neuro.perturbed(net, "low_rank", MEMBERS, sigma=SIGMA) as noise, torch.no_grad():
+        outputs = net(x)
+    for member, row in enumerate(np.eye(MEMBERS)):
+        own = {name: value + SIGMA * noise.combine(row)[name] for name, value in net.named_parameters()}
+        wanted = torch.func.functional_call(net, own, (x[member : member + 1],))
+        torch.testing.assert_close(outputs[member : member + 1], wanted, rtol=1e-4, atol=1e-5)
+    assert torch.equal(net.links.to_dense(), torch.eye(4).roll(1, 0))
+
+
 def test_settings_that_refuse_to_be_written_to_stay():
     """As those of diffusers, which refuse an update and not a clear: the module was left without settings."""
 

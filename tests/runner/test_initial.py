@@ -42,6 +42,17 @@ def test_masks_and_complex_numbers_have_a_finite_fingerprint(tensor: Tensor):
     assert np.isfinite(fingerprint([tensor])).all()
 
 
+@pytest.mark.parametrize("sparse", ["to_sparse", "to_sparse_csr"])
+def test_sparse_numbers_have_a_fingerprint(sparse):
+    one, other = (getattr(torch.eye(3) * scale, sparse)() for scale in (1, 2))
+    assert same(fingerprint([one]), fingerprint([one.clone()]))
+    assert not same(fingerprint([one]), fingerprint([other]))
+
+
+def test_numbers_that_torch_does_not_give_are_not_compared():
+    assert fingerprint([torch.empty(3, device="meta")]) == [0.0]
+
+
 def test_frozen_parameters_and_buffers_are_constants():
     network = features()
     network.weight.requires_grad_(False)
@@ -88,6 +99,16 @@ class Unseeded(Seeded):
     def __init__(self):
         super().__init__()
         self.features += torch.from_numpy(np.random.default_rng().random((64, 8))).float()
+
+
+class Sparse(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("links", torch.eye(64).to_sparse())
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, images):
+        return self.last(torch.sparse.mm(self.links, images.flatten(1).T).T)
 """
 
 
@@ -103,3 +124,15 @@ def test_a_resume_with_other_buffers_is_refused_and_one_with_drawn_numbers_repea
     refused = neuro_inside("resume", "Unseeded", "checkpoint=1", "trust=drawn", cwd=tmp_path)
     assert refused.returncode == 2
     assert "model=Unseeded: its buffers or frozen parameters differ from those of the run" in refused.stderr
+
+
+def test_a_network_with_a_sparse_buffer_is_trained_resumed_evaluated_and_loaded(tmp_path):
+    """No file has the buffer, which the constructor makes; the run ended with an error at its first checkpoint."""
+    (tmp_path / "drawn.py").write_text(NETWORKS)
+    well(neuro_inside("train", *SMALL, "model._target_=drawn.Sparse", "hydra.run.dir=run", cwd=tmp_path))
+    before = load_file(tmp_path / "run" / "model.safetensors")
+    assert before.keys() == {"last.weight", "last.bias"}
+    well(neuro_inside("resume", "run", "checkpoint=1", "trust=drawn", cwd=tmp_path))
+    after = load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert "test_accuracy" in well(neuro_inside("evaluate", "run", "trust=drawn", cwd=tmp_path)).stdout

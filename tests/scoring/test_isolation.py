@@ -364,6 +364,10 @@ class Lengthless(tuple):
         (torch.ones(2), None, False),
         ({"a": [1]}, {"a": None}, False),
         (Lengthless((1, 2)), Lengthless((1, 2)), True),
+        (torch.eye(3).to_sparse(), torch.eye(3).to_sparse(), True),
+        (torch.eye(3).to_sparse(), (2 * torch.eye(3)).to_sparse(), False),
+        (torch.eye(3).to_sparse_csc(), torch.eye(3).to_sparse_csc(), True),
+        (torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse(), False),
         (Lengthless((1, 2)), Lengthless((1, 3)), False),
     ],
 )

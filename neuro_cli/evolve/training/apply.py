@@ -22,6 +22,7 @@ from neuro_cli.evolve.training.model import frozen_tensors, noise_of, tensors_sh
 from neuro_cli.evolve.training.tuned import check_place, evolved, kind_of, said, write
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.trust import refuse_untrusted
+from neuro_cli.run_folder.model_file import left_out
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.sampler.base import Sampler
 
@@ -61,7 +62,7 @@ def _module(saved: PortableLedger, model: Path) -> nn.Module:
     with seeded(model_seed(saved.identity["seed"])):
         module = make({"model": saved.model}, "model", nn.Module)
     try:
-        module.load_state_dict(load_file(model))
+        module.load_state_dict(left_out(module) | load_file(model))
     except (SafetensorError, OSError, RuntimeError) as error:  # another kind of file, a folder, or other tensors
         raise UserError(f"{model}: no safetensors of this ledger's network: {' '.join(str(error).split())[:160]}") from error
     return module

@@ -40,7 +40,7 @@ def replay(
     ``deltas``: additions to the outputs of layers, by the layers' numbers. ``observe``: called with each call that has a node,
     its tensors and its result. New results are dropped behind their last use.
     """
-    noisy: dict[int, Tensor] = {}  # by the identity of the clean one
+    noisy: dict[int, Tensor] = {}  # results with noise, keyed by the identity of the clean result
     last = {tensor: place for place, call in enumerate(calls) if not call.decomposed for tensor in call.given}
     last[id(result)] = len(calls)
 

@@ -1,4 +1,4 @@
-"""What all ranks have in common: the UserError of one of them, which is printed once, and the checkpoint of rank 0."""
+"""Agreement of the ranks: the UserError of one of them, which is printed once, and the checkpoint of rank 0."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a model is built with besides its evolved parameters, compared between ranks and between a run and its resume.
+"""Comparison of what a model is built with between ranks, and of its constants between a run and its resume.
 
 torch, numpy and Python draw from the run's seed while a model is built. A generator of the model's own, such as
 ``numpy.random.default_rng()``, draws other numbers in every process: each rank would then score another network.
@@ -18,23 +18,22 @@ from neuro_cli.runner.consensus import collectively
 
 FIRST, PERIOD = 2**16, 1021  # numbers of a tensor that count, and positions that have their own weight
 ALIKE = 1e-5  # relative difference of equal draws: a decomposition rounds by the processor
-UNREADABLE = (RuntimeError, NotImplementedError, TypeError)
+KINDS = (Tensor, nn.Parameter)  # classes of their own, such as torchao's, may not give their numbers in order
 ADVICE = "draw them by torch, numpy.random or random, which the seed sets, and not by a generator of the model's own"
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> list[float]:
     """Return a number >= 0 for each tensor; it depends on the sign and the place of each of the first numbers.
 
-    0 for a kind of tensor whose numbers torch does not give in order, such as a nested or a quantised one.
+    0 for tensors that are not compared: nested, quantised, without numbers, or of a class of their own.
     """
     return [_value(tensor) for tensor in tensors]
 
 
 def _value(tensor: Tensor) -> float:
-    try:
-        numbers = _first(tensor.detach())
-    except UNREADABLE:
+    if type(tensor) not in KINDS or tensor.is_meta or tensor.is_quantized or tensor.is_nested:
         return 0.0
+    numbers = _first(tensor.detach())
     weights = 1 + torch.arange(len(numbers), dtype=torch.float64) % PERIOD / PERIOD
     return float((weights * (numbers.abs() + numbers / 2)).sum())
 

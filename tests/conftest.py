@@ -103,6 +103,13 @@ def _no_users_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Seed torch, so that a test draws the same numbers whatever ran in its worker before it."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].default_generator.manual_seed(0)  # the CPU alone: torch.manual_seed stores a call for each GPU's start
+
+
 @pytest.fixture(scope="module")
 def kept_choices() -> Iterator[None]:
     """Compose each choice of options once in a file of tests that only check commands."""

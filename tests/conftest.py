@@ -107,7 +107,7 @@ def _no_users_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def _seeded() -> None:
     """Seed torch, so that a test draws the same numbers whatever ran in its worker before it."""
     if "torch" in sys.modules:
-        sys.modules["torch"].default_generator.manual_seed(0)  # the CPU alone: torch.manual_seed stores a call for each GPU's start
+        sys.modules["torch"].default_generator.manual_seed(0)  # the CPU's alone: less work than torch.manual_seed
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ Legend: K rows of weights, M columns; of the draws as in :mod:`addresses`.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.sampler.base import Estimator, Learner
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.traces import traces
+from neuro_cli.scoring.traces import is_forgotten, traces
 
 SPACES, SCALES, SCHEDULES = ("auto", "outputs", "weights"), ("relative", "absolute"), ("one", "all", "auto")
 CREDITS = ("own", "following", "all")
@@ -83,10 +84,11 @@ class Activation(Estimator):
         if scripted:
             allowed = f"the layers of a scripted module take no noise; give the module before torch.jit ({scripted[0]})"
             raise ConfigError("sampler", "activation", allowed)
-        trace = traces(settings, centre).reason
-        if trace is not None:
-            allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {trace}"
+        seen = traces(settings, centre)
+        if seen.reason is not None and (seen.draws or seen.writes or not is_forgotten(settings, centre)):
+            allowed = f"all passes of a generation must be alike, and one of {type(settings.module).__name__} {seen.reason}"
             raise ConfigError("sampler", "activation", allowed)
+        settings = replace(settings, restores=seen.state is not None)
         try:
             plan = plan_network(settings, centre, self.space)
         except Unsupported as error:

@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
+from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.outside_torch import NEW, READS
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replay
@@ -99,9 +100,9 @@ class NoisyMode(TorchFunctionMode):
 
 
 def noisy_scores(
-    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], mapped: bool, complete: bool, replayed: bool
+    clean: PassRecord, deltas: dict[int, Tensor], source: ModulePass, mapped: bool, complete: bool, replayed: bool
 ) -> Tensor:
-    """Return the scores (R, B, ..) of passes with ``deltas`` (R, ..); ``rewards`` runs the module on all examples.
+    """Return the scores (R, B, ..) of passes of ``source`` with ``deltas`` (R, ..).
 
     ``mapped``: side by side; ``replayed``: without the module. Raises Unsupported, and whatever the module raises.
     """
@@ -110,8 +111,8 @@ def noisy_scores(
         if replayed:
             assert clean.result is not None
             return replay(clean.calls, clean.result, delta)
-        with NoisyMode(clean, delta, complete):
-            return rewards()
+        with source.state(), NoisyMode(clean, delta, complete):
+            return source.rewards()
 
     count = len(next(iter(deltas.values())))
     with torch.no_grad():
@@ -122,7 +123,7 @@ def noisy_scores(
 
 
 def observe(
-    clean: PassRecord, deltas: dict[int, Tensor], rewards: Callable[[], Tensor], complete: bool, replayed: bool
+    clean: PassRecord, deltas: dict[int, Tensor], source: ModulePass, complete: bool, replayed: bool
 ) -> tuple[Tensor, ObservedChanges]:
     """Return the scores (B, ..) of a pass with ``deltas``, and the input and outputs in it of the nodes with a model."""
     observed: ObservedChanges = {}
@@ -137,5 +138,5 @@ def observe(
         if replayed:
             assert clean.result is not None
             return replay(clean.calls, clean.result, deltas, see), observed
-        with NoisyMode(clean, deltas, complete, observed):
-            return rewards(), observed
+        with source.state(), NoisyMode(clean, deltas, complete, observed):
+            return source.rewards(), observed

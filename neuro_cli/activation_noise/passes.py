@@ -4,13 +4,14 @@ Legend: B examples, T rewards of an example, R passes side by side, C score colu
 """
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
 from neuro_cli.activation_noise.trial import WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
@@ -61,16 +62,19 @@ class Passes:
         modules = [self._modules.get() for _ in range(self.threads.count)]
         for module in (self._centre.module, *modules):
             for own, given in zip(unevolved(module), unevolved(source), strict=True):
-                own.copy_(given)
+                if own.shape != given.shape:  # the state of the script's last batch, which had another size
+                    own.data = given.detach().clone()
+                else:
+                    own.copy_(given)
         for module in modules:
             self._modules.put(module)
 
     @contextmanager
-    def _rewards_of(self, clean: CleanPass) -> Iterator[Callable[[], Tensor]]:
-        """Return a context with a function that runs a free module on the examples of a clean pass."""
+    def _pass_of(self, clean: CleanPass) -> Iterator[ModulePass]:
+        """Return a context with a pass of a free module over the examples of a clean pass."""
         module = self._modules.get()
         try:
-            yield lambda: self.settings.task.rewards(module, clean.batch)
+            yield ModulePass(module, self.settings, clean.batch)
         finally:
             self._modules.put(module)
 
@@ -78,20 +82,20 @@ class Passes:
         """Run the clean pass of ``centre`` (M,). ``backward``: with a backward graph."""
         settings = self.settings
         self._centre.flat.copy_(centre)
-        module = self._centre.ready()
         batch = settings.task.batch(generation, 0, settings.batch_size).to(settings.precision)
-        record, scores = record_pass(module, settings, batch, self.plan.complete, backward)
+        source = ModulePass(self._centre.ready(), settings, batch)
+        record, scores = record_pass(source, self.plan.complete, backward)
         written = record.stale or record.overwritten
         if not self.plan.complete and written is not None:  # the trial runs in another float type, and wrote none
             settings.warn(f"sampler=activation: {written} is overwritten: each pass is complete, slower")
             self.plan.mapped, self.plan.complete, self.plan.replayed = WAYS[-1]
-            record, scores = record_pass(module, settings, batch, True, backward)
+            record, scores = record_pass(source, True, backward)
         return CleanPass(generation, batch, record, noisy_layers(record, self.plan, self._relative), scores)
 
     def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
-        with self._rewards_of(clean) as rewards:
-            scores = noisy_scores(clean.record, deltas, rewards, *self.plan.way)
+        with self._pass_of(clean) as source:
+            scores = noisy_scores(clean.record, deltas, source, *self.plan.way)
         each = clean.scores.shape[1]  # the factor of by_reward, which takes no passes side by side
         # float64: a difference of float32 scores would have few digits left
         gains: Tensor = (scores.double() * each).view(-1, *clean.scores.shape) - clean.scores
@@ -99,6 +103,6 @@ class Passes:
 
     def observe(self, clean: CleanPass, deltas: dict[int, Tensor]) -> tuple[Tensor, ObservedChanges]:
         """Return the rewards' changes (B, T) in a pass with ``deltas``, and what its nodes get and give."""
-        with self._rewards_of(clean) as rewards:
-            scores, observed = observe(clean.record, deltas, rewards, *self.plan.way[1:])
+        with self._pass_of(clean) as source:
+            scores, observed = observe(clean.record, deltas, source, *self.plan.way[1:])
         return (by_reward(scores) - clean.scores)[..., 0], observed

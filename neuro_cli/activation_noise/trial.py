@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of
+from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import noisy_scores
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
@@ -74,21 +75,20 @@ class NetworkPlan:
         return " and ".join(f"{count} on {name}" for count, name in parts if count)
 
 
-def record_pass(
-    module: nn.Module, settings: PassSettings, batch: Batch, copy: bool, backward: bool = False
-) -> tuple[PassRecord, Tensor]:
-    """Run a pass over ``batch``: its record, and its scores (B, T, C) float64 as :func:`by_reward` has them.
+def record_pass(source: ModulePass, copy: bool, backward: bool = False) -> tuple[PassRecord, Tensor]:
+    """Run a pass of ``source``: its record, and its scores (B, T, C) float64 as :func:`by_reward` has them.
 
     ``copy``: later calls may overwrite arguments and outputs. ``backward``: with a backward graph.
     """
+    module, settings, batch = source
     parameters = dict(module.named_parameters())
     places: dict[int, tuple[Tensor, Place]] = {
         id(parameters[place.name]): (parameters[place.name], place) for place in settings.layout.places
     }
     with_mark([batch.inputs, batch.targets])
     foreign = ForeignValues(module, len(tensors([batch.inputs])[0]))
-    with torch.no_grad(), RecordingMode(places, foreign, copy, backward) as mode:
-        mode.record.result = scores = settings.task.rewards(module, batch)
+    with torch.no_grad(), source.state(), RecordingMode(places, foreign, copy, backward) as mode:
+        mode.record.result = scores = source.rewards()
     mode.record.join_layers()
     if backward and scores.requires_grad:
         with torch.enable_grad():
@@ -134,12 +134,10 @@ class _Trial:
         self._settings, self._dtype, self._module = settings, dtype, settings.module_at(centre, dtype=dtype)
         self._counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
         self._batch = settings.few(EXAMPLES, dtype)
+        self._source = ModulePass(self._module, settings, self._batch)
 
     def _record(self, batch: Batch, copy: bool = True, backward: bool = False) -> tuple[PassRecord, Tensor]:
-        return record_pass(self._module, self._settings, batch, copy, backward)
-
-    def _rewards(self) -> Tensor:
-        return self._settings.task.rewards(self._module, self._batch)
+        return record_pass(ModulePass(self._module, self._settings, batch), copy, backward)
 
     def plan(self, space: str) -> NetworkPlan:
         """Plan the passes, with noise in ``space``."""
@@ -208,7 +206,7 @@ class _Trial:
         # noise in the last 1, 2, 4, .. layers: each layer's is in one of these passes, and single layers would take L of them
         counts = [*itertools.takewhile(len(deltas).__gt__, (1 << power for power in itertools.count())), len(deltas)]
         noisy = [{number: deltas[number] for number in list(deltas)[-count:]} for count in counts]
-        targets = [noisy_scores(record, part, self._rewards, False, True, False) for part in noisy]
+        targets = [noisy_scores(record, part, self._source, False, True, False) for part in noisy]
         reasons: list[str] = []
         for way in WAYS:
             plan.mapped, plan.complete, plan.replayed = way
@@ -233,7 +231,7 @@ class _Trial:
                 if plan.replayed and not record.replayable:
                     return "Python reads numbers of the examples"
             for deltas, target in zip(noisy, targets, strict=True):
-                scores = noisy_scores(record, deltas, self._rewards, *plan.way)
+                scores = noisy_scores(record, deltas, self._source, *plan.way)
                 if not alike(scores, target, tolerance(target.dtype)):
                     return "the scores differ"
         except (Unsupported, *UNSUPPORTED) as error:

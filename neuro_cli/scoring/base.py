@@ -40,7 +40,7 @@ UNSUPPORTED_BFLOAT16 = (
 class PassSettings:
     """Parts of a run that passes of its network need. ``module``: a form without parameters of its own, to be copied.
 
-    ``batch_size``: examples of a generation.
+    ``batch_size``: examples of a generation. ``restores``: a pass leaves state in the module, which then is set back.
     """
 
     module: nn.Module
@@ -53,6 +53,7 @@ class PassSettings:
     batch_size: int
     isolation: Isolation = field(default_factory=Isolation)  # changes that passes of a run's members were seen to make
     said: set[str] = field(default_factory=set)  # warnings, each given once
+    restores: bool = False
 
     def warn(self, message: str) -> None:
         """Log a warning, the first time."""

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -10,6 +11,7 @@ from neuro_cli.core.seeds import GENERATORS
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
+from neuro_cli.task.base import Batch
 
 EXAMPLES = 4
 OTHER = 1.5  # times the centre: another member, whose cache of weights is another one
@@ -28,6 +30,25 @@ class Traces(NamedTuple):
         if self.draws:
             return f"draws random numbers ({', '.join(self.draws)})"
         return "changes its input in place" if self.writes else self.state and f"changes {self.state}"
+
+
+def is_forgotten(settings: PassSettings, centre: Tensor) -> bool:
+    """Return whether passes of the ``centre`` (M,) give the same scores and leave the same state, whatever state they begin in.
+
+    Spiking networks set their potentials back at the start of each pass; a count of passes or a memory of examples stays.
+    """
+    batch, left = settings.few(EXAMPLES), list[tuple[nn.Module, np.ndarray]]()
+    backwards = Batch(*(rows.flip(0) for rows in batch))
+    for earlier in ((), (backwards, batch)):
+        candidate = settings.candidate()
+        with torch.no_grad():
+            for examples in earlier:
+                candidate.flat.copy_(centre * OTHER)
+                settings.task.score(candidate.ready(), examples.clone())
+            candidate.flat.copy_(centre)
+            left.append((candidate.ready(), settings.task.score(candidate.module, batch.clone())))
+    (fresh, scores), (used, again) = left
+    return np.array_equal(scores, again) and difference(fresh, used) is None
 
 
 def traces(settings: PassSettings, centre: Tensor) -> Traces:

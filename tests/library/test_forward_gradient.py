@@ -200,6 +200,40 @@ def test_what_a_script_changes_in_the_model_is_followed():
     assert model.last.weight.grad is not None
 
 
+class Leaky(nn.Module):
+    """Three steps of a leaky sum, kept in a buffer that each pass sets back (``stored``) or in a local variable."""
+
+    def __init__(self, stored: bool) -> None:
+        super().__init__()
+        with seeded(5):
+            self.first, self.last, self.stored = nn.Linear(6, 8), nn.Linear(8, 3), stored
+        self.register_buffer("potential", torch.zeros(0), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        potential, given = torch.zeros(len(x), 8), self.first(x)
+        if self.stored:
+            self.potential = potential
+        for _ in range(3):
+            potential = 0.9 * (self.potential if self.stored else potential) + given
+            if self.stored:
+                self.potential = potential
+        return self.last(torch.tanh(potential))
+
+
+@pytest.mark.parametrize("options", [{}, {"control_variates": False, "draws": 3}])
+def test_a_state_that_each_pass_sets_back_counts_as_none(options):
+    made = []
+    for stored in (True, False):
+        net = Leaky(stored)
+        estimate = neuro.ForwardGradient(net, sigma=0.01, seed=3, **options)
+        for seed, tried in enumerate((5, 12, 7)):
+            net(batch(tried)[0])  # the script evaluates its module on batches of other sizes
+            estimate.backward(cross_entropy, *batch(seed=seed))
+        made.append(gradients(net))
+    assert torch.equal(*made)
+    assert made[0].abs().max() > 0
+
+
 def test_losses_of_tokens_are_means_or_credited_to_their_tokens():
     torch.manual_seed(2)
     model = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))

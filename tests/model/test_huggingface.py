@@ -183,6 +183,13 @@ def test_a_new_head_makes_a_classifier(folders, kind):
     assert all(parameter.requires_grad for parameter in head.parameters())
 
 
+def test_additions_that_a_network_would_pass_by_are_refused(tmp_path):
+    """A Mamba multiplies by the weight of a linear layer without calling it."""
+    folder = tiny_family(tmp_path / "model", "MambaConfig", **FAMILIES["MambaConfig"][0])
+    with pytest.raises(ConfigError, match=r"^model.trainable=lora: the network uses the weight of a linear layer by itself"):
+        HuggingFace(folder, trainable="lora")
+
+
 def test_no_parameter_of_that_name(folders):
     with pytest.raises(ConfigError, match=r"^model.trainable=\*.gate: no parameter has such a name; must be"):
         HuggingFace(folders["llama"], trainable="*.gate")

@@ -56,7 +56,7 @@ class HuggingFace(nn.Module):
         if trainable == LORA:
             add_low_rank(self.pretrained, integer("model.rank", rank, 1))
         self._choose(trainable, classes is not None)
-        self.caches = self.classifies or self._takes_padding()  # whether answers by a cache are those of complete passes
+        self.caches = self._takes_padding()  # whether answers by a cache are those of complete passes
 
     def _choose(self, trainable: str, head: bool) -> None:
         """Freeze all but the trained parameters, which become float32; ``head``: the head is trained too."""
@@ -158,23 +158,31 @@ class HuggingFace(nn.Module):
     def _takes_padding(self) -> bool:
         """Return whether a cache gives the logits of complete passes, for texts of two lengths in one batch.
 
-        Raises ConfigError where a logit depends on tokens behind its place.
+        Raises ConfigError where a logit depends on tokens behind its place, or one of a class on padding.
         """
         if any(one.is_meta for one in self.parameters()):
             return True
-        words, (ends, pad) = self.pretrained.config.get_text_config().vocab_size, self._special(())
-        special = {int(pad), *ends.tolist(), self.pretrained.config.pad_token_id}
+        config, (ends, pad) = self.pretrained.config, self._special(())
+        if self.classifies and config.pad_token_id is None:
+            raise ConfigError("model.path", self.path, "its config.json has no pad_token_id, by which classifiers see padding")
+        words, special = config.get_text_config().vocab_size, {int(pad), *ends.tolist(), config.pad_token_id}
         ids = [token for token in range(words) if token not in special][:: max(1, words // 100)]
         texts = [(ids * 9)[:7], (ids * 9)[7:11]]  # of tokens far apart, the last of which is fed with a cache
+        if self.classifies and ends[0] >= 0:
+            texts = [[*text[:-1], int(ends[0])] for text in texts]  # where some classifiers answer
         before, behind = (nn.utils.rnn.pad_sequence(list(map(torch.tensor, texts)), True, float(pad), side) for side in SIDES)
         with self._one_type(), torch.no_grad():
-            wanted = [self(torch.tensor([text]))[0, -2:] for text in texts]
-            complete = [logits[len(text) - 2 : len(text)] for logits, text in zip(self(behind), texts, strict=True)]
+            wanted = [self(torch.tensor([text]))[0] for text in texts]
+            complete = [logits[: len(one)] for logits, one in zip(self(behind), wanted, strict=True)]
             if not all(bool(logits.isfinite().all()) for logits in wanted):
                 return True  # answers are broken, whatever their way
             if not _alike(complete, wanted):
                 text = "its logits depend on later tokens: no causal language model (is_decoder in config.json)"
+                text = "its classes depend on padding behind a text" if self.classifies else text
                 raise ConfigError("model.path", self.path, text)
+            if self.classifies:
+                return True
+            wanted = [logits[-2:] for logits in wanted]
             try:
                 mask = torch.tensor([[0] * (7 - len(text)) + [1] * len(text) for text in texts])
                 places = mask.cumsum(1).sub(1).clamp(min=0)

@@ -122,6 +122,21 @@ def test_a_network_that_reads_later_tokens_is_no_causal_one(tmp_path):
     assert HuggingFace(tiny_family(tmp_path / "other", "BertConfig", is_decoder=True)).caches
 
 
+def test_padding_behind_a_text_changes_no_class(tmp_path):
+    sizes = {"d_model": 32, "num_layers": 2, "num_heads": 4, "d_kv": 8, "d_ff": 64, "decoder_start_token_id": 0}
+    model = HuggingFace(tiny_family(tmp_path / "t5", "T5Config", "SequenceClassification", **sizes))  # answers at the end
+    tokens, _ = words("12 + 35", "x", tokenizer=model.tokenizer)
+    tokens[0, -1] = tokens[1, 1] = 1
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens)[1:], model(tokens[1:, :2]))
+    nobody = tiny_family(tmp_path / "gpt2", "GPT2Config", "SequenceClassification", pad_token_id=None)
+    with pytest.raises(ConfigError, match=r"its config.json has no pad_token_id, by which classifiers see padding"):
+        HuggingFace(nobody)
+    more = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}  # answers at the last place
+    with pytest.raises(ConfigError, match=r"its classes depend on padding behind a text"):
+        HuggingFace(tiny_family(tmp_path / "xlnet", "XLNetConfig", "SequenceClassification", **more))
+
+
 def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
     model = HuggingFace(folders["llama"])
     tokens, mask = words("12 + 35 =", "Name: A", tokenizer=model.tokenizer)

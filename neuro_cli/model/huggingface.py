@@ -163,9 +163,9 @@ class HuggingFace(nn.Module):
         if any(one.is_meta for one in self.parameters()):
             return True
         config, (ends, pad) = self.pretrained.config, self._special(())
-        if self.classifies and config.pad_token_id is None:
+        if self.classifies and self._pad is None:
             raise ConfigError("model.path", self.path, "its config.json has no pad_token_id, by which classifiers see padding")
-        words, special = config.get_text_config().vocab_size, {int(pad), *ends.tolist(), config.pad_token_id}
+        words, special = config.get_text_config().vocab_size, {int(pad), *ends.tolist(), self._pad}
         ids = [token for token in range(words) if token not in special][:: max(1, words // 100)]
         texts = [(ids * 9)[:7], (ids * 9)[7:11]]  # of tokens far apart, the last of which is fed with a cache
         if self.classifies and ends[0] >= 0:
@@ -193,12 +193,17 @@ class HuggingFace(nn.Module):
                 return False
             return _alike(list(torch.cat([first, second], 1)), wanted)
 
+    @property
+    def _pad(self) -> int | None:
+        pad: int | None = getattr(self.pretrained.config, "pad_token_id", None)
+        return pad
+
     def _special(self, more: Collection[int]) -> tuple[Tensor, Tensor]:
         """Return the tokens that end an answer, ``more`` among them, and the one that pads it."""
-        config = self.pretrained.generation_config
-        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-        ends = [end for end in ends if end is not None] or [-1]
-        pad = next(each for each in (config.pad_token_id, self.pretrained.config.pad_token_id, ends[0]) if each is not None)
+        config = getattr(self.pretrained, "generation_config", self.pretrained.config)  # classifiers have the second alone
+        end, pads = getattr(config, "eos_token_id", None), (getattr(config, "pad_token_id", None), self._pad)
+        ends = [each for each in (end if isinstance(end, list) else [end]) if each is not None] or [-1]
+        pad = next(each for each in (*pads, ends[0]) if each is not None)
         return torch.tensor([*ends, *sorted(more)]), torch.tensor(max(pad, 0))
 
     @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.language.blocks import BlockLinear
 
 
@@ -28,8 +29,14 @@ class LowRankLinear(nn.Module):
         result: Tensor = self.inner(x) + added
         return result
 
-    @torch.no_grad()
+    @property
     def weight(self) -> Tensor:
+        """Weight of ``inner`` alone, without the additions: a network that computes with it is refused. Raises ConfigError."""
+        text = "the network uses the weight of a linear layer by itself, without its additions: must be norms, all, or a pattern"
+        raise ConfigError("model.trainable", "lora", text)
+
+    @torch.no_grad()
+    def complete(self) -> Tensor:
         """Return the weight float32 of one layer like ``inner`` with the same outputs."""
         weight: Tensor = self.inner.dense() if isinstance(self.inner, BlockLinear) else self.inner.weight.float()
         added = self.up.float() @ self.down.float()
@@ -52,4 +59,4 @@ def sums(pretrained: nn.Module) -> Iterator[tuple[str, Tensor]]:
     """Yield name and weight of the linear layers with low-rank additions, by the names of the network without them."""
     for name, layer in pretrained.named_modules():
         if isinstance(layer, LowRankLinear):
-            yield f"{name}.weight", layer.weight()
+            yield f"{name}.weight", layer.complete()

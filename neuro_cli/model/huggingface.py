@@ -4,6 +4,7 @@ Legend: B examples, T tokens, V logits of a token, K positions, C classes.
 """
 
 import inspect
+import logging
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -17,7 +18,11 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.language.low_rank import add_low_rank, sums
 from neuro_cli.language.pretrained import is_classifier, load_config, load_model, load_tokenizer
 
+log = logging.getLogger(__name__)
+
 LORA = "lora"
+_TOLD: set[str] = set()  # paths of networks without a cache, which were named once
+SIDES = ("left", "right")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -51,6 +56,7 @@ class HuggingFace(nn.Module):
         if trainable == LORA:
             add_low_rank(self.pretrained, integer("model.rank", rank, 1))
         self._choose(trainable, classes is not None)
+        self.caches = self._takes_padding()  # whether answers by a cache are those of complete passes
 
     def _choose(self, trainable: str, head: bool) -> None:
         """Freeze all but the trained parameters, which become float32; ``head``: the head is trained too."""
@@ -109,38 +115,95 @@ class HuggingFace(nn.Module):
         ``tokens`` (B, T) with padding where ``mask`` (B, T) is 0, on either side. ``ends``: tokens that end an answer, besides
         the model's own. Logits that are not numbers end one with -1.
         """
+        if not self.caches and self.path not in _TOLD:
+            _TOLD.add(self.path)
+            log.warning("model.path=%s: each token of an answer takes a complete pass: its cache bears no padding", self.path)
         with self._one_type(), torch.no_grad():
             return self._generated(tokens, mask, max_new, ends)
 
     def _generated(self, tokens: Tensor, mask: Tensor, max_new: int, more: Collection[int]) -> Tensor:
         ends, pad = self._special(more)
-        mask = _plain(mask)
-        places = mask.cumsum(1).sub(1).clamp(min=0)
-        last = mask.long().mul(torch.arange(mask.shape[1], device=mask.device)).argmax(1, keepdim=True)  # the prompt's last token
-        position, fed, cache = places.gather(1, last), tokens, None
-        running, made = torch.ones_like(last, dtype=torch.bool), []
+        order = _plain(mask).sort(dim=1, stable=True, descending=not self.caches).indices
+        tokens, mask = tokens.gather(1, order), _plain(mask).gather(1, order)
+        places, lengths = mask.cumsum(1).sub(1).clamp(min=0), mask.sum(1, keepdim=True)
+        running, made, fed, cache = torch.ones_like(lengths, dtype=torch.bool), list[Tensor](), tokens, None
         for number in range(max_new):
-            with _only_at(self.pretrained, last if number == 0 else None):
-                cached: dict[str, Any] = {} if cache is None else {self._cache_key: cache}
-                output = self.pretrained(input_ids=fed, attention_mask=mask, position_ids=places, use_cache=True, **cached)
-            cache = output[self._cache_key]
-            fed = output.logits.argmax(-1).where(running, pad)
-            broken = output.logits.isnan().any(-1) & running
+            if self.caches:
+                logits, cache = self._cached(fed, mask, places, cache)
+                places, mask = places[:, -1:] + 1, torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+            else:
+                logits = self(tokens, lengths + (number - 1))
+            fed = logits.argmax(-1).where(running, pad)
+            broken = logits.isnan().any(-1) & running
             made.append(fed.masked_fill(broken, -1))
             running = running & ~broken & (fed[..., None] != ends).all(-1)
             if _none(running):
                 break
-            position = position + 1
-            places, mask = position, torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+            if not self.caches:
+                tokens = nn.functional.pad(tokens, (0, 1), value=int(pad)).scatter(1, lengths + number, fed)
         result = torch.cat(made, 1)
         return nn.functional.pad(result, (0, max_new - result.shape[1]), value=int(pad))
 
+    def _cached(self, tokens: Tensor, mask: Tensor, places: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        """Return logits (B, 1, V) behind the last of ``tokens``, padded on the left by ``mask``, and a cache with them.
+
+        Padding between tokens would count in a window, a distance or a recurrent state.
+        """
+        cached: dict[str, Any] = {} if cache is None else {self._cache_key: cache}
+        last = torch.full_like(places[:, :1], tokens.shape[1] - 1)
+        with _only_at(self.pretrained, last):
+            output = self.pretrained(input_ids=tokens, attention_mask=mask, position_ids=places, use_cache=True, **cached)
+        return output.logits, output[self._cache_key]
+
+    def _takes_padding(self) -> bool:
+        """Return whether a cache gives the logits of complete passes, for texts of two lengths in one batch.
+
+        Raises ConfigError where a logit depends on tokens behind its place, or one of a class on padding.
+        """
+        if any(one.is_meta for one in self.parameters()):
+            return True
+        config, (ends, pad) = self.pretrained.config, self._special(())
+        if self.classifies and self._pad is None:
+            raise ConfigError("model.path", self.path, "its config.json has no pad_token_id, by which classifiers see padding")
+        words, special = config.get_text_config().vocab_size, {int(pad), *ends.tolist(), self._pad}
+        ids = [token for token in range(words) if token not in special][:: max(1, words // 100)]
+        texts = [(ids * 9)[:7], (ids * 9)[7:11]]  # of tokens far apart, the last of which is fed with a cache
+        if self.classifies and ends[0] >= 0:
+            texts = [[*text[:-1], int(ends[0])] for text in texts]  # where some classifiers answer
+        before, behind = (nn.utils.rnn.pad_sequence(list(map(torch.tensor, texts)), True, float(pad), side) for side in SIDES)
+        with self._one_type(), torch.no_grad():
+            wanted = [self(torch.tensor([text]))[0] for text in texts]
+            complete = [logits[: len(one)] for logits, one in zip(self(behind), wanted, strict=True)]
+            if not all(bool(logits.isfinite().all()) for logits in wanted):
+                return True  # answers are broken, whatever their way
+            if not _alike(complete, wanted):
+                text = "its logits depend on later tokens: no causal language model (is_decoder in config.json)"
+                text = "its classes depend on padding behind a text" if self.classifies else text
+                raise ConfigError("model.path", self.path, text)
+            if self.classifies:
+                return True
+            wanted = [logits[-2:] for logits in wanted]
+            try:
+                mask = torch.tensor([[0] * (7 - len(text)) + [1] * len(text) for text in texts])
+                places = mask.cumsum(1).sub(1).clamp(min=0)
+                first, cache = self._cached(before[:, :-1], mask[:, :-1], places[:, :-1], None)
+                second, _ = self._cached(before[:, -1:], mask, places[:, -1:], cache)
+            except Exception as error:  # transformers raises many kinds
+                log.info("model.path=%s: no cache: %s: %s", self.path, type(error).__name__, error)
+                return False
+            return _alike(list(torch.cat([first, second], 1)), wanted)
+
+    @property
+    def _pad(self) -> int | None:
+        pad: int | None = getattr(self.pretrained.config, "pad_token_id", None)
+        return pad
+
     def _special(self, more: Collection[int]) -> tuple[Tensor, Tensor]:
         """Return the tokens that end an answer, ``more`` among them, and the one that pads it."""
-        config = self.pretrained.generation_config
-        ends = config.eos_token_id if isinstance(config.eos_token_id, list) else [config.eos_token_id]
-        ends = [end for end in ends if end is not None] or [-1]
-        pad = next(each for each in (config.pad_token_id, self.pretrained.config.pad_token_id, ends[0]) if each is not None)
+        config = getattr(self.pretrained, "generation_config", self.pretrained.config)  # classifiers have the second alone
+        end, pads = getattr(config, "eos_token_id", None), (getattr(config, "pad_token_id", None), self._pad)
+        ends = [each for each in (end if isinstance(end, list) else [end]) if each is not None] or [-1]
+        pad = next(each for each in (*pads, ends[0]) if each is not None)
         return torch.tensor([*ends, *sorted(more)]), torch.tensor(max(pad, 0))
 
     @contextmanager
@@ -167,6 +230,12 @@ class HuggingFace(nn.Module):
         finally:
             for one, data in zip(mixed, exact, strict=True):
                 one.data = data
+
+
+def _alike(made: list[Tensor], wanted: list[Tensor]) -> bool:
+    """Return whether logits are equal but for rounding."""
+    share = 1e-3 if wanted[0].dtype.itemsize > 2 else 0.05
+    return all(bool((one - other).abs().amax() <= share * other.abs().amax()) for one, other in zip(made, wanted, strict=True))
 
 
 def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:

@@ -41,10 +41,11 @@ def contents_of(files: Sequence[Path] | None, key: str = "task.files") -> dict[s
 class Vocabulary:
     """Tokens and their numbers, 0 to ``size`` - 1. ``characters``: all tokens, sorted by code point; None: bytes.
 
-    ``end``: number of the token that ends a text, None without one.
+    ``end``: number of the token that ends a text, None without one; ``start``: those before each text, () without such.
     """
 
     end: int | None = None
+    start: Sequence[int] = ()
 
     def __init__(self, characters: str | None) -> None:
         self.characters = characters
@@ -114,6 +115,9 @@ class PretrainedVocabulary(Vocabulary):
     def __init__(self, tokenizer: Any) -> None:
         super().__init__(None)
         self.tokenizer, self.size, self.end = tokenizer, len(tokenizer), tokenizer.eos_token_id
+        complete, bare = tokenizer.encode("x"), self.numbers("x")
+        places = (place for place in range(len(complete)) if complete[place : place + len(bare)] == bare)
+        self.start = complete[: next(places, 0)]
 
     def numbers(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False))

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from support.tiny_language import VOCABULARY, tiny_model, transformers
+from support.tiny_language import VOCABULARY, tiny_family, tiny_model, transformers
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError
@@ -77,6 +77,66 @@ def test_greedy_answers_are_those_of_transformers(folders, kind, side):
         assert torch.equal(made, torch.cat(alone))
 
 
+WINDOW = {"sliding_window": 4}  # tokens that a layer sees
+STATE = {"mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_state": 4, "mamba_chunk_size": 8}
+FAMILIES = {
+    "MistralConfig": (WINDOW, True),
+    "Gemma3TextConfig": ({**WINDOW, "layer_types": ["sliding_attention", "full_attention"]}, True),
+    "MptConfig": ({"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 128}, True),  # distances of places
+    "BambaConfig": ({**STATE, "attn_layer_indices": [1]}, True),  # recurrent and attention
+    "Lfm2Config": ({"layer_types": ["conv", "full_attention"]}, True),
+    "OPTConfig": ({"ffn_dim": 64, "word_embed_proj_dim": 32}, True),
+    "RwkvConfig": ({"attention_hidden_size": 32, "context_length": 128}, False),  # reads padding as tokens
+    "OpenAIGPTConfig": ({"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 128}, False),  # has no cache
+    "MambaConfig": ({"state_size": 4}, False),
+}
+
+
+@pytest.mark.parametrize("config", FAMILIES)
+def test_padding_between_prompt_and_answer_changes_no_answer(tmp_path, config, caplog):
+    """It would count in a window, a distance or a state. The plain loop takes one prompt and a complete pass for each token."""
+    more, caches = FAMILIES[config]
+    model = HuggingFace(tiny_family(tmp_path / config, config, **more))
+    assert model.caches is caches
+    texts = "12 + 35 =", "Name: A", "x", "one two three, 7 8 9"
+    wanted = torch.zeros(len(texts), 10, dtype=torch.int64)
+    with torch.no_grad():
+        for row, text in enumerate(texts):
+            tokens, _ = words(text, tokenizer=model.tokenizer)
+            for place in range(10):
+                tokens = torch.cat([tokens, model.pretrained(input_ids=tokens, use_cache=False).logits[:, -1:].argmax(-1)], 1)
+                wanted[row, place] = tokens[0, -1]
+                if tokens[0, -1] == 1:
+                    break
+    for side in ("right", "left"):
+        assert torch.equal(model.generate(*words(*texts, side=side, tokenizer=model.tokenizer), 10), wanted)
+    assert [line.partition(": ")[2] for line in caplog.messages] == [
+        "each token of an answer takes a complete pass: its cache bears no padding"
+    ] * (not caches)
+
+
+def test_a_network_that_reads_later_tokens_is_no_causal_one(tmp_path):
+    folder = tiny_family(tmp_path / "model", "BertConfig", is_decoder=False)
+    with pytest.raises(ConfigError, match=r"its logits depend on later tokens: no causal language model \(is_decoder in"):
+        HuggingFace(folder)
+    assert HuggingFace(tiny_family(tmp_path / "other", "BertConfig", is_decoder=True)).caches
+
+
+def test_padding_behind_a_text_changes_no_class(tmp_path):
+    sizes = {"d_model": 32, "num_layers": 2, "num_heads": 4, "d_kv": 8, "d_ff": 64, "decoder_start_token_id": 0}
+    model = HuggingFace(tiny_family(tmp_path / "t5", "T5Config", "SequenceClassification", **sizes))  # answers at the end
+    tokens, _ = words("12 + 35", "x", tokenizer=model.tokenizer)
+    tokens[0, -1] = tokens[1, 1] = 1
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens)[1:], model(tokens[1:, :2]))
+    nobody = tiny_family(tmp_path / "gpt2", "GPT2Config", "SequenceClassification", pad_token_id=None)
+    with pytest.raises(ConfigError, match=r"its config.json has no pad_token_id, by which classifiers see padding"):
+        HuggingFace(nobody)
+    more = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 64}  # answers at the last place
+    with pytest.raises(ConfigError, match=r"its classes depend on padding behind a text"):
+        HuggingFace(tiny_family(tmp_path / "xlnet", "XLNetConfig", "SequenceClassification", **more))
+
+
 def test_an_answer_ends_with_its_last_token_and_then_padding(folders):
     model = HuggingFace(folders["llama"])
     tokens, mask = words("12 + 35 =", "Name: A", tokenizer=model.tokenizer)
@@ -136,6 +196,13 @@ def test_a_new_head_makes_a_classifier(folders, kind):
         assert torch.equal(model(tokens), again(tokens))
     head = model.pretrained.classifier if kind == "bert" else model.pretrained.score
     assert all(parameter.requires_grad for parameter in head.parameters())
+
+
+def test_additions_that_a_network_would_pass_by_are_refused(tmp_path):
+    """A Mamba multiplies by the weight of a linear layer without calling it."""
+    folder = tiny_family(tmp_path / "model", "MambaConfig", **FAMILIES["MambaConfig"][0])
+    with pytest.raises(ConfigError, match=r"^model.trainable=lora: the network uses the weight of a linear layer by itself"):
+        HuggingFace(folder, trainable="lora")
 
 
 def test_no_parameter_of_that_name(folders):

@@ -38,6 +38,27 @@ def tiny_model(folder: Path, kind: str = "llama", **more: Any) -> Path:
     with torch.no_grad():  # norms that matter, and logits that differ
         for parameter in model.parameters():
             parameter.mul_(4.0) if parameter.dim() > 1 else parameter.add_(torch.linspace(-0.2, 0.2, len(parameter)))
+    return saved(model, folder)
+
+
+def tiny_family(folder: Path, config: str, head: str = "CausalLM", **more: Any) -> Path:
+    """Write a random network of transformers' class ``config``, with a ``head``, to ``folder`` with a tokenizer; return that."""
+    sizes = {**SIZES, "num_key_value_heads": 2, "max_position_embeddings": 128, "head_dim": 8}
+    if config == "XLNetConfig":
+        del sizes["max_position_embeddings"]  # it has no such limit
+    special = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": None}
+    with torch.random.fork_rng():
+        torch.manual_seed(3)
+        made = getattr(transformers, config)(**{**sizes, **special, **more})
+        model = getattr(transformers, f"AutoModelFor{head}").from_config(made)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(4.0) if parameter.dim() > 1 else None
+    return saved(model, folder)
+
+
+def saved(model: Any, folder: Path) -> Path:
+    """Write ``model`` and a tokenizer to ``folder``, and return that."""
     model.save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder

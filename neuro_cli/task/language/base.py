@@ -100,7 +100,7 @@ class LanguageTask(Task):
     def _asked(self, problem: Problem) -> tuple[list[int], list[list[int]]]:
         """Return the tokens of a prompt, and those of the answer or of each choice behind it, with their end.
 
-        Those of solved problems are :attr:`_shown`; with a chat template they are part of the prompt.
+        Those before each prompt are :attr:`_shown`; with a chat template solved problems are part of the prompt.
         """
         if problem not in self._coded_texts:
             assert self.tokens is not None
@@ -119,10 +119,12 @@ class LanguageTask(Task):
 
     @cached_property
     def _shown(self) -> list[int]:
-        """Tokens of the solved problems before each prompt."""
+        """Tokens before each prompt: those with which a text begins, and solved problems. A chat template has both."""
         assert self.tokens is not None
+        if self._chat:
+            return []
         before = "".join(f"{each.prompt}{each.answer}{self._end or LINE}" for each in self._solved)
-        return self.tokens.numbers(before) if before and not self._chat else []
+        return [*self.tokens.start, *(self.tokens.numbers(before) if before else [])]
 
     def _make_tokenizer(self, problems: Sequence[Problem]) -> Vocabulary:
         if self._tokenizer_path is not None:
@@ -185,11 +187,13 @@ class LanguageTask(Task):
         """Return the nats, the mean over voters, and the number of predicted tokens of a chunk of the general text."""
         first = (chunk - self._chunks) * self.evaluation_batch
         windows = self._windows[first : first + self.evaluation_batch]
-        places = torch.arange(WINDOW, device=windows.device).expand(len(windows), -1)
+        assert self.tokens is not None
+        begun = windows.new_tensor(self.tokens.start).expand(len(windows), -1)
+        places = begun.shape[1] + torch.arange(WINDOW, device=windows.device).expand(len(windows), -1)
         sums = list[float]()
         with torch.no_grad():
             for voter in voters_of(module):
-                logits = logits_at(voter, windows[:, :-1], places, self.output_size)
+                logits = logits_at(voter, torch.cat([begun, windows[:, :-1]], 1), places, self.output_size)
                 nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
                 sums.append(nats.double().sum().item())
         return sum(sums) / len(sums), windows[:, 1:].numel()

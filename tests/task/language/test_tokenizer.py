@@ -1,12 +1,17 @@
 """Tokens of pretrained tokenizers: a tiny one of this test, in rewards and in texts."""
 
+import copy
 import json
 
 import numpy as np
 import pytest
 import torch
+from support.tiny_language import tiny_family
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.model.huggingface import HuggingFace
+from neuro_cli.task.base import Batch
+from neuro_cli.task.language.choices import Choices
 from neuro_cli.task.language.reward import Reward
 from neuro_cli.task.text import Text
 from neuro_cli.task.tokens import PretrainedVocabulary
@@ -52,6 +57,79 @@ def test_a_space_joins_the_word_behind_it(tokenizer):
     assert tokens.opened("a:  ") == (tokens.numbers("a:"), "  ")
     assert tokens.opened("a\n") == (tokens.numbers("a\n"), "")
     assert sorted(names(sorted(tokens.with_text("\n")))) == [".Ċ", "Ċ"]
+
+
+def begins(tokenizer):
+    """Return the tokenizer with a token of its own before each text."""
+    from tokenizers.processors import TemplateProcessing
+
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="<user> $A", special_tokens=[("<user>", 1)])
+    return tokenizer
+
+
+CHOICES = [{"prompt": f"{k} is: ", "choices": ["xy", "12", "x.", "\u00e9 one"][: 2 + k % 3], "answer": k % 2} for k in range(16)]
+
+
+@pytest.mark.parametrize("by_token", [False, True])
+@pytest.mark.parametrize("options", [{}, {"shots": 2, "end": "\n"}, {"chat": True, "shots": 1, "end": None}])
+def test_choices_are_those_of_a_plain_loop_over_texts(tokenizer, tmp_path, monkeypatch, options, by_token):
+    """Likelihoods of the tokens of the complete text behind what all choices share, by the unmodified network."""
+    network = HuggingFace(tiny_family(tmp_path / "model", "LlamaConfig", vocab_size=264, head_dim=None)).requires_grad_(False)
+    tokenizer = begins(tokenizer)
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, CHOICES)))
+    task = Choices(str(tmp_path / "a.jsonl"), test_size=10, by_token=by_token, **options)
+    monkeypatch.setattr(task, "_make_tokenizer", lambda problems: PretrainedVocabulary(tokenizer))
+    task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=3)
+    wanted, right = [], []
+    for problem in task._test:
+        if options.get("chat"):
+            shown = [text for each in task._solved for text in (each.prompt.strip(), each.answer)]
+            turns = [
+                {"role": ("user", "assistant")[k % 2], "content": text} for k, text in enumerate([*shown, problem.prompt[:-1]])
+            ]
+            prompt = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
+        else:
+            prompt = "".join(f"{each.prompt}{each.answer}\n" for each in task._solved) + problem.prompt
+        special = {"add_special_tokens": not options.get("chat")}
+        ends = [0] if options.get("chat") else []
+        texts = [tokenizer.encode(prompt + choice + (options.get("end") or ""), **special) + ends for choice in problem.choices]
+        places = range(len(tokenizer.encode(prompt, **special)))
+        common = next((at for at in places if len({text[at] for text in texts}) > 1), len(places))
+        values = []
+        for text in texts:
+            logits = network.pretrained(torch.tensor([text])).logits[0].double().log_softmax(-1)
+            behind = [float(logits[place - 1, text[place]]) for place in range(common, len(text))]
+            values.append(sum(behind) / (len(behind) if by_token else 1))
+        wanted.append(values)
+        mine = values[problem.choices.index(problem.answer)]
+        right.append(all(value < mine for value in values if value != mine))
+    made = task._likelihoods(network, Batch(*task._rows["test"])).tolist()
+    for ours, theirs in zip(made, wanted, strict=True):
+        np.testing.assert_allclose(ours[: len(theirs)], theirs, rtol=1e-4)
+        assert set(ours[len(theirs) :]) <= {-np.inf}
+    chunks = np.sum([task.evaluate_chunk(network, chunk) for chunk in range(task.evaluation_chunks)], axis=0)
+    assert task.evaluation(chunks)["test_accuracy"] == pytest.approx(np.mean(right))
+    assert 0 < np.mean(right) < 1
+
+
+def test_a_text_begins_with_the_tokenizers_own_token(tokenizer, monkeypatch):
+    tokenizer = begins(tokenizer)
+    rows = []
+    for options in ({"shots": 1}, {"together": 2, "shots": 1}, {"chat": True}, {"reward": "contains"}):
+        task = Reward(count=60, test_size=10, general="help", general_tokens=128, **options)
+        monkeypatch.setattr(task, "_make_tokenizer", lambda problems: PretrainedVocabulary(tokenizer))
+        task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=4)
+        rows.append(task.batch(0, 0, 4).inputs[0].tolist())
+    assert [row[0] for row in rows] == [1] * 4
+    assert [row.count(1) for row in rows] == [1] * 4  # the chat template has it
+    assert tokenizer.decode(rows[0]).startswith("<user>{0.prompt}{0.answer}\n".format(task._split()[0][0]))
+    seen = []
+    module = torch.nn.Embedding(task.output_size, task.output_size)
+    module.register_forward_hook(lambda _, given, __: seen.append(given[0]))
+    task.general_sums(module, task._chunks)
+    assert {row[0] for row in seen[0].tolist()} == {1}
+    assert seen[0][:, 1:].tolist() == task._windows[:, :-1].tolist()
 
 
 class Speaker(torch.nn.Module):

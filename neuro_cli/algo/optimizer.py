@@ -260,6 +260,11 @@ class ScheduledOptimizer:
                 for place, part in zip(places, value.split(rows) if split else [value] * len(places), strict=True):
                     slots.setdefault(place, {})[name] = self._laid_out(part, place)
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
+        for place, parameter in enumerate(self._parameters):  # torch rounds each tensor to the type of its parameter
+            held = self._optimizer.state.get(parameter, {})
+            for name, value in slots.get(place, {}).items():
+                if isinstance(value, Tensor) and isinstance(held.get(name), Tensor) and held[name].dtype != value.dtype:
+                    held[name] = value
 
     def _laid_out(self, value: Any, index: int) -> Any:
         """Copy a state tensor into the memory order of its parameter, since fused steps walk through both in step."""

@@ -11,6 +11,10 @@ from neuro_cli.language.kept_folder import kept_folder
 
 # numbers that files store as they are, by the names of safetensors, which are those of the package gguf
 PLAIN = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+# settings that change what a network computes, and that transformers leaves out of some files or of all
+CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
+SCALES = ("attention.scale", "attention.clamp_kqv", "logit_scale", "embedding_scale", "residual_scale", "rope.scale_linear")
+FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
 
 class Stored(NamedTuple):
@@ -64,3 +68,27 @@ def _read(file: Path) -> dict[str, Any]:
         for one in reader.tensors
     ]
     return {"architecture": str(reader.fields["general.architecture"].contents()), "tensors": sizes}
+
+
+def left_out(file: Path, config: Any) -> str | None:
+    """Return a setting of a file that ``config``, which transformers read from it, does not have; None if there is none."""
+    from gguf import GGUFReader
+
+    reader = GGUFReader(file)
+    start = str(reader.fields["general.architecture"].contents()) + "."
+    found = {name.removeprefix(start): field.contents() for name, field in reader.fields.items() if name.startswith(start)}
+    for name in CAPS:
+        if name in found and found[name] != getattr(config, name, None):
+            return f"{name} of {found[name]:g}"
+    for name in SCALES:
+        if found.get(name, 0) not in (0, 1):
+            return f"{name} of {found[name]:g}"
+    rope = getattr(config, "rope_parameters", None) or {}
+    rope = rope.get("full_attention", rope)  # of the kinds of layers, some have no scaling in any file
+    kind, factor = found.get("rope.scaling.type", "linear"), found.get("rope.scaling.factor", 1)
+    if kind != "none" and factor != 1 and (rope.get("rope_type"), rope.get("factor")) != (kind, factor):
+        return f"rope.scaling of type {kind} by {factor:g}"
+    for tensor in reader.tensors:
+        if tensor.name in FACTORS and (tensor.data != 1).any() and rope.get("rope_type", "default") == "default":
+            return tensor.name
+    return None

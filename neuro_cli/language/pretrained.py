@@ -16,6 +16,7 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.install import absent, install
+from neuro_cli.language.gguf_file import left_out
 from neuro_cli.language.kept_folder import kept_folder
 from neuro_cli.language.mapped_files import map_parameters
 from neuro_cli.language.quantised import in_blocks
@@ -171,15 +172,19 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
     """Return the object that ``AutoConfig`` or ``AutoTokenizer`` reads from the folder or GGUF file at ``path``."""
     place, reader = Path(path), getattr(_transformers(), kind)
 
-    def convert(folder: Path) -> None:
-        _read(path, what, reader, str(place.parent), gguf_file=place.name).save_pretrained(folder)
+    def of_file() -> Any:
+        read = _read(path, what, reader, str(place.parent), gguf_file=place.name)
+        missing = left_out(place, read) if what == "config" else None
+        if missing is not None:
+            reason = f"transformers leaves its {missing} out, so it would be another network; give the folder with config.json"
+            raise ConfigError(KEY, path, reason)
+        return read
 
     if place.is_dir():
         return _read(path, what, reader, path)
-    folder = kept_folder(place, _versions(), what, convert)  # cached, as reading it from the file takes seconds
-    if folder is None:
-        return _read(path, what, reader, str(place.parent), gguf_file=place.name)
-    return _read(path, what, reader, str(folder))
+    # cached, as reading it from the file takes seconds
+    folder = kept_folder(place, f"{_versions()} compared", what, lambda folder: of_file().save_pretrained(folder))
+    return of_file() if folder is None else _read(path, what, reader, str(folder))
 
 
 def _read(path: str | Path, what: str, kind: Any, folder: str, **options: Any) -> Any:

@@ -106,6 +106,23 @@ class InQueue(_Base):
                 self.state[parameter]["seen"] = {3}
 
 
+class OtherType(_Base):
+    """Its average of the gradients has another type than the parameters, which torch's own load_state_dict would give it."""
+
+    kind = torch.float64
+
+    def step(self):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                average = self.state[parameter].setdefault("average", torch.zeros_like(parameter, dtype=self.kind))
+                average.mul_(0.9).add_(parameter.grad.to(self.kind), alpha=0.1)
+                parameter.sub_((group["lr"] * average).to(parameter.dtype))
+
+
+class HalfType(OtherType):
+    kind = torch.bfloat16
+
+
 class FromTorch(_Base):
     def next(self, factor):
         return float(torch.rand(()))
@@ -145,6 +162,27 @@ def test_what_a_step_changes_in_a_group_is_state(kind):
             parameter.copy_(other)
     _stepped(first, kept, range(5, 8))
     _stepped(second, again, range(5, 8))
+    assert all(torch.equal(one, other) for one, other in zip(kept, again, strict=True))
+
+
+@pytest.mark.parametrize("kind", [OtherType, HalfType])
+def test_state_of_another_type_than_the_parameters_keeps_it(kind):
+    kept, again = ([nn.Parameter(torch.ones(30, 40)), nn.Parameter(torch.ones(4))] for _ in range(2))
+    first, second = (ScheduledOptimizer(kind, CONSTANT, each) for each in (kept, again))
+    for time in range(10):
+        for parameter in kept:
+            parameter.grad = (torch.arange(1.0, 1 + parameter.numel()) * (time + 1)).sin().view_as(parameter)
+        if time == 5:
+            second.restore(first.state())
+            with torch.no_grad():
+                for parameter, other in zip(again, kept, strict=True):
+                    parameter.copy_(other)
+        for parameter, other in zip(again, kept, strict=True):
+            parameter.grad = other.grad.clone()
+        first.step(0)
+        if time >= 5:
+            second.step(0)
+    assert all(value.dtype == kind.kind for value in second.state().tensors.values())
     assert all(torch.equal(one, other) for one, other in zip(kept, again, strict=True))
 
 

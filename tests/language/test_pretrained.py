@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -75,6 +76,41 @@ def test_a_gguf_file_is_converted_once_and_then_mapped(folder, file, cache, monk
     assert has_pages(again)
     assert str(cache) in Path("/proc/self/maps").read_text()
     assert load_tokenizer(file).decode(load_tokenizer(file)("12 + 35")["input_ids"]) == "12 + 35"
+
+
+def _linear(writer, factor):
+    writer.add_rope_scaling_type(SimpleNamespace(value="linear"))
+    writer.add_rope_scaling_factor(factor)
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (lambda writer: _linear(writer, 4.0), "rope.scaling of type linear by 4"),
+        (lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 8])), "rope_freqs.weight"),
+        (lambda writer: writer.add_final_logit_softcapping(30.0), "final_logit_softcapping of 30"),
+        (lambda writer: writer.add_logit_scale(0.5), "logit_scale of 0.5"),
+    ],
+)
+def test_a_gguf_file_with_settings_that_transformers_leaves_out_is_refused(folder, cache, tmp_path, more, line):
+    """Its network would have other logits, with no word."""
+    file = tiny_gguf(tmp_path / "scaled.gguf", folder, more=more)
+    for _ in range(2):  # nor is it in the cache afterwards
+        with pytest.raises(ConfigError, match=rf"^model.path=.*scaled.gguf: transformers leaves its {line} out, so it would be"):
+            load_model(file)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda writer: _linear(writer, 1.0),
+        lambda writer: writer.add_rope_scaling_type(SimpleNamespace(value="none")),
+        lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 1])),
+        lambda writer: writer.add_logit_scale(1.0),
+    ],
+)
+def test_settings_of_a_gguf_file_that_change_nothing_are_taken(folder, cache, tmp_path, more):
+    assert load_model(tiny_gguf(tmp_path / "plain.gguf", folder, more=more)) is not None
 
 
 def test_what_a_killed_process_has_left_in_the_cache_is_removed(file, cache):

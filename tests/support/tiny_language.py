@@ -78,8 +78,11 @@ def tiny_tokenizer() -> Any:
     )
 
 
-def tiny_gguf(file: Path, folder: Path, kind: str = "Q8_0", own_head: bool = False) -> Path:
-    """Write the llama or qwen2 of ``folder`` as a GGUF file, matrices in ``kind`` and all else in float32, and return that."""
+def tiny_gguf(file: Path, folder: Path, kind: str = "Q8_0", own_head: bool = False, more=lambda writer: None) -> Path:
+    """Write the llama or qwen2 of ``folder`` as a GGUF file, matrices in ``kind`` and all else in float32, and return that.
+
+    ``more`` writes further settings and tensors.
+    """
     import gguf
     from gguf.quants import quantize
 
@@ -96,6 +99,7 @@ def tiny_gguf(file: Path, folder: Path, kind: str = "Q8_0", own_head: bool = Fal
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_vocab_size(config.vocab_size)
+    more(writer)
     writer.add_tokenizer_model("gpt2")
     writer.add_token_list(
         ["<pad>", "<end>", *(letter.replace(" ", "\u0120").replace("\n", "\u010a") for letter in CHARACTERS), "12"]

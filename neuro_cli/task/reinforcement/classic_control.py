@@ -128,7 +128,7 @@ class ClassicSimulator:
         self._limit = environment.spec.max_episode_steps
         environment.reset(seed=0)
         self._states = np.zeros((size, len(self._plain.state)))
-        self._totals, self._steps = np.zeros(size), np.zeros(size, np.int64)
+        self._totals, self._penalties, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
 
     def expect(self, seeds: np.ndarray) -> None: ...
 
@@ -142,6 +142,7 @@ class ClassicSimulator:
         states, raw[:], rewards, over = self._rule(self._plain, self._states[slots], np.asarray(actions))
         self._states[slots] = states
         self._totals[slots] += rewards
+        self._penalties[slots] = np.where(over, np.minimum(rewards, 0.0), 0.0)
         self._steps[slots] += 1
         over = over | (self._steps[slots] >= self._limit) | ~np.isfinite(self._totals[slots])
         ended: list[int] = np.flatnonzero(over).tolist()
@@ -149,6 +150,9 @@ class ClassicSimulator:
 
     def total(self, slot: int) -> float:
         return float(self._totals[slot])
+
+    def penalty(self, slot: int) -> float:
+        return float(self._penalties[slot])
 
     def close(self) -> None:
         self._environment.close()

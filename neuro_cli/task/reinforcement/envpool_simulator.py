@@ -42,7 +42,7 @@ class EnvPoolSimulator:
         self._coming: deque[int] = deque()  # seeds of episodes without an environment yet
         self._ready: deque[Place] = deque()
         self._slots: dict[int, Place] = {}
-        self._totals = np.zeros(size)
+        self._totals, self._penalties = np.zeros(size), np.zeros(size)
 
     def expect(self, seeds: np.ndarray) -> None:
         self.close()
@@ -64,6 +64,7 @@ class EnvPoolSimulator:
             observations, rewards, terminated, truncated, _ = pool.step(actions[rows], numbers)
             raw[rows] = observations.reshape(len(rows), -1)
             self._totals[slots[rows]] += rewards
+            self._penalties[slots[rows]] = np.where(terminated, np.minimum(rewards, 0.0), 0.0)
             over[rows] = terminated | truncated
         over |= ~np.isfinite(self._totals[slots])
         ended: list[int] = np.flatnonzero(over).tolist()
@@ -81,6 +82,9 @@ class EnvPoolSimulator:
 
     def total(self, slot: int) -> float:
         return float(self._totals[slot])
+
+    def penalty(self, slot: int) -> float:
+        return float(self._penalties[slot])
 
     def close(self) -> None:
         """Forget all environments; a pool ends its thread when its last environment is forgotten."""

@@ -7,6 +7,7 @@ Legend: J episodes, n environments that run, I numbers of an observation.
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite
 
 import numpy as np
@@ -61,6 +62,11 @@ class EpisodeOutcome:
     sums: np.ndarray
     faults: list[str] = field(default_factory=list)
 
+    @cached_property
+    def penalties(self) -> np.ndarray:
+        """Rewards below 0 (J,) with which the environment ended episodes, else 0; they are in the returns, too."""
+        return np.zeros(len(self.returns))
+
 
 class EnvironmentPool:
     """Pool of at most ``size`` equal environments, created at first use. ``fresh``: create one for every episode.
@@ -101,6 +107,7 @@ class EnvironmentPool:
                 outcome.faults.append(self._bad_observation(raw[row], number, plan, outcome, now[row]))
             for row, value in self._step(slots[:count], outputs, raw[:count]):
                 outcome.returns[episode[row]] = value
+                outcome.penalties[episode[row]] = simulator.penalty(int(slots[row]))
                 if not isfinite(value) and np.isfinite(outputs[row]).all():
                     seed, step = plan.seeds[episode[row]], outcome.steps[episode[row]]
                     outcome.faults.append(self._fault("the sum of the rewards", value, step, seed, "a reward must be finite"))

@@ -96,6 +96,7 @@ class MujocoSimulator:
         self._limit = environment.spec.max_episode_steps
         self._stopwatch = stopwatch()
         self._places, self._totals, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+        self._penalties = np.zeros(size)
 
     def expect(self, seeds: np.ndarray) -> None: ...
 
@@ -119,14 +120,16 @@ class MujocoSimulator:
         rewards = plain._forward_reward_weight * ((place - self._places[slots]) / plain.dt)
         self._places[slots] = place
         self._steps[slots] += 1
-        over = self._steps[slots] >= self._limit
+        fallen = np.zeros(len(slots), np.bool_)
         if self._healthy is not None:
             healthy = self._healthy(plain, q, v)
             rewards = rewards + healthy * plain._healthy_reward
             if plain._terminate_when_unhealthy:
-                over |= ~healthy
-        self._totals[slots] += rewards - plain._ctrl_cost_weight * np.sum(np.square(actions), axis=1)
-        over |= ~np.isfinite(self._totals[slots])
+                fallen = ~healthy
+        rewards = rewards - plain._ctrl_cost_weight * np.sum(np.square(actions), axis=1)
+        self._totals[slots] += rewards
+        self._penalties[slots] = np.where(fallen, np.minimum(rewards, 0.0), 0.0)
+        over = fallen | (self._steps[slots] >= self._limit) | ~np.isfinite(self._totals[slots])
         split = q.shape[1] - self._skipped
         raw[:, :split] = q[:, self._skipped :]
         raw[:, split:] = v if self._fastest is None else np.clip(v, -self._fastest, self._fastest)
@@ -135,6 +138,9 @@ class MujocoSimulator:
 
     def total(self, slot: int) -> float:
         return float(self._totals[slot])
+
+    def penalty(self, slot: int) -> float:
+        return float(self._penalties[slot])
 
     def close(self) -> None:
         self._environment.close()

@@ -46,6 +46,9 @@ class Simulator(Protocol):
     def total(self, slot: int) -> float:
         """Return the sum of the rewards of the episode in ``slot``."""
 
+    def penalty(self, slot: int) -> float:
+        """Return the last reward in ``slot`` if it is below 0 and the environment, not a limit, ended the episode; else 0."""
+
     def close(self) -> None: ...
 
 
@@ -59,7 +62,7 @@ class GymnasiumSimulator:
         self._maker, self._fresh = maker, fresh
         self._environments: list[Any] = [None] * size
         self._steps: list[Any] = [None] * size  # methods
-        self._totals = [0.0] * size
+        self._totals, self._penalties = [0.0] * size, [0.0] * size
         self._left, self._limits = [0] * size, [0] * size  # steps of an episode
 
     def expect(self, seeds: np.ndarray) -> None: ...
@@ -76,10 +79,13 @@ class GymnasiumSimulator:
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
         over, steps, totals, left = [], self._steps, self._totals, self._left
+        penalties = self._penalties
         for row, (slot, action) in enumerate(zip(slots.tolist(), actions, strict=True)):
             observation, reward, terminated, truncated, _ = steps[slot](action)
-            total = totals[slot] + float(reward)  # with numpy 2 a float16 or float32 reward would make the total one
+            reward = float(reward)  # with numpy 2 a float16 or float32 reward would make the total one
+            total = totals[slot] + reward
             totals[slot] = total
+            penalties[slot] = min(reward, 0.0) if terminated else 0.0
             raw[row] = observation if getattr(observation, "ndim", 0) == 1 else np.ravel(observation)
             left[slot] -= 1
             if terminated or truncated or not left[slot] or not isfinite(total):
@@ -91,6 +97,9 @@ class GymnasiumSimulator:
 
     def total(self, slot: int) -> float:
         return self._totals[slot]
+
+    def penalty(self, slot: int) -> float:
+        return self._penalties[slot]
 
     def close(self) -> None:
         for slot in range(len(self._environments)):
@@ -141,8 +150,13 @@ def agrees(maker: EnvironmentFactory, simulator: Simulator) -> bool:
                 action = rng.integers(space.n) if hasattr(space, "n") else rng.uniform(space.low, space.high).astype(space.dtype)
                 seen, reward, terminated, truncated, _ = environment.step(action)
                 total, over = total + float(reward), bool(terminated or truncated)
+                penalty = min(float(reward), 0.0) if terminated else 0.0
                 ended = bool(simulator.step(slots, np.array([action]), raw))
-                if not np.array_equal(raw[0], seen) or simulator.total(0) != total or ended != over:
+                if not np.array_equal(raw[0], seen) or (simulator.total(0), simulator.penalty(0), ended) != (
+                    total,
+                    penalty,
+                    over,
+                ):
                     return False
                 if over:
                     break

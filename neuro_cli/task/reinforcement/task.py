@@ -52,7 +52,8 @@ class Reinforcement(Task):
     :data:`simulators.SIMULATORS`; all but ``envpool`` have the same bits. ``wrappers``: callables that take an environment and
     return another, the innermost first. ``frame_stack``: number of last observations that are stacked; ``reward_weights``:
     weights of a vector of rewards; ``scale_actions``: outputs from -1 to 1 span the Box of actions; None: if it has bounds.
-    ``least_deviation``: observations that move less are divided by it. Raises ConfigError.
+    ``least_deviation``: observations that move less are divided by it. ``end_penalty`` >= 0: factor, in training only, on a
+    reward below 0 with which the environment itself ends an episode, such as that of a fall. Raises ConfigError.
     """
 
     scored_by = "episodes"
@@ -82,6 +83,7 @@ class Reinforcement(Task):
         reward_weights: Sequence[float] | None = None,
         scale_actions: bool | None = False,
         least_deviation: float = LEAST_DEVIATION,
+        end_penalty: float = 1.0,
     ) -> None:
         if not isinstance(id, str):
             raise ConfigError("task.id", id, "must be the id of an environment")
@@ -91,6 +93,7 @@ class Reinforcement(Task):
         self.normalise = boolean("task.normalise", normalise)
         self.clip = number("task.clip", clip, above=0.0)
         self.least_deviation = number("task.least_deviation", least_deviation, above=0.0)
+        self.end_penalty = number("task.end_penalty", end_penalty, low=0.0)
         self.environments = integer("task.environments", environments, 1)
         self.evaluation_episodes = integer("task.evaluation_episodes", evaluation_episodes, 1)
         # the key of saved configs; the code's own word is recreate
@@ -231,7 +234,10 @@ class Reinforcement(Task):
 
     def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
         """Return scores (J, C) float64 of the episodes of ``outcome``."""
-        return np.column_stack([outcome.returns + self.step_bonus * outcome.steps, outcome.steps, outcome.sums])
+        fitness = outcome.returns + self.step_bonus * outcome.steps
+        if self.end_penalty != 1.0:
+            fitness = fitness + (self.end_penalty - 1.0) * outcome.penalties
+        return np.column_stack([fitness, outcome.steps, outcome.sums])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
         seeds = batch.targets.numpy()

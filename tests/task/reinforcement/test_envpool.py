@@ -24,6 +24,7 @@ class Pool:
     def __init__(self, identifier, *, env_type, num_envs, num_threads, seed, max_episode_steps=99, gravity=1.0):
         assert (identifier, env_type, num_threads) == ("Walk-v0", "gymnasium", 1)
         assert num_envs == len(seed)
+        self.gravity = gravity
         self.seeds, self.steps, self.limit = np.array(seed), np.zeros(num_envs, int), max_episode_steps
         self.over = np.zeros(num_envs, bool)
 
@@ -40,7 +41,7 @@ class Pool:
         terminated, truncated = steps >= seeds, steps >= self.limit
         self.over[numbers] = terminated | truncated
         observations = np.stack([seeds, steps], axis=1).astype(np.float32)
-        return observations, (actions * seeds).astype(np.float32), terminated, truncated, {}
+        return observations, (actions * seeds * self.gravity).astype(np.float32), terminated, truncated, {}
 
 
 def spec_of(identifier, **options):
@@ -90,6 +91,13 @@ def test_episodes_of_all_lengths_are_played_whole(package, environments):
         outcome = task.play(plan_of(SEEDS), policies_of(always_one(task), SEEDS.size, task.spaces.shape), None)
         np.testing.assert_array_equal(outcome.returns, np.ravel(SEEDS) ** 2)
         np.testing.assert_array_equal(outcome.steps, np.ravel(SEEDS))
+
+
+def test_a_reward_below_zero_at_the_end_is_a_penalty_unless_a_limit_ends_the_episode(package):
+    task = loaded(options={"gravity": -1}, max_steps=5)
+    outcome = task.play(plan_of(SEEDS), policies_of(always_one(task), SEEDS.size, task.spaces.shape), None)
+    np.testing.assert_array_equal(outcome.returns, [-9, -30, -16, -25, -25, -9, -30, -16])
+    np.testing.assert_array_equal(outcome.penalties, [-3, 0, -4, -5, -5, -3, 0, -4])
 
 
 def test_the_limit_and_seeds_of_tests_reach_envpool(package):

@@ -129,6 +129,7 @@ def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
         ({"id": "CartPole-v1", "options": {"gravitas": 3}}, r"^task\.id=CartPole-v1: cannot be made: .*gravitas"),
         ({"id": "CartPole-v1", "episodes": 0}, r"^task\.episodes=0: must be an integer >= 1$"),
         ({"id": "CartPole-v1", "clip": 0}, r"^task\.clip=0: must be a number > 0$"),
+        ({"id": "CartPole-v1", "end_penalty": -1}, r"^task\.end_penalty=-1: must be a number >= 0$"),
         ({"id": "CartPole-v1", "normalise": "yes"}, r"^task\.normalise=yes: must be true or false$"),
     ],
 )
@@ -191,6 +192,20 @@ def test_a_step_bonus_counts_in_training_only():
     assert torch.equal(other[:, 0], one[:, 0] - 0.5 * one[:, 1])
     assert torch.equal(other[:, 1:], one[:, 1:])
     assert np.array_equal(plain.evaluate_chunk(policy, 0), without.evaluate_chunk(policy, 0))
+
+
+@pytest.mark.parametrize("simulator", ["gymnasium", "direct"])
+def test_the_penalty_of_a_fall_counts_by_its_factor_in_training_only(simulator):
+    fall = {"sutton_barto_reward": True}  # -1 for the step that ends an episode, else 0
+    tasks = {factor: cart_pole(options=fall, simulator=simulator, end_penalty=factor) for factor in (1.0, 0.25, 0.0)}
+    policy, plain = policy_for(tasks[1.0]), tasks[1.0]
+    scores = {factor: task.example_scores(policy, plain.batch(0, 0, 3)) for factor, task in tasks.items()}
+    for factor, task in tasks.items():
+        assert scores[factor][:, 0].tolist() == [-factor] * 3
+        assert torch.equal(scores[factor][:, 1:], scores[1.0][:, 1:])
+        assert task.evaluate_chunk(policy, 0)[0] == -10.0
+    cut = cart_pole(options=fall, simulator=simulator, max_steps=2)
+    assert not cut.example_scores(policy, plain.batch(0, 0, 3))[:, 0].any()  # a limit ends them
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def walked(simulator: Simulator, maker: EnvironmentFactory, actions: list) -> li
     slots = np.array([2, 0, 1])
     for act in actions:
         over = simulator.step(slots, act, raw)
-        seen.append((raw.copy(), over, [simulator.total(slot) for slot in slots]))
+        ends = [simulator.penalty(int(slots[row])) for row in over]
+        seen.append((raw.copy(), over, [simulator.total(slot) for slot in slots], ends))
         for row in over:
             raw[row] = simulator.begin(int(slots[row]), seed)
             seed += 1
@@ -70,7 +71,9 @@ def test_every_step_has_the_bits_of_gymnasium(identifier, options, package):
     for number, (one, other) in enumerate(zip(plain[1:], direct[1:], strict=True)):
         np.testing.assert_array_equal(other[0], one[0], err_msg=f"step {number}")
         assert other[1:] == one[1:], f"step {number}"
-    assert sum(len(over) for _, over, _ in plain[1:]) >= SLOTS
+    assert sum(len(over) for _, over, *_ in plain[1:]) >= SLOTS
+    fines = {end for *_, ends in plain[1:] for end in ends}
+    assert min(fines) < 0 or not (identifier.startswith("Walker") or "sutton_barto_reward" in options)
 
 
 class Failing:

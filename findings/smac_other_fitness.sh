@@ -4,7 +4,8 @@
 # Version: smac 2.4.1, numpy 2.4.6
 # Belief: `optimize()` of a new process evaluates the target function, or says that it goes on with an earlier run.
 # Seen: The folder of a run is named by the scenario alone (space, number of trials, seed). After 20 trials of (x - 0.3)^2 the same script
-#   with (x - 0.8)^2 calls the function no time and returns x = 0.31 with a cost of 0.0001, where it is 0.24. With 30 trials in the scenario it starts afresh.
+#   with (x - 0.8)^2 calls the function no time and returns x = 0.3 with a cost of 0.0001 or less, where it is 0.24. With 30
+#   trials in the scenario it starts afresh.
 # Means: A fixed bug, another data set or another reward gives the numbers of before, in no time, with the right exit code. Give
 #   `overwrite=True`, or put what the fitness depends on into the scenario's `name`.
 set -euo pipefail
@@ -42,5 +43,6 @@ cd "$folder"
 for arguments in "0.3 20" "0.8 20" "0.8 30"; do
     venv/bin/python -W ignore search.py $arguments 2>/dev/null | grep goal
 done | tee seen
-grep -q "goal 0.3, 20 trials: calls 20, x 0.31, cost 0.0001" seen && grep -q "goal 0.8, 20 trials: calls 0, x 0.31, cost 0.0001, true cost 0.2" seen
+grep -q "goal 0.3, 20 trials: calls 20, x 0.3" seen
+grep -q "goal 0.8, 20 trials: calls 0, x 0.3.*true cost 0.2" seen
 grep -q "goal 0.8, 30 trials: calls 30" seen

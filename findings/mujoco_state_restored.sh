@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # An episode of MuJoCo that goes on from positions and velocities is another one, and from the full state it has another return
 #
-# Version: mujoco 4.0.0, gymnasium 1.4.0, imageio 2.38.1, numpy 2.4.6
+# Version: mujoco 4.0.0, gymnasium 1.4.0, imageio 2.38.1, packaging 26.4, numpy 2.4.6
 # Belief: `set_state(qpos, qvel)` puts an environment back; at the latest `mj_setState` with all that MuJoCo calls integration state does.
 # Seen: HalfCheetah put back by `set_state` differs by 1e-13 in its first step, as the solver starts from the last episode's accelerations
 #   (`qacc_warmstart`), and 200 steps later has returns apart by some units, another one at each putting back. With the integration
@@ -14,7 +14,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet mujoco==4.0.0 gymnasium==1.4.0 imageio==2.38.1 numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet mujoco==4.0.0 gymnasium==1.4.0 imageio==2.38.1 packaging==26.4 numpy==2.4.6
 "$folder/venv/bin/python" -W ignore - 2>/dev/null <<'EOF'
 import gymnasium
 import mujoco

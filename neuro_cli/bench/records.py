@@ -123,22 +123,29 @@ def _seconds(rows: Sequence[dict[str, str]]) -> list[float]:
 
 
 def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], better: str) -> float | None:
-    """Return the one-sided p-value of the Mann-Whitney test (exact without ties) that ``rows`` are faster than ``before``.
+    """Return the one-sided p-value of the Mann-Whitney test that ``rows`` are faster than ``before``.
 
+    It is the share of arrangements of the values that are as good, with ties too; of 200,000 random ones where there are more.
     A seed that did not reach the goal is slower than any that did; where none did, the best values are compared. None where a
     seed has no value: it was not evaluated in time.
     """
-    from scipy.stats import mannwhitneyu
-
     ours, theirs = _seconds(rows), _seconds(before)
     if any(map(math.isfinite, ours + theirs)):
         last = 1.0 + max(filter(math.isfinite, ours + theirs))  # the test takes no infinity, and only ranks count
         ours, theirs = ([min(second, last) for second in seconds] for seconds in (ours, theirs))
-        return float(mannwhitneyu(ours, theirs, alternative="less").pvalue)
+        return _mann_whitney(ours, theirs, "less")
     values, others = ([float(row["best"]) for row in listed] for listed in (rows, before))
     if any(map(math.isnan, values + others)):
         return None
-    return float(mannwhitneyu(values, others, alternative="greater" if better == HIGHER else "less").pvalue)
+    return _mann_whitney(values, others, "greater" if better == HIGHER else "less")
+
+
+def _mann_whitney(values: list[float], others: list[float], alternative: str) -> float:
+    from scipy.stats import PermutationMethod, mannwhitneyu
+
+    # by default one tie, as of two seeds that did not reach the goal, brings an approximation: 0.032 for 1 of 20 arrangements
+    counted = PermutationMethod(n_resamples=200_000, random_state=0)
+    return float(mannwhitneyu(values, others, alternative=alternative, method=counted).pvalue)
 
 
 def _words(line: dict[str, Any]) -> tuple[str, ...]:

@@ -55,6 +55,15 @@ def test_the_p_value_is_the_share_of_arrangements_as_good(first):
     assert p_value(mine, before, "higher") == pytest.approx(sum(way >= wins(ours) for way in ways) / len(ways))
 
 
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_the_p_value_counts_arrangements_with_ties_too(seeds):
+    """No seed before reached the goal, so all of them tie: one arrangement is as good."""
+    _, before = rows_of("old", [math.inf] * seeds)
+    for seconds in ([10.0 + seed for seed in range(seeds)], [10.0] * seeds):
+        _, rows = rows_of("new", seconds)
+        assert p_value(rows, before, "higher") == pytest.approx(1 / math.comb(2 * seeds, seeds))
+
+
 @pytest.mark.parametrize(("metric", "best", "wins"), [(ACCURACY, 0.99, True), (ACCURACY, 0.5, False), (LOSS, 0.5, True)])
 def test_where_no_seed_reached_the_goal_the_best_values_are_compared(metric, best, wins):
     _, before = rows_of("old", [math.inf] * 5, 0.9, metric)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
@@ -121,10 +122,20 @@ class BatchJudged(Task):
             raise ConfigError("task.fitness", self.fitness, f"is a metric of a whole batch, and {what}")
 
 
-def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Tensor:
-    """Return the outputs of ``answer`` for ``batch``, ``size`` examples at a time."""
+def outputs_of(answer: Callable[[Batch], Any], batch: Batch, size: int) -> Any:
+    """Return the outputs of ``answer`` for ``batch``, ``size`` examples at a time.
+
+    Raises ConfigError for parts that cannot be joined: of containers, every tensor has a row for each example.
+    """
     parts: Iterable[tuple[Tensor, ...]] = zip(batch.inputs.split(size), batch.targets.split(size), strict=True)
-    return torch.cat([answer(Batch(*part)) for part in parts])
+    outputs = [answer(Batch(*part)) for part in parts]
+    if len(outputs) == 1:
+        return outputs[0]
+    try:
+        return tree_map(lambda *pieces: torch.cat(pieces) if isinstance(pieces[0], Tensor) else pieces[0], *outputs)
+    except (RuntimeError, ValueError) as error:
+        allowed = f"metrics of all test examples need outputs with a row for each: {' '.join(str(error).split())[:100]}"
+        raise ConfigError("task.evaluation_batch", size, f"{allowed}; at least {len(batch.targets)} is one pass") from error
 
 
 def _name_of(score: Any) -> str:

@@ -12,6 +12,7 @@ from neuro_cli.algo.ensemble import DTYPES, Ensemble
 from neuro_cli.algo.member import Member
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
+from neuro_cli.core.copies import in_precision
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import number_seed, seeded
@@ -93,7 +94,7 @@ def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.M
     """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
     dtype, modules = DTYPES[config["algo"]["dtype"]], []
     for number, kind in enumerate(members_of(kinds_of(config))):
-        module = make_module(kind, config["seed"], number).to(dtype)
+        module = in_precision(make_module(kind, config["seed"], number), dtype)
         saved = checkpoint.shard(f"member-{number}").part("model")
         refuse_other_shapes(kind, module, saved)
         module.load_state_dict(saved, strict=False)  # buffers that are not persistent are in neither
@@ -114,7 +115,7 @@ def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tenso
 
 def make_member(kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, device: torch.device, staleness: int) -> Member:
     """Make member ``number``, ready to be trained. Raises UserError."""
-    module = make_module(kind, seed, number).to(device, algo.dtype).to(memory_format=task.memory_format)
+    module = in_precision(make_module(kind, seed, number), algo.dtype).to(device).to(memory_format=task.memory_format)
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     key = f"{'algo' if kind.key == 'model' else kind.key}.optimizer"
     optimizer = ScheduledOptimizer(_factory(kind, key), algo.lr_schedule, parameters, key)

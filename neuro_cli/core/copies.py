@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
@@ -45,14 +46,12 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
         memo[id(parameter)] = nn.Parameter(parameter.detach(), parameter.requires_grad)
         memo[id(parameter)].__dict__.update(vars(parameter))
     memo |= _in_same_pages(module, dtype)
-    # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
-    for part in module.modules():
-        held = [*vars(part).values(), *part._buffers.values(), *part._parameters.values()]
-        for value in tree_leaves(held):  # also inside containers, such as caches of weights
-            if isinstance(value, Tensor) and id(value) not in memo and (not value.is_leaf or value.layout is not torch.strided):
-                memo[id(value)] = _cloned(value)
+    for parameter in module.parameters():
+        if parameter.layout is not torch.strided and id(parameter) not in memo:
+            memo[id(parameter)] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
     try:
-        result: nn.Module = copy.deepcopy(module, memo)
+        with _AnyTensor():
+            result: nn.Module = copy.deepcopy(module, memo)
     except Exception as error:  # each kind of object raises its own
         reason = " ".join(str(error).split())
         raise UserError(
@@ -65,10 +64,19 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
     return result
 
 
-def _cloned(value: Tensor) -> Tensor:
-    """Return a copy of a tensor that deepcopy refuses: a computed one, or a sparse one."""
-    made = value.detach().clone()
-    return nn.Parameter(made, value.requires_grad) if isinstance(value, nn.Parameter) else made
+class _AnyTensor(TorchFunctionMode):
+    """Copies tensors that deepcopy refuses, wherever they lie: computed ones and sparse ones.
+
+    ``nn.utils.weight_norm`` and ``prune`` keep a computed weight as an attribute, other modules caches in objects of their own.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__deepcopy__:
+            value, memo = args
+            if id(value) not in memo and (not value.is_leaf or value.layout is not torch.strided):
+                memo[id(value)] = value.detach().clone()
+                return memo[id(value)]
+        return func(*args, **(kwargs or {}))
 
 
 def in_precision(module: nn.Module, precision: torch.dtype) -> nn.Module:

@@ -84,3 +84,22 @@ def test_a_precision_leaves_complex_and_wide_constants(precision):
     assert module.exact.tolist() == [1 / 3, 1 / 3]
     assert module.fixed.dtype == torch.float64
     assert module.places.dtype == torch.int64
+
+
+class Memory:
+    """Object of a package, with what a pass computed."""
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.tensors = tensors
+
+
+def test_computed_and_sparse_tensors_in_objects_of_a_package_are_copied():
+    """A sparse variational process of gpytorch keeps its last distribution in an object."""
+    module = nn.Linear(3, 2)
+    module.memory = Memory(module.weight * 2, torch.eye(3).to_sparse_csr(), module.weight)
+    made = copied(module)
+    computed, links, weight = made.memory.tensors
+    assert torch.equal(computed, module.weight * 2)
+    assert computed.is_leaf
+    assert torch.equal(links.to_dense(), torch.eye(3))
+    assert weight is made.weight

@@ -141,6 +141,14 @@ def attributes_of(module: nn.Module) -> Iterator[tuple[str, Tensor | np.ndarray]
                     yield f"{path}.{key}" if path else key, leaf
 
 
+def pieces_of(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors that hold the numbers of ``tensor``, of a sparse one its places and values."""
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    each = tensor.to_sparse().coalesce()
+    return each.indices(), each.values()
+
+
 def own_memory(tensors: Iterable[Tensor]) -> None:
     """Give expanded tensors (a stride of 0) memory for each number, as writing to them needs."""
     for tensor in tensors:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
+from neuro_cli.core.copies import pieces_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import text_address
@@ -129,17 +130,9 @@ def tensors_sha256(tensors: dict[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        for part in _dense(tensor.detach().cpu()):
+        for part in pieces_of(tensor.detach().cpu()):
             digest.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _dense(tensor: Tensor) -> tuple[Tensor, ...]:
-    """Return the tensors that hold the numbers of ``tensor``, of a sparse one its places and values."""
-    if tensor.layout is torch.strided:
-        return (tensor,)
-    each = tensor.to_sparse().coalesce()
-    return each.indices(), each.values()
 
 
 def refuse_other_draws(parts: Parts, config: dict[str, Any]) -> None:

@@ -142,7 +142,8 @@ def _slopes(step: LayerStep) -> tuple[Tensor, Tensor | None, Tensor]:
     for place, value in enumerate(given):
         if isinstance(value, Tensor):
             other = other if place == step.data else value
-            given[place] = value.detach().expand(step.raw.shape).clone().requires_grad_()
+            numbers = value.detach() if value.is_floating_point() or value.is_complex() else value.to(step.raw.dtype)
+            given[place] = numbers.expand(step.raw.shape).clone().requires_grad_()
     data = given[step.data]
     with torch.enable_grad():
         result = step.func(*given)

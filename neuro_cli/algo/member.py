@@ -66,7 +66,8 @@ class Member:
     def shared(self) -> list[tuple[Tensor, bool]]:
         """Return the tensors that ranks with shares of the minibatch add up: gradients (False), and averaged buffers (True)."""
         gradients = [(parameter.grad, False) for parameter in self.module.parameters() if parameter.grad is not None]
-        return gradients + [(buffer, True) for buffer in self.module.buffers() if buffer.is_floating_point()]
+        dense = (buffer for buffer in self.module.buffers() if buffer.layout is torch.strided)
+        return gradients + [(buffer, True) for buffer in dense if buffer.is_floating_point()]
 
     def forget(self) -> None:
         """Drop the passes in flight."""
@@ -78,7 +79,7 @@ class Member:
             return self.module
         module = self._copies[iteration % len(self._copies)]
         restored = iteration in self._restored
-        _copy(self._restored.pop(iteration) if restored else _numbers(self.module), _numbers(module))
+        _copy(self._restored.pop(iteration) if restored else numbers_of(self.module), numbers_of(module))
         self._buffers[iteration] = {name: buffer.clone() for name, buffer in module.named_buffers()}
         return module
 
@@ -101,10 +102,10 @@ class Member:
         Most tensors are live: write or copy them before the next step.
         """
         state = self._optimizer.state(live=True)
-        state.tensors |= {f"model.{name}": tensor for name, tensor in _numbers(self.module).items()}
+        state.tensors |= {f"model.{name}": tensor for name, tensor in numbers_of(self.module).items()}
         flights = dict(self._restored)
         for iteration, buffers in self._buffers.items():
-            flights[iteration] = _numbers(self._copies[iteration % len(self._copies)]) | buffers
+            flights[iteration] = numbers_of(self._copies[iteration % len(self._copies)]) | buffers
         for iteration, numbers in flights.items():
             state.tensors |= {f"flight.{iteration}.{name}": tensor for name, tensor in numbers.items()}
         return state
@@ -112,16 +113,17 @@ class Member:
     def restore(self, state: State) -> None:
         """Restore a :meth:`state`, by copies."""
         self.forget()
-        _copy(state.part("model"), _numbers(self.module))
+        _copy(state.part("model"), numbers_of(self.module))
         for key, tensor in state.part("flight").items():
             iteration, name = key.split(".", 1)
             self._restored.setdefault(int(iteration), {})[name] = tensor.clone()
         self._optimizer.restore(state)
 
 
-def _numbers(module: nn.Module) -> dict[str, Tensor]:
-    """Return parameters and buffers by name, without their graphs."""
-    return {name: tensor.detach() for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+def numbers_of(module: nn.Module) -> dict[str, Tensor]:
+    """Return parameters and buffers by name, without their graphs; sparse ones are constants."""
+    named = (*module.named_parameters(), *module.named_buffers())
+    return {name: tensor.detach() for name, tensor in named if tensor.layout is torch.strided}
 
 
 def _copy(source: dict[str, Tensor], target: dict[str, Tensor]) -> None:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
@@ -44,15 +46,12 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
         memo[id(parameter)] = nn.Parameter(parameter.detach(), parameter.requires_grad)
         memo[id(parameter)].__dict__.update(vars(parameter))
     memo |= _in_same_pages(module, dtype)
-    # ``nn.utils.weight_norm`` and ``prune`` keep a computed tensor as an attribute, which deepcopy refuses
-    for part in module.modules():
-        for value in tree_leaves(
-            [*vars(part).values(), *part._buffers.values()]
-        ):  # also inside containers, such as caches of weights
-            if isinstance(value, Tensor) and not value.is_leaf:
-                memo[id(value)] = value.detach().clone()
+    for parameter in module.parameters():
+        if parameter.layout is not torch.strided and id(parameter) not in memo:
+            memo[id(parameter)] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
     try:
-        result: nn.Module = copy.deepcopy(module, memo)
+        with _AnyTensor():
+            result: nn.Module = copy.deepcopy(module, memo)
     except Exception as error:  # each kind of object raises its own
         reason = " ".join(str(error).split())
         raise UserError(
@@ -63,6 +62,37 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
         if not parameter.is_leaf:  # a copy of a scripted module has the graph of its copying
             parameter.detach_().requires_grad_(given.requires_grad)
     return result
+
+
+class _AnyTensor(TorchFunctionMode):
+    """Copies tensors that deepcopy refuses, wherever they lie: computed ones and sparse ones.
+
+    ``nn.utils.weight_norm`` and ``prune`` keep a computed weight as an attribute, other modules caches in objects of their own.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is Tensor.__deepcopy__:
+            value, memo = args
+            if id(value) not in memo and (not value.is_leaf or value.layout is not torch.strided):
+                memo[id(value)] = value.detach().clone()
+                return memo[id(value)]
+        return func(*args, **(kwargs or {}))
+
+
+def in_precision(module: nn.Module, precision: torch.dtype) -> nn.Module:
+    """Convert a module's parameters and buffers of up to 32 bits to ``precision``, in place; returns it.
+
+    Complex numbers stay complex (``Module.to`` would drop their imaginary parts), with parts of ``precision`` where that is
+    float64. Buffers and frozen parameters in float64 stay: the module expects them so.
+    """
+
+    def converted(tensor: Tensor) -> Tensor:
+        if tensor.is_complex():
+            return tensor.to(torch.complex128) if precision is torch.float64 else tensor
+        wide = tensor.dtype is torch.float64 and not (isinstance(tensor, nn.Parameter) and tensor.requires_grad)
+        return tensor.to(precision) if tensor.is_floating_point() and not wide else tensor
+
+    return module._apply(converted)
 
 
 def unshared(tensor: Tensor) -> bool:
@@ -94,6 +124,29 @@ def _in_same_pages(module: nn.Module, dtype: torch.dtype | None) -> dict[int, An
 def state_of(module: nn.Module) -> Iterator[Tensor]:
     """Return parameters and buffers."""
     return chain(module.parameters(), module.buffers())
+
+
+def attributes_of(module: nn.Module) -> Iterator[tuple[str, Tensor | np.ndarray]]:
+    """Return tensors and arrays that a module's parts hold as attributes, also in lists and dictionaries, by name.
+
+    Not those that torch keeps there for itself: ``spectral_norm`` and ``prune`` of ``torch.nn.utils`` have the weight NAME of a
+    parameter NAME_orig, which every pass computes, and recurrent layers a list of their weights.
+    """
+    for path, part in module.named_modules():
+        for key, value in vars(part).items():
+            if key in ("_parameters", "_buffers", "_modules", "_flat_weights") or f"{key}_orig" in part._parameters:
+                continue
+            for leaf in tree_leaves(value):
+                if isinstance(leaf, Tensor | np.ndarray) and not isinstance(leaf, nn.Parameter):
+                    yield f"{path}.{key}" if path else key, leaf
+
+
+def pieces_of(tensor: Tensor) -> tuple[Tensor, ...]:
+    """Return the tensors that hold the numbers of ``tensor``, of a sparse one its places and values."""
+    if tensor.layout is torch.strided:
+        return (tensor,)
+    each = tensor.to_sparse().coalesce()
+    return each.indices(), each.values()
 
 
 def own_memory(tensors: Iterable[Tensor]) -> None:

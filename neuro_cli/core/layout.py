@@ -5,7 +5,7 @@ GPU convolutions are fastest. The views have the usual shape (out, in, height, w
 channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
-from neuro_cli.core.copies import own_memory, unshared
+from neuro_cli.core.copies import attributes_of, own_memory, unshared
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.memory import give_back_memory
 
@@ -59,6 +59,7 @@ class ParameterLayout:
         self.dtype = torch.float32
         start = 0
         refuse_lazy(module)
+        refuse_shared_memory(module)
         groups = {id(part.weight): part.groups for part in module.modules() if isinstance(part, _ConvNd)}
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
@@ -148,10 +149,64 @@ class ParameterLayout:
 
 
 def refuse_lazy(module: nn.Module) -> None:
-    """Raise UserError for a parameter that has no size yet."""
-    for name, parameter in module.named_parameters():
-        if is_lazy(parameter):
-            raise UserError(f"model: parameter {name} has no size yet (a lazy layer): call the module once first")
+    """Raise UserError for a parameter or a buffer that has no size yet."""
+    for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
+        for name, tensor in named:
+            if is_lazy(tensor):
+                raise UserError(f"model: {kind} {name} has no size yet (a lazy layer): call the module once first")
+
+
+def refuse_shared_memory(module: nn.Module) -> None:
+    """Raise UserError where a trainable parameter has numbers in common with another tensor of ``module``.
+
+    A member's parameters lie in memory of their own, so that tensor would not follow them.
+    """
+    evolved = [(name, each) for name, each in module.named_parameters() if each.requires_grad and _has_memory(each)]
+    rooms = {each.untyped_storage().data_ptr() for _, each in evolved}
+    near = [(name, each) for name, each in _tensors(module) if _has_memory(each) and each.untyped_storage().data_ptr() in rooms]
+    by_room: dict[int, list[tuple[str, Tensor]]] = {}
+    for name, tensor in near:
+        by_room.setdefault(tensor.untyped_storage().data_ptr(), []).append((name, tensor))
+    for name, parameter in evolved:
+        for other, tensor in by_room[parameter.untyped_storage().data_ptr()]:
+            if tensor is not parameter and _overlap(parameter, tensor):
+                allowed = f"model: parameter {name} and {other} lie in the same memory, and a member's parameters in their own"
+                raise UserError(f"{allowed}: use one nn.Parameter in both places, or a copy (.clone())")
+
+
+def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Return parameters, buffers and tensors in attributes, by name."""
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+    for name, value in attributes_of(module):
+        if isinstance(value, Tensor):
+            yield f"attribute {name}", value
+
+
+def _has_memory(tensor: Tensor) -> bool:
+    plain = tensor.layout is torch.strided and not tensor.is_meta and not tensor.is_nested and tensor.numel()
+    return bool(plain and type(tensor) in (Tensor, nn.Parameter) and tensor.untyped_storage().data_ptr())
+
+
+def _overlap(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors in one storage have a byte in common; columns of one matrix have none."""
+    spans = [_span(tensor) for tensor in (one, other)]
+    if max(low for low, _ in spans) >= min(high for _, high in spans):
+        return False
+    if one.element_size() != other.element_size():
+        return True
+    low = min(tensor.storage_offset() for tensor in (one, other))
+    marks = torch.zeros(max(high for _, high in spans) // one.element_size() - low, dtype=torch.bool)
+    sizes = [size if stride else 1 for size, stride in zip(one.shape, one.stride(), strict=True)]
+    marks.as_strided(sizes, one.stride(), one.storage_offset() - low).fill_(True)
+    return bool(marks.as_strided(other.shape, other.stride(), other.storage_offset() - low).any())
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """Return the first byte of a tensor in its storage, and the one after its last."""
+    first = int(tensor.storage_offset())
+    last = first + sum(int(size - 1) * int(stride) for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return first * tensor.element_size(), (last + 1) * tensor.element_size()
 
 
 def writing(tensors: Iterable[Tensor]) -> AbstractContextManager[None]:

@@ -22,6 +22,7 @@ from neuro_cli.evolve.training.model import (
     first_member,
     identity_with_base,
     local_iterations,
+    refuse_other_draws,
     snapshot_of,
     steps_of,
     stride,
@@ -59,6 +60,7 @@ class Peer:
     def _node(self, election: Election, listener: socket, address: str, secret: str) -> Node:
         parts, config, run = self.parts, self._config, self._run
         check_model(parts, self._selection)
+        refuse_other_draws(parts, config)
         steps = steps_of(parts)
         identity = identity_with_base(parts, config)
         steps.head = origin(canonical(identity))

@@ -81,11 +81,18 @@ def _onnx(network: Network) -> bytes:
             assert program is not None
             model = program.model_proto
     except Exception as error:  # the exporter raises many kinds of errors for operations that a graph cannot express
-        reason = next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+        reason = next((line.strip() for line in str(_first_cause(error)).splitlines() if line.strip()), type(error).__name__)
         raise UserError(f"the network cannot be written as ONNX: {reason[:200]}") from error
     entry = model.metadata_props.add()
     entry.key, entry.value = "neuro", json.dumps(network.facts)
     return model.SerializeToString()
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the error that others were raised from: the exporter's own say that a step failed, and not why."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _votes(network: Network) -> bytes:

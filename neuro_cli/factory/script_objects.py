@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from neuro_cli.core.copies import copied, pieces_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.construct import TARGET
 from neuro_cli.logger.base import Logger
@@ -44,7 +45,7 @@ class Made(dict[str, Any]):
         if isinstance(self._option, Logger):
             return self._option
         try:
-            return copy.deepcopy(self._option)
+            return copied(self._option) if isinstance(self._option, nn.Module) else copy.deepcopy(self._option)
         except Exception as error:  # locks, files and sockets raise different kinds
             raise ConfigError(self._group, self[TARGET], f"it cannot be copied: {' '.join(str(error).split())}") from error
 
@@ -52,9 +53,12 @@ class Made(dict[str, Any]):
         """Return a hash of what ranks must have in common: class, settings, and all weights and buffers of a module."""
         content = hashlib.sha256(repr(sorted(self.items())).encode())
         if isinstance(self._option, nn.Module):
-            for name, tensor in self._option.state_dict().items():
-                content.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-                content.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+            for name, value in self._option.state_dict().items():
+                if not isinstance(value, Tensor):  # of a class that keeps other things there
+                    continue
+                content.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+                for part in pieces_of(value.detach().cpu()):
+                    content.update(part.contiguous().flatten().view(torch.uint8).numpy().tobytes())
         return content.hexdigest()
 
 

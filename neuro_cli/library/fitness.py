@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied
+from neuro_cli.core.copies import copied, in_precision
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import REST, Modes
@@ -129,7 +129,7 @@ class FitnessTask(Task):
             InputCopies(None, trial)  # the module must not write to the script's data
             try:
                 with drawing(0):
-                    self.score(trial.to(self._precision), self.batch(0, 0, min(BLOCKED_EXAMPLES, self.batch_size)))
+                    self.score(in_precision(trial, self._precision), self.batch(0, 0, min(BLOCKED_EXAMPLES, self.batch_size)))
             except Exception:
                 if self.memory_format is torch.contiguous_format:
                     raise

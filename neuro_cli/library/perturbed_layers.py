@@ -70,12 +70,39 @@ class perturbed:
     def __enter__(self) -> "perturbed":
         self._forward = self._module.forward
         self._left.enter_context(answered_by(self._module, self._answer))
+        self._guard()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._unguard()
         self._left.close()
 
+    def _guard(self) -> None:
+        """Let parts of the module refuse calls that do not come from its own forward pass: they would answer without noise."""
+
+        def refuse(part: nn.Module, *_: Any) -> None:
+            name = next((path for path, each in self._module.named_modules() if each is part), "a part")
+            whose = type(self._module).__name__
+            raise UserError(
+                f"perturbed: {name} of {whose} is called outside of the forward pass of {whose}, where nothing is perturbed: "
+                "give perturbed a module whose forward does what you call"
+            )
+
+        parts = [part for part in self._module.modules() if part is not self._module]
+        self._guards = [part.register_forward_pre_hook(refuse) for part in parts if not isinstance(part, torch.jit.ScriptModule)]
+
+    def _unguard(self) -> None:
+        for guard in self._guards:
+            guard.remove()
+
     def _answer(self, *args: Any, **kwargs: Any) -> Any:
+        self._unguard()
+        try:
+            return self._answered(*args, **kwargs)
+        finally:
+            self._guard()
+
+    def _answered(self, *args: Any, **kwargs: Any) -> Any:
         given = Given(args, kwargs, self.members, self._shared)
         modes = Modes.present()  # the caller's autocast is meant for the module
         with answered_by(self._module, self._forward), threads_kept(), modes.entered(), torch.no_grad():

@@ -24,7 +24,7 @@ from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.device import take_device
 from neuro_cli.runner.frozen import share_frozen
-from neuro_cli.runner.initial import of_constants, refuse_unlike_ranks
+from neuro_cli.runner.initial import Constants, refuse_unlike_ranks
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
@@ -38,7 +38,7 @@ class Parts(Population):
     """Parts of a run on one rank, with its config."""
 
     config: RunConfig
-    constants: list[float]  # fingerprint of buffers and frozen parameters as they were built
+    constants: Constants
 
 
 def threads_of(configured: int | None, world: World, device: torch.device) -> int:
@@ -81,8 +81,8 @@ def build(options: Options, world: World) -> Parts:
     sampler.check(config.population)
     options.task.refuse(layout=config.layout, precision=config.precision, gradient=algo.uses_gradient)
     model = make_model(options.plain).to(device)
-    refuse_unlike_ranks(model, world)
-    constants = of_constants(model)
+    refuse_unlike_ranks(model, world, is_made(options.plain["model"]))
+    constants = Constants.of(model, is_made(options.plain["model"]))
     task = load_task(options, model, device, world)
     keep_weights(model, PRECISIONS[config.weights])
     share_frozen(model, world)

@@ -6,14 +6,19 @@ torch, numpy and Python draw from the run's seed while a model is built. A gener
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, zip_longest
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.copies import attributes_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import World
+from neuro_cli.run_folder.model_file import is_dense
 from neuro_cli.runner.consensus import collectively
 
 FIRST, PERIOD = 2**16, 1021  # numbers of a tensor that count, and positions that have their own weight
@@ -56,22 +61,68 @@ def same(one: Sequence[float], other: Sequence[float]) -> bool:
 
 
 def of_constants(model: nn.Module) -> list[float]:
-    """Return the fingerprint of buffers and frozen parameters, which no checkpoint of the centre has."""
+    """Return the fingerprint of buffers, then of frozen parameters: no checkpoint of the centre has them."""
     return fingerprint(chain(model.buffers(), (each for each in model.parameters() if not each.requires_grad)))
 
 
-def refuse_unlike_ranks(model: nn.Module, world: World) -> None:
-    """Raise ConfigError on every rank where ranks built other numbers. Every rank calls this."""
+def of_attributes(model: nn.Module, made: bool) -> list[float]:
+    """Return the fingerprint of tensors and arrays that the model has as attributes, which no file has.
+
+    None of a model that a script ``made``, and may have called since: they can be caches.
+    """
+    values = () if made else (value for _, value in attributes_of(model))
+    return fingerprint(value if isinstance(value, Tensor) else _as_tensor(value) for value in values)
+
+
+def _as_tensor(array: np.ndarray) -> Tensor:
+    """Return the first numbers of an array; none of one with objects, texts or numbers that torch does not know."""
+    try:
+        return torch.tensor(array.ravel()[:FIRST])
+    except (TypeError, ValueError):
+        return torch.empty(0)
+
+
+def refuse_unlike_ranks(model: nn.Module, world: World, made: bool = False) -> None:
+    """Raise ConfigError on every rank where ranks built other numbers. Every rank calls this.
+
+    ``made``: as of :func:`of_attributes`.
+    """
     if world.size == 1:
         return
-    mine = fingerprint(chain(model.parameters(), model.buffers()))
+    mine = fingerprint(chain(model.parameters(), model.buffers())) + of_attributes(model, made)
     with collectively(world):
         if not same(json.loads(world.broadcast(json.dumps(mine).encode())), mine):
             raise ConfigError("model", type(model).__name__, f"its numbers differ from those of rank 0: {ADVICE}")
 
 
-def refuse_other_constants(model: nn.Module, saved: Sequence[float] | None, built: Sequence[float]) -> None:
-    """Raise ConfigError where a run that is resumed has other buffers or frozen parameters; ``saved`` None: an older run."""
-    if saved is not None and not same(saved, built):
-        allowed = f"its buffers or frozen parameters differ from those of the run: {ADVICE}"
-        raise ConfigError("model", type(model).__name__, allowed)
+@dataclass(frozen=True)
+class Constants:
+    """Fingerprints of a model as it was built: of :func:`of_constants` and :func:`of_attributes`. ``dense``: of which buffers.
+
+    A checkpoint has the numbers of dense buffers.
+    """
+
+    constants: list[float]
+    attributes: list[float]
+    dense: list[bool]
+
+    @classmethod
+    def of(cls, model: nn.Module, made: bool) -> "Constants":
+        return cls(of_constants(model), of_attributes(model, made), [is_dense(buffer) for buffer in model.buffers()])
+
+    def scalars(self) -> dict[str, list[float]]:
+        """Return what a checkpoint has of them."""
+        return {"constants": self.constants, "attributes": self.attributes}
+
+    def refuse_other(self, model: nn.Module, saved: Mapping[str, Any], restored: bool = False) -> None:
+        """Raise ConfigError where ``model`` was built with other numbers than the run's, whose checkpoint has ``saved``.
+
+        ``restored``: the numbers of its dense buffers come from the checkpoint.
+        """
+        for name, built in self.scalars().items():
+            then, now = saved.get(name), built
+            if restored and name == "constants" and then is not None and len(then) == len(now):
+                then, now = ([value for value, skip in zip_longest(each, self.dense) if not skip] for each in (then, now))
+            if then is not None and not same(then, now):  # None: an older run
+                kinds = "buffers or frozen parameters" if name == "constants" else "tensors or arrays in attributes"
+                raise ConfigError("model", type(model).__name__, f"its {kinds} differ from those of the run: {ADVICE}")

@@ -13,7 +13,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.own_code import let_import
-from neuro_cli.factory.script_objects import placed, refuse_made
+from neuro_cli.factory.script_objects import is_made, placed, refuse_made
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import config_file, saved_config
@@ -22,6 +22,7 @@ from neuro_cli.run_folder.identity import refuse_other
 from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
+from neuro_cli.runner.initial import Constants
 from neuro_cli.runner.vote import loaded_vote
 from neuro_cli.runner.votes_file import VOTES, read_votes
 from neuro_cli.task.base import Task
@@ -87,9 +88,13 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
     if checkpoint.shards:
         return JointPrediction(load_members(config, checkpoint)).eval()
     model = make_model(config)
+    Constants.of(model, is_made(config["model"])).refuse_other(model, checkpoint.scalars, restored=True)
     layout = ParameterLayout(model, checkpoint.scalars.get("channels_last", True))
     layout.load(model, checkpoint.tensors["parameters"])
     own_memory(state_of(model))
+    for parameter in model.parameters():
+        if parameter.requires_grad:  # in the order of the flat vector, which products round by
+            parameter.data = parameter.data.contiguous()
     buffers = dict(model.named_buffers())
     with torch.no_grad():
         for name, tensor in checkpoint.tensors.items():

@@ -23,7 +23,6 @@ from neuro_cli.runner.bind import Population
 from neuro_cli.runner.build import Parts
 from neuro_cli.runner.centre import centre_module, evaluate_centre
 from neuro_cli.runner.gains import choose_open
-from neuro_cli.runner.initial import refuse_other_constants
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.runner.vote import vote_of
 from neuro_cli.sampler.base import Sampler
@@ -108,10 +107,10 @@ class PopulationTraining(Trainable):
         if any(True for _ in parts.model.buffers()):  # a model without buffers has no statistics to compute
             module = centre_module(parts, parts.algo.solution, max(generation - 1, 0))
             tensors |= {f"buffers.{name}": tensor for name, tensor in buffers_of(module).items()}
-        record.save(generation, tensors, {**scalars, **state.scalars, "constants": parts.constants})
+        record.save(generation, tensors, {**scalars, **state.scalars, **parts.constants.scalars()})
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        refuse_other_constants(self.parts.model, checkpoint.scalars.get("constants"), self.parts.constants)
+        self.parts.constants.refuse_other(self.parts.model, checkpoint.scalars)
         self.parts.restore(State(checkpoint.tensors, checkpoint.scalars))
 
     def parameters_sha256(self) -> str:

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from neuro_cli.core.copies import copied
+from neuro_cli.core.copies import copied, in_precision
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
 
@@ -33,7 +33,7 @@ class Candidate:
     ) -> None:
         gpu.keep_float32(device, precision)
         self._precision = precision
-        inner = scoring_mode(copied(module, precision).to(precision))
+        inner = scoring_mode(in_precision(copied(module, precision), precision))
         if change is not None:
             change(inner)
         mine = torch.empty(layout.size, device=device, dtype=torch.float32) if flat is None else flat

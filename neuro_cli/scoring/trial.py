@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied
+from neuro_cli.core.copies import copied, in_precision
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
@@ -112,7 +112,7 @@ class Trial:
             return joined([self._single(module, *one) for one in each], rows.examples)
 
     def _fresh(self) -> nn.Module:
-        return self._members.fresh().to(self._dtype)
+        return in_precision(self._members.fresh(), self._dtype)
 
     def _single(self, module: nn.Module, side: int, scale: float, direction: int) -> Any:
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32

@@ -9,15 +9,18 @@ import binascii
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor, nn
 
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import save_file
+from neuro_cli.run_folder.checkpoint import serialised
+from neuro_cli.run_folder.model_file import is_dense
 
 FOLDER = "weights"
 ROOM = 16384  # most bytes of the other fields of a result
@@ -25,8 +28,7 @@ ROOM = 16384  # most bytes of the other fields of a result
 
 def packed(model: nn.Module) -> dict[str, str]:
     """Return fields of a result: ``weights``, or ``weights_error`` where they are too large for the worker's messages."""
-    state = {name: value.detach().cpu().contiguous() for name, value in model.state_dict().items()}
-    text = base64.b64encode(save(state)).decode()
+    text = base64.b64encode(serialised(_dense(model.state_dict()))).decode()
     limit = int(os.environ.get(RESULT_VARIABLE, 0)) - ROOM
     if RESULT_VARIABLE in os.environ and len(text) > limit:
         return {"weights_error": f"they take {len(text)} bytes, {limit} fit into a result (security.message_bytes)"}
@@ -43,9 +45,14 @@ def unpacked(text: object, model: nn.Module) -> bytes:
         tensors = load(data)
     except (binascii.Error, ValueError, SafetensorError) as error:
         raise UserError(f"they are no safetensors ({' '.join(str(error).split())[:120]})") from error
-    if _described(tensors) != _described(model.state_dict()):
+    if _described(tensors) != _described(_dense(model.state_dict())):
         raise UserError("they are of another architecture")
     return data
+
+
+def _dense(state: dict[str, Any]) -> dict[str, Tensor]:
+    """Return what a file of the network has."""
+    return {name: value for name, value in state.items() if is_dense(value)}
 
 
 def _described(state: dict[str, Tensor]) -> dict[str, tuple[torch.Size, torch.dtype]]:

@@ -3,12 +3,13 @@
 import copy
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
@@ -18,7 +19,7 @@ from neuro_cli.task.dotted import located
 KEY = "task.metrics"
 WHOLE = "batch"  # Task.scored_by, if the fitness is such a metric
 
-Score = Callable[[Tensor, Tensor], Any]
+Score = Callable[[Any, Tensor], Any]
 
 
 class BatchMetrics:
@@ -58,16 +59,18 @@ class BatchMetrics:
         except ValueError as error:
             raise ConfigError(KEY, list(self._scores), str(error)) from error
 
-    def values(self, outputs: Tensor, targets: Tensor) -> list[float]:
+    def values(self, outputs: Any, targets: Tensor) -> list[float]:
         """Return the value of each metric of all ``outputs`` and ``targets``."""
         return [self._value(name, outputs, targets) for name in self._scores]
 
-    def fitness(self, name: str, outputs: Tensor, targets: Tensor) -> float:
+    def fitness(self, name: str, outputs: Any, targets: Tensor) -> float:
         """Return the value of a metric, its negative if a lower one is better."""
         return _sign(self._scores[name]) * self._value(name, outputs, targets)
 
-    def _value(self, name: str, outputs: Tensor, targets: Tensor) -> float:
-        if outputs.isnan().any():  # argmax and sorts of NaN give numbers, so a diverged member would have an ordinary fitness
+    def _value(self, name: str, outputs: Any, targets: Tensor) -> float:
+        if any(
+            leaf.isnan().any() for leaf in _tensors(outputs)
+        ):  # argmax and sorts of NaN give numbers, so a diverged member would have an ordinary fitness
             return math.nan
         score = self._scores[name]
         # an object of torchmetrics changes its state, and threads share it
@@ -79,7 +82,7 @@ class BatchMetrics:
             raise
         except Exception as error:  # a user's metric may check its input in any way
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            shapes = " and ".join("x".join(map(str, each.shape)) for each in (outputs, targets))
+            shapes = " and ".join("x".join(map(str, each.shape)) for each in (*_tensors(outputs), targets))
             raise ConfigError(KEY, name, f"it gives no number for outputs and targets of {shapes}: {reason}") from error
 
 
@@ -121,10 +124,25 @@ class BatchJudged(Task):
             raise ConfigError("task.fitness", self.fitness, f"is a metric of a whole batch, and {what}")
 
 
-def outputs_of(answer: Callable[[Batch], Tensor], batch: Batch, size: int) -> Tensor:
-    """Return the outputs of ``answer`` for ``batch``, ``size`` examples at a time."""
-    parts: Iterable[tuple[Tensor, ...]] = zip(batch.inputs.split(size), batch.targets.split(size), strict=True)
-    return torch.cat([answer(Batch(*part)) for part in parts])
+def outputs_of(answer: Callable[[Batch], Any], batch: Batch, size: int) -> Any:
+    """Return the outputs of ``answer`` for ``batch``, ``size`` examples at a time.
+
+    Raises ConfigError for parts that cannot be joined: of containers, every tensor has a row for each example.
+    """
+    parts = [Batch(*part) for part in zip(batch.inputs.split(size), batch.targets.split(size), strict=True)]
+    outputs = [answer(part) for part in parts]
+    if len(outputs) == 1:
+        return outputs[0]
+    for part, output in zip(parts, outputs, strict=True):
+        for leaf in _tensors(output):
+            if not leaf.dim() or len(leaf) != len(part.inputs):
+                allowed = f"metrics of all test examples need a row for each, not an output of shape {tuple(leaf.shape)}"
+                raise ConfigError("task.evaluation_batch", size, f"{allowed}; {len(batch.inputs)} makes one pass of all")
+    return tree_map(lambda *pieces: torch.cat(pieces) if isinstance(pieces[0], Tensor) else pieces[0], *outputs)
+
+
+def _tensors(outputs: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
 
 
 def _name_of(score: Any) -> str:

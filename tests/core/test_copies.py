@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.utils import prune
 
-from neuro_cli.core.copies import copied, own_memory, state_of
+from neuro_cli.core.copies import copied, in_precision, own_memory, state_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -47,3 +47,59 @@ def test_expanded_tensors_get_memory_of_their_own():
     own_memory(state_of(module))
     module.scale[0, 0] = 2.0
     assert module.scale.sum() == 7.0
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr", "to_sparse_csc"])
+def test_sparse_tensors_are_copied(layout):
+    """Deepcopy refuses rows and columns that are compressed, and sparse parameters."""
+    module = nn.Linear(3, 2)
+    module.register_buffer("links", getattr(torch.eye(3), layout)())
+    module.nodes = [getattr(torch.eye(3), layout)()]
+    module.fixed = nn.Parameter(getattr(torch.eye(3), layout)(), requires_grad=False)
+    made = copied(module)
+    for one, other in ((made.links, module.links), (made.nodes[0], module.nodes[0]), (made.fixed, module.fixed)):
+        assert one is not other
+        assert one.layout is other.layout
+        assert torch.equal(one.to_dense(), other.to_dense())
+    assert type(made.fixed) is nn.Parameter
+    made.links.values().fill_(7.0) if layout != "to_sparse" else made.links._values().fill_(7.0)
+    assert torch.equal(module.links.to_dense(), torch.eye(3))
+
+
+def constants() -> nn.Module:
+    module = nn.Linear(3, 2)
+    module.register_buffer("phase", torch.tensor([1j, 2.0]))
+    module.register_buffer("exact", torch.full((2,), 1 / 3, dtype=torch.float64))
+    module.register_buffer("places", torch.arange(2))
+    module.fixed = nn.Parameter(torch.ones(2, dtype=torch.float64), requires_grad=False)
+    return module
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16, torch.float64])
+def test_a_precision_leaves_complex_and_wide_constants(precision):
+    module = in_precision(constants(), precision)
+    assert module.weight.dtype == precision
+    assert module.phase.dtype == (torch.complex128 if precision == torch.float64 else torch.complex64)
+    assert module.phase.tolist() == [1j, 2.0]
+    assert module.exact.tolist() == [1 / 3, 1 / 3]
+    assert module.fixed.dtype == torch.float64
+    assert module.places.dtype == torch.int64
+
+
+class Memory:
+    """Object of a package, with what a pass computed."""
+
+    def __init__(self, *tensors: torch.Tensor) -> None:
+        self.tensors = tensors
+
+
+def test_computed_and_sparse_tensors_in_objects_of_a_package_are_copied():
+    """A sparse variational process of gpytorch keeps its last distribution in an object."""
+    module = nn.Linear(3, 2)
+    module.memory = Memory(module.weight * 2, torch.eye(3).to_sparse_csr(), module.weight)
+    made = copied(module)
+    computed, links, weight = made.memory.tensors
+    assert torch.equal(computed, module.weight * 2)
+    assert computed.is_leaf
+    assert torch.equal(links.to_dense(), torch.eye(3))
+    assert weight is made.weight

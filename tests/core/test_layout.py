@@ -54,3 +54,37 @@ def test_views_tile_the_vector():
 def test_modules_without_float32_parameters_are_refused(module):
     with pytest.raises(UserError, match="model"):
         ParameterLayout(module)
+
+
+def in_two_places(kind: str) -> nn.Module:
+    module = nn.Linear(3, 3)
+    if kind == "buffer w":
+        module.register_buffer("w", module.weight.data)
+    elif kind == "w":
+        module.w = nn.Parameter(module.weight.data.t())
+    elif kind == "attribute w":
+        module.w = {"of": module.weight.t()}
+    else:
+        module.w = nn.Parameter(module.weight.data[:1], requires_grad=False)
+    return module
+
+
+@pytest.mark.parametrize("kind", ["buffer w", "w", "attribute w", "frozen w"])
+def test_a_parameter_in_the_memory_of_another_tensor_is_refused(kind):
+    """Each would be trained apart from the other, and be one again in the loaded network."""
+    with pytest.raises(UserError, match=r"^model: parameter weight and .*w lie in the same memory.*: use one nn\.Parameter"):
+        ParameterLayout(in_two_places(kind))
+
+
+def test_tensors_in_one_storage_without_a_number_in_common_pass():
+    module, table = nn.Linear(3, 3), torch.arange(12.0).view(3, 4)
+    module.left, module.right = (nn.Parameter(part) for part in table.chunk(2, 1))
+    module.register_buffer("rest", module.weight.data.clone())
+    assert ParameterLayout(module).size == 12 + 12
+    assert ParameterLayout(nn.utils.spectral_norm(nn.GRU(3, 3), "weight_hh_l0")).size == 9 * 3 + 9 * 3 + 9 + 9
+
+
+def test_a_lazy_buffer_is_refused():
+    module = nn.Sequential(nn.Linear(2, 2), nn.LazyBatchNorm1d(affine=False))
+    with pytest.raises(UserError, match=r"^model: buffer 1\.running_mean has no size yet \(a lazy layer\): call"):
+        ParameterLayout(module)

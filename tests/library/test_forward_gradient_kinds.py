@@ -27,9 +27,22 @@ class Last(nn.Module):
         return made[0][:, -1]
 
 
+class Whole(nn.Module):
+    """A layer whose outputs are multiplied by whole numbers, which have no gradient."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(5, 3)
+        self.register_buffer("scale", torch.tensor([1, 2, -1]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) * self.scale + torch.tensor(1)
+
+
 IMAGE, STEPS = (4, 6, 6), (5, 4)
 KINDS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear": (lambda: nn.Linear(5, 3), (5,)),
+    "whole_numbers": (Whole, (5,)),
     "convolution": (lambda: nn.Conv2d(4, 3, 3), IMAGE),
     "depthwise": (lambda: nn.Conv2d(4, 4, 3, groups=4, padding=1), IMAGE),
     "embedding": (lambda: nn.Embedding(7, 3), ()),

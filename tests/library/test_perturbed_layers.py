@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from support.configs import SAMPLERS
-from torch import nn
+from torch import Tensor, nn
 
 import neuro_cli as neuro
+from neuro_cli.core.errors import UserError
 
 MEMBERS, EXAMPLES, SIGMA = 8, 3, 0.1
 
@@ -213,3 +214,29 @@ def test_a_cache_that_the_user_filled_serves_no_member_and_stays():
     for member, row in enumerate(np.eye(MEMBERS)):
         weight, bias = (value + SIGMA * noise.combine(row)[name] for name, value in net.named_parameters())
         torch.testing.assert_close(outputs[member], x[member] @ weight.T + 2 * bias, rtol=1e-4, atol=1e-5)
+
+
+class Towers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.image, self.text = nn.Linear(3, 2), nn.Linear(3, 2)
+
+    def encode(self, x: Tensor) -> Tensor:
+        return self.image(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encode(x)
+
+
+def test_another_method_than_forward_is_refused():
+    """``encode_image`` of open_clip gave the outputs of the module without noise, for all members."""
+    module, x = Towers(), torch.ones(4, 3)
+    before = module.encode(x)
+    with neuro.perturbed(module, "low_rank", members=4):
+        first = module(x)
+        with pytest.raises(UserError, match=r"^perturbed: image of Towers is called outside of the forward pass of Towers"):
+            module.encode(x)
+        assert torch.equal(module(x), first)
+    assert (first - before).abs().max() > 1e-4
+    assert torch.equal(module.encode(x), before)
+    assert not module.image._forward_pre_hooks

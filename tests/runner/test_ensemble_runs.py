@@ -332,3 +332,70 @@ def test_encoding_leaves_logits_as_they_are():
     before = logits.clone()
     wire_of("fixed", 2).encode([logits])
     assert torch.equal(logits, before)
+
+
+HEADS = """
+import torch
+from torch import nn
+
+
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, images):
+        return self.last(images.flatten(1))
+
+
+class Sparse(Head):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("links", torch.eye(64).to_sparse_csr())
+        self.fixed = nn.Parameter(torch.eye(64).to_sparse(), requires_grad=False)
+
+    def forward(self, images):
+        return super().forward((self.links @ torch.sparse.mm(self.fixed, images.flatten(1).T)).T)
+
+
+class Other(Head):
+    def get_extra_state(self):
+        return {"scale": 2.0}
+
+    def set_extra_state(self, state):
+        pass
+
+
+class Complex(Head):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("phase", torch.full((64,), 1j))
+
+    def forward(self, images):
+        return super().forward((images.flatten(1) * self.phase).abs())
+
+
+class Expanded(Head):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(1).expand(64))
+
+    def forward(self, images):
+        return super().forward(images.flatten(1) * self.scale)
+"""
+
+
+@pytest.mark.parametrize("name", ["Sparse", "Other", "Complex", "Expanded"])
+def test_members_with_constants_of_any_kind_are_trained_resumed_and_evaluated(tmp_path, name):
+    """An expanded parameter's step wrote beyond its memory; sparse numbers and other state ended a run at its checkpoint."""
+    (tmp_path / "heads.py").write_text(HEADS)
+    small = ("algo=ensemble", "algo.size=2", "batch_size=16", "threads=1", "checkpoint.every=1", "evaluate.every=2")
+    for folder, generations in (("run", 4), ("again", 2)):
+        options = (f"model._target_=heads.{name}", f"generations={generations}", f"hydra.run.dir={folder}")
+        well(neuro_inside("train", *small, *options, cwd=tmp_path))
+    well(neuro_inside("resume", "again", "generations=4", "trust=heads", cwd=tmp_path))
+    assert outcome(tmp_path / "again") == outcome(tmp_path / "run")
+    well(neuro_inside("evaluate", "run", "trust=heads", "output=found.json", cwd=tmp_path))
+    found, summary = (json.loads((tmp_path / file).read_text()) for file in ("found.json", "run/summary.json"))
+    assert found["test_loss"] == summary["test_loss"]
+    assert summary["test_loss"] < 5.0

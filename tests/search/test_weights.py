@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file, save
+from safetensors.torch import load, load_file, save
 from support.configs import composed
 from support.facts import read_facts
 from support.inside import neuro_inside, one_line, well
@@ -133,3 +133,20 @@ def found(run: Path, module: list[str]) -> float:
     (row,) = (row for row in rows if row[3] == " ".join(module))
     assert json.loads((run / "summary.json").read_text())["complete"]
     return float(row[9])
+
+
+class Kept(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 3), nn.Linear(3, 3)
+        self.last.weight = self.first.weight
+        self.register_buffer("links", torch.eye(3).to_sparse())
+
+    def get_extra_state(self) -> dict[str, int]:
+        return {"calls": 1}
+
+
+def test_tied_weights_sparse_buffers_and_other_state_of_a_candidate():
+    model = Kept()
+    data = unpacked(packed(model)["weights"], model)
+    assert load(data).keys() == {"first.weight", "first.bias", "last.weight", "last.bias"}

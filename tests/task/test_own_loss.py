@@ -271,3 +271,47 @@ def test_a_function_is_named_in_any_form(tmp_path):
     assert one_line(done).startswith("task.loss=my_table.of: cannot be imported: ")
     done = neuro_inside("resume", "0", "generations=3", cwd=tmp_path)
     assert "task.loss=my_table.off: it runs code of my_table; pass trust=my_table" in one_line(done)
+
+
+class Heads(nn.Module):
+    def __init__(self, form: Callable[[torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.layer, self.form = nn.Linear(5, 2), form
+
+    def forward(self, inputs: torch.Tensor) -> Any:
+        return self.form(self.layer(inputs))
+
+
+FORMS: dict[str, tuple[Callable[[torch.Tensor], Any], Callable[[Any], torch.Tensor]]] = {
+    "dict": (lambda y: {"out": y, "none": None}, lambda outputs: outputs["out"]),
+    "tuple": (lambda y: (y, [y]), lambda outputs: outputs[1][0]),
+    "packed": (lambda y: nn.utils.rnn.pack_sequence(list(y[:, None])), lambda o: nn.utils.rnn.unpack_sequence(o)[0]),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_test_loss_of_any_form_of_outputs(form):
+    """Scores of members took every form, and the first test evaluation was a TypeError."""
+    make, read = FORMS[form]
+    inputs, targets = pair((6, 5), (6, 2))
+
+    def loss(outputs: Any, wanted: torch.Tensor) -> torch.Tensor:
+        made = torch.cat(nn.utils.rnn.unpack_sequence(outputs)) if form == "packed" else read(outputs)
+        return F.mse_loss(made, wanted, reduction="none").mean(1)
+
+    task, module = made((inputs, targets), loss), Heads(make)
+    wanted = F.mse_loss(module.layer(inputs), targets).item()
+    assert task.summarise(task.evaluate_chunk(module, 0))["test_loss"] == pytest.approx(wanted, rel=1e-6)
+
+
+def test_metrics_of_all_examples_join_the_outputs_of_passes():
+    inputs, targets = pair((6, 5), (6, 2))
+    options = {"evaluation_batch": 4, "metrics": {"mean": lambda outputs, _: outputs["out"].mean().item()}}
+    task = made((inputs, targets), lambda outputs, wanted: (outputs["out"] - wanted).square().mean(1), **options)
+    module = Heads(FORMS["dict"][0])
+    found = task.summarise(task.evaluate_chunk(module, 0))
+    assert found["test_mean"] == pytest.approx(module.layer(inputs).mean().item(), rel=1e-5)
+    with pytest.raises(
+        ConfigError, match=r"^task\.evaluation_batch=4: metrics of all test examples need a row for each, not an out"
+    ):
+        task.evaluate_chunk(Heads(lambda y: {"out": y, "sum": y.sum()}), 0)

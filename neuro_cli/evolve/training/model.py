@@ -13,15 +13,17 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
+from neuro_cli.core.copies import pieces_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import text_address
-from neuro_cli.evolve.identity import cluster_identity
+from neuro_cli.evolve.identity import BASE_KEY, cluster_identity
 from neuro_cli.evolve.ledger.record import LedgerRecord
 from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.state_transfer import shapes_of
 from neuro_cli.run_folder.summary import parameters_sha256
-from neuro_cli.runner.build import Parts
+from neuro_cli.runner.build import Parts, make_model
+from neuro_cli.runner.initial import ADVICE, Constants
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.selection.base import Selection, Step
 
@@ -128,8 +130,24 @@ def tensors_sha256(tensors: dict[str, Tensor]) -> str:
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+        for part in pieces_of(tensor.detach().cpu()):
+            digest.update(part.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
+
+
+def refuse_other_draws(parts: Parts, config: dict[str, Any]) -> None:
+    """Raise ConfigError for a model whose constants differ each time it is built: every peer would score another network.
+
+    Not of a model with a base, whose frozen parameters are compared between peers, and which is large.
+    """
+    if BASE_KEY in config["model"]:
+        return
+    again = make_model(config)
+    try:
+        Constants.of(again, made=False).refuse_other(again, parts.constants.scalars())
+    except ConfigError as error:
+        allowed = f"its buffers, frozen parameters or arrays differ each time it is built, and so between peers: {ADVICE}"
+        raise ConfigError("model", type(again).__name__, allowed) from error
 
 
 def identity_with_base(parts: Parts, config: dict[str, Any]) -> dict[str, Any]:

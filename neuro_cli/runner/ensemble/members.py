@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES, Ensemble
-from neuro_cli.algo.member import Member
+from neuro_cli.algo.member import Member, numbers_of
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
+from neuro_cli.core.copies import in_precision, own_memory, state_of
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.seeds import number_seed, seeded
@@ -93,7 +94,8 @@ def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.M
     """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
     dtype, modules = DTYPES[config["algo"]["dtype"]], []
     for number, kind in enumerate(members_of(kinds_of(config))):
-        module = make_module(kind, config["seed"], number).to(dtype)
+        module = in_precision(make_module(kind, config["seed"], number), dtype)
+        own_memory(state_of(module))
         saved = checkpoint.shard(f"member-{number}").part("model")
         refuse_other_shapes(kind, module, saved)
         module.load_state_dict(saved, strict=False)  # buffers that are not persistent are in neither
@@ -103,7 +105,7 @@ def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.M
 
 def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tensor]) -> None:
     """Raise UserError when ``module`` does not have the tensors that were ``saved``."""
-    now = {name: tuple(tensor.shape) for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+    now = {name: tuple(tensor.shape) for name, tensor in numbers_of(module).items()}
     then = {name: tuple(tensor.shape) for name, tensor in saved.items()}
     if now != then:
         target = kind.model["_target_"]
@@ -114,7 +116,8 @@ def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tenso
 
 def make_member(kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, device: torch.device, staleness: int) -> Member:
     """Make member ``number``, ready to be trained. Raises UserError."""
-    module = make_module(kind, seed, number).to(device, algo.dtype).to(memory_format=task.memory_format)
+    module = in_precision(make_module(kind, seed, number), algo.dtype).to(device).to(memory_format=task.memory_format)
+    own_memory(state_of(module))  # an optimizer's step writes to each number, beyond an expanded parameter's memory
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     key = f"{'algo' if kind.key == 'model' else kind.key}.optimizer"
     optimizer = ScheduledOptimizer(_factory(kind, key), algo.lr_schedule, parameters, key)

@@ -26,6 +26,7 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.logger.columns import Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove
+from neuro_cli.run_folder.model_file import is_dense
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.build import threads_of
 from neuro_cli.runner.config import RunConfig
@@ -149,6 +150,8 @@ def _digest(member: Member) -> bytes:
     """Return the SHA-256 of a member's parameters and buffers."""
     content = hashlib.sha256()
     for name, tensor in sorted(member.module.state_dict().items()):
+        if not is_dense(tensor):  # no file has it
+            continue
         content.update(name.encode())
         content.update(tensor.detach().cpu().contiguous().numpy().tobytes())
     return content.digest()

@@ -64,8 +64,8 @@ def _entry(name: str, text: str) -> str:
 
 def dispatch(arguments: list[str]) -> int:
     """Run one command line on rank 0 and return its exit code."""
-    if arguments[:1] == ["help"] and len(arguments) == 2:
-        return dispatch([arguments[1], "--help"])
+    if arguments[:1] == ["help"] and len(arguments) > 1:
+        return dispatch([*arguments[1:], "--help"])
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(help_text())
         return 0

@@ -78,7 +78,8 @@ def peer_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.load import read_config
 
     run = folder_of_internal("peer", arguments)
+    # the folder was made by the command that calls this one, so its targets are what the user just typed
+    config = read_config(run, trust=None)
     take(run)
     log_to(run, 0)
-    # the folder was made by the command that calls this one, so its targets are what the user just typed
-    return evolve(read_config(run, trust=None), run, run, lambda _: None, quiet=True)
+    return evolve(config, run, run, lambda _: None, quiet=True)

@@ -111,9 +111,10 @@ def start_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.options import Options
 
     run = folder_of_internal("start", arguments)
-    take(run)
     # the folder was made by the command that calls this one, so its targets are what the user just typed
-    return start(Options(read_config(run, trust=None)), run)
+    config = read_config(run, trust=None)
+    take(run)
+    return start(Options(config), run)
 
 
 train_verb = hydra_verb("train", _train)

@@ -44,9 +44,14 @@ def test_help_is_broken_between_words_on_a_narrow_terminal(monkeypatch: pytest.M
     lists = help_text().partition("\nexamples")[0].partition("\nverbs\n")[2].splitlines()
     listed_lines = [line for line in lists if line.startswith("  ")]
     assert max(map(len, listed_lines)) <= 40
+    after = help_text().partition("\nexamples\n")[2].splitlines()
+    commands = [line for line in after if line.startswith(("  neuro ", "  mpiexec "))]
+    assert max(len(line) for line in after if line not in commands) <= 40
     monkeypatch.delenv("COLUMNS")
     whole = help_text()
     assert {word for line in listed_lines for word in line.split()} <= set(whole.split())
+    assert len(commands) == 6
+    assert all(command in whole for command in commands)
 
 
 def test_words_are_completed() -> None:

@@ -69,6 +69,24 @@ def test_words_are_completed() -> None:
     assert candidates("neuro train model=../") == []
 
 
+def test_keys_after_a_run_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert candidates("neuro help ev") == ["evaluate", "evolve"]
+    assert candidates("neuro help evolve ") == []
+    assert candidates("neuro export a fi") == ["file="]
+    assert candidates("neuro evaluate a t") == [
+        "task.download=",
+        "task.evaluation_episodes=",
+        "task.files=",
+        "task.root=",
+        "threads=",
+        "trust=",
+    ]
+    assert candidates("neuro resume a gen") == ["generations="]
+    assert candidates("neuro report a b x") == ["x="]
+    assert candidates("neuro predict a picture.p") == candidates("neuro predict a ") == [], "the shell completes files"
+
+
 @pytest.mark.parametrize(
     ("typed", "word", "found"),
     [

@@ -33,20 +33,11 @@ def help_text() -> str:
     verbs = "\n".join(_entry(f"  {name:10s} ", text) for name, text in listed().items())
     options = "\n".join(_entry(f"  {name:14s} ", ", ".join(values)) for name, values in groups().items() if values)
     examples, more = "\n".join(_example(*each) for each in EXAMPLES.items()), "\n".join(_entry("", text) for text in MORE)
-    return f"""neuro {__version__}: distributed neuroevolution, configured with Hydra
-
-usage: neuro VERB [group=option ...] [key=value ...]
-
-verbs
-{verbs}
-
-groups and their options (neuro VERB --help lists those of a verb, with all its keys)
-{options}
-
-examples
-{examples}
-
-{more}"""
+    first = _entry("", f"neuro {__version__}: distributed neuroevolution, configured with Hydra")
+    usage = _entry("usage: ", "neuro VERB [group=option ...] [key=value ...]")
+    chosen = _entry("", "groups and their options (neuro VERB --help lists those of a verb, with all its keys)")
+    parts = first, usage, f"verbs\n{verbs}", f"{chosen}\n{options}", f"examples\n{examples}", more
+    return "\n\n".join(parts)
 
 
 EXAMPLES = {

@@ -282,6 +282,8 @@ PROGRAM
 tab() {
   # shellcheck disable=SC2016
   step bash -c 'eval "$(neuro completion bash)"; COMP_LINE="neuro res" COMP_POINT=9; _neuro; [[ ${COMPREPLY[*]} == "resume " ]]'
+  # shellcheck disable=SC2016
+  step bash -c '[[ $(neuro completion query "neuro export outputs/first fi") == "file=" ]]'
 }
 
 data_owner() {
@@ -301,7 +303,16 @@ def rows(count):
 
 def frame(count=300):
     numbers, kinds = rows(count)
-    return pd.DataFrame(numbers, columns=list("abcdef")).assign(kind=np.array(["cat", "dog", "owl"])[kinds])
+    towns = np.array(["Bern", "Rom"])[np.arange(count) % 2]
+    return pd.DataFrame(numbers, columns=list("abcdef")).assign(town=towns, kind=np.array(["cat", "dog", "owl"])[kinds])
+
+
+def dates(count=300):
+    return frame(count).assign(day=pd.Timestamp("2024-01-31"))[["day", "kind"]]
+
+
+def gaps(count=300):
+    return frame(count).assign(a=None, town=None)
 
 
 def f1(outputs, targets):
@@ -317,17 +328,22 @@ def weighted(outputs, targets):
 
 if __name__ == "__main__":
     frame().to_csv("table.csv", index=False)
-    frame(5).drop(columns="kind").to_csv("rows.csv", index=False)
-    np.save("rows.npy", frame(5).drop(columns="kind").to_numpy())
+    rows = frame(5).drop(columns="kind")
+    rows[rows.columns[::-1]].to_csv("rows.csv", index=False)  # columns have names, so that their order is free
+    np.save("rows.npy", pd.get_dummies(rows).to_numpy("float32"))
+    rows.assign(town="Oslo").to_csv("strange.csv", index=False)
 PROGRAM
   step python people.py
   mine=(neuro train task=dataset model=mlp_policy population=32 batch_size=64 threads=1 generations=40 algo.sigma=0.1 algo.optimizer.lr=0.1)
   step "${mine[@]}" task.train._target_=neuro_cli.task.adapters.Table +task.train.path=table.csv \
     task.test._target_=neuro_cli.task.adapters.Table +task.test.path=table.csv hydra.run.dir=outputs/table
   step neuro predict outputs/table rows.csv rows.npy output=kinds.json
+  wrong "column town has 'Oslo', which it had not in training" neuro predict outputs/table strange.csv
   mine+=(task.train._target_=people.frame task.test._target_=people.frame)
   step "${mine[@]}" task.metrics=people.f1 task.fitness=f1 hydra.run.dir=outputs/f1
   step "${mine[@]}" task.loss._target_=people.weighted hydra.run.dir=outputs/weighted
+  wrong "column day is datetime64" "${mine[@]}" task.train._target_=people.dates task.test._target_=people.dates
+  wrong "columns a, town have empty cells" "${mine[@]}" task.train._target_=people.gaps task.test._target_=people.gaps
   wrong "as a metric of a whole batch: task.metrics=" "${mine[@]}" task.loss=people.f1
   step neuro report outputs/table outputs/f1 outputs/weighted
   if has onnx onnxscript; then step neuro export outputs/f1 file=f1.onnx trust=people && test -s f1.onnx; fi
@@ -378,6 +394,13 @@ for algo in ("snes", "sep_cma_es", "openai_es"):
     alone = neuro.AskTell(np.ones(5), algo=algo, sigma=0.3, population=20, minimise=True, stopping=neuro.Stopping(evaluations=400))
     alone.run(lambda x: float((x**2).sum()))
     assert alone.best.fitness < 5, (algo, alone.best)
+for given in ({"bounds": (-1, 1)}, {"stopping": 1e-8}, {"algo": "cma"}):
+    try:
+        neuro.AskTell(np.zeros(5), sigma=0.3, **given)
+    except neuro.ConfigError as error:
+        print(error)
+    else:
+        raise AssertionError(given)
 net = {"_target_": "torch.nn.Linear", "in_features": 5, "out_features": 1}
 x = torch.randn(64, 5, generator=torch.Generator().manual_seed(1))
 with neuro.Evolution(net, population=16, minimise=True, folder="outputs/loop", threads=1) as loop:
@@ -437,6 +460,10 @@ try:
     neuro.train(sampler="sign_flop")
 except neuro.ConfigError as error:
     assert "did you mean sign_flip?" in str(error)
+try:
+    neuro.train(generations="many")
+except neuro.ConfigError as error:
+    assert str(error).startswith("generations=many: must be an integer"), error
 PROGRAM
   step python lesson.py
   if has nbclient ipykernel; then
@@ -460,6 +487,20 @@ print(f"[{len(rows)} rows; 'reproduced' is said of published numbers alone]")
 PROGRAM
 }
 
+screens() { # help of every verb, a narrow terminal, a pipe
+  local verb
+  for verb in train bench scale evolve apply reproduce search resume evaluate export predict report doctor completion "evolve export"; do
+    # shellcheck disable=SC2086
+    neuro help $verb > "help.txt" && grep -q "neuro $verb" help.txt || { echo "[neuro help $verb]"; exit 1; }
+  done
+  say COLUMNS=40 neuro
+  COLUMNS=40 neuro | tee narrow.txt | tail -n 12
+  [[ -z $(grep -v '^  [nm]' narrow.txt | grep -E '.{41}') ]] # commands stay in one piece
+  say LANG=C neuro report outputs/first html=false
+  LANG=C LC_ALL=C neuro report outputs/first html=false | tee plain.txt
+  [[ -z $(LC_ALL=C grep '[^ -~]' plain.txt) ]]
+}
+
 wrong_commands() {
   wrong "did you mean train?" neuro trian
   wrong "did you mean population?" neuro train populaton=8
@@ -478,6 +519,7 @@ wrong_commands() {
   wrong "no such option" neuro search strategy=guess
   wrong "no such option" neuro evolve election=monarchy
   wrong "must be one of" neuro bench speed
+  wrong "internal; neuro resume RUN goes on with a run" neuro start
 }
 
 checks "a run that Ctrl-C stops and one that SIGKILL ends go on to the bits of one that nothing disturbed" interrupted
@@ -497,6 +539,7 @@ checks "a researcher: bounds, restarts, integers, a state, a figure over a swept
 checks "a user of clusters: torchrun has MPI's bits, SLURM's settings, what is refused" cluster
 checks "a teacher: names, plots and the notebook" teacher
 checks "a reproducer: the list, an entry, its verdicts" reproducer
+checks "help of every verb, a narrow terminal, plain text in a pipe" screens
 checks "wrong commands: one line, exit code 2, nothing written" wrong_commands
 
 printf '\n[steps %s to %s are as promised, after %s s]\n' "$from" "$count" "$SECONDS"

@@ -1,5 +1,6 @@
 """``neuro completion bash|zsh|fish``: a script that lets a shell complete verbs, groups, options, keys and run folders."""
 
+import importlib
 from pathlib import Path
 
 from neuro_cli.cli.arguments import Parser
@@ -8,7 +9,13 @@ from neuro_cli.cli.options.help import leaves_of
 from neuro_cli.cli.registry import HELP, listed
 from neuro_cli.core.files import config_folder
 
-RUN_VERBS = ("resume", "evaluate", "export", "predict", "report")
+RUN_VERBS = {  # verbs that take a run folder, and where the keys after it are listed
+    "resume": ("neuro_cli.cli.resume", "CHANGES"),
+    "evaluate": ("neuro_cli.cli.evaluate", "EVALUATE_KEYS"),
+    "export": ("neuro_cli.cli.export", "EXPORT_KEYS"),
+    "predict": ("neuro_cli.cli.export", "PREDICT_KEYS"),
+    "report": ("neuro_cli.cli.report", "REPORT_KEYS"),
+}
 SECOND = {"evolve": ("export",), "search": ("certs", "status"), "completion": ("bash", "zsh", "fish")}
 FLAGS = ("--help", "--cfg", "-m", "-q", "-v")
 SHELLS = {
@@ -59,8 +66,12 @@ def candidates(line: str) -> list[str]:
     if len(words) < 2:
         return _beginning(word, list(listed()) if words else [])
     verb = words[1]
+    if verb == "help":
+        return _beginning(word, list(listed())) if len(words) == 2 else []
     if verb in RUN_VERBS:
-        return _beginning(word, _folders()) if len(words) == 2 or verb == "report" else []
+        folders = _folders() if len(words) == 2 or verb == "report" else []
+        # a file may come too, and the shell completes those where nothing else fits
+        return _beginning(word, [*folders, *(_keys_of(verb) if len(words) > 2 and word else [])])
     more = list(SECOND.get(verb, ())) if len(words) == 2 else []
     if not (config_folder() / f"{verb}.yaml").is_file():
         return _beginning(word, more)
@@ -79,6 +90,12 @@ def candidates(line: str) -> list[str]:
 
 def _beginning(word: str, texts: list[str]) -> list[str]:
     return sorted({text for text in texts if text.startswith(word)})
+
+
+def _keys_of(verb: str) -> list[str]:
+    """Return the keys that a verb takes after its run folder."""
+    module, name = RUN_VERBS[verb]
+    return [key if key.endswith(".") else f"{key}=" for key in getattr(importlib.import_module(module), name)]
 
 
 def _folders() -> list[str]:

@@ -5,7 +5,7 @@ from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 
-from neuro_cli.cli.arguments import Parser, names, run_arguments, values_of
+from neuro_cli.cli.arguments import Parser, folder_of_internal, names, run_arguments, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.registry import HELP
@@ -77,8 +77,9 @@ def peer_verb(arguments: list[str]) -> int:
     from neuro_cli.run_folder.log import log_to
     from neuro_cli.runner.load import read_config
 
-    run = Path(arguments[0])
+    run = folder_of_internal("peer", arguments)
+    # the folder was made by the command that calls this one, so its targets are what the user just typed
+    config = read_config(run, trust=None)
     take(run)
     log_to(run, 0)
-    # the folder was made by the command that calls this one, so its targets are what the user just typed
-    return evolve(read_config(run, trust=None), run, run, lambda _: None, quiet=True)
+    return evolve(config, run, run, lambda _: None, quiet=True)

@@ -127,11 +127,11 @@ def _continued(request: Request, world: World, cleanup: ExitStack) -> Session:
 
 def _check(options: Options, request: Request, world: World) -> None:
     """Raise ConfigError for objects and ranks that do not go together with the rest."""
+    ranks = options.config.ranks  # root keys are checked before the parts that take their values
     if options.is_ensemble and (wrong := request.objects.keys() & {"model", "algo"}):
         raise ConfigError(min(wrong), "an object", "an ensemble makes its networks itself: name a class, or algo=ensemble")
     if launched():
         options.world()  # all ranks are in it already: it refuses what its network cannot be
-    ranks = options.config.ranks
     if ranks is None:
         return
     if launched() and ranks != world.size:

@@ -32,27 +32,34 @@ def help_text() -> str:
 
     verbs = "\n".join(_entry(f"  {name:10s} ", text) for name, text in listed().items())
     options = "\n".join(_entry(f"  {name:14s} ", ", ".join(values)) for name, values in groups().items() if values)
-    return f"""neuro {__version__}: distributed neuroevolution, configured with Hydra
+    examples, more = "\n".join(_example(*each) for each in EXAMPLES.items()), "\n".join(_entry("", text) for text in MORE)
+    first = _entry("", f"neuro {__version__}: distributed neuroevolution, configured with Hydra")
+    usage = _entry("usage: ", "neuro VERB [group=option ...] [key=value ...]")
+    chosen = _entry("", "groups and their options (neuro VERB --help lists those of a verb, with all its keys)")
+    parts = first, usage, f"verbs\n{verbs}", f"{chosen}\n{options}", f"examples\n{examples}", more
+    return "\n\n".join(parts)
 
-usage: neuro VERB [group=option ...] [key=value ...]
 
-verbs
-{verbs}
+EXAMPLES = {
+    "neuro train": "a small network on the bundled digits",
+    "neuro train +algo=snes model=MNIST_30K task=mnist task.download=true": "",
+    "mpiexec -n 2 neuro train": "the same on two ranks; or: neuro train ranks=2",
+    "neuro train -m algo=openai_es,snes seed=1,2": "a sweep",
+    "neuro train -m hydra/launcher=slurm seed=1,2": "the same sweep with its jobs on SLURM",
+    "neuro resume outputs/train/<stamp>": "",
+}
+MORE = (
+    "-q prints warnings and errors only, -v also log lines. `neuro completion bash` (zsh, fish) prints a script for your shell.",
+    "An error is one line that says what to change. NEURO_DEBUG=1 adds the traceback.",
+    "Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted.",
+)
 
-groups and their options (neuro VERB --help lists those of a verb, with all its keys)
-{options}
 
-examples
-  neuro train                                            a small network on the bundled digits
-  neuro train +algo=snes model=MNIST_30K task=mnist task.download=true
-  mpiexec -n 2 neuro train                               the same on two ranks; or: neuro train ranks=2
-  neuro train -m algo=openai_es,snes seed=1,2            a sweep
-  neuro train -m hydra/launcher=slurm seed=1,2           the same sweep with its jobs on SLURM
-  neuro resume outputs/train/<stamp>
-
--q prints warnings and errors only, -v also log lines. `neuro completion bash` (zsh, fish) prints a script for your shell.
-An error is one line that says what to change. NEURO_DEBUG=1 adds the traceback.
-Exit codes: 0 done, 2 bad input, 1 failed, 130 interrupted."""
+def _example(command: str, text: str) -> str:
+    """Return an example, and what it does behind it; on a narrow terminal below it, so that the command stays in one piece."""
+    if not text or shutil.get_terminal_size((sys.maxsize, 0)).columns >= 100:
+        return f"  {command:54s} {text}".rstrip()
+    return f"  {command}\n" + _entry("      ", text)
 
 
 def _entry(name: str, text: str) -> str:
@@ -64,8 +71,8 @@ def _entry(name: str, text: str) -> str:
 
 def dispatch(arguments: list[str]) -> int:
     """Run one command line on rank 0 and return its exit code."""
-    if arguments[:1] == ["help"] and len(arguments) == 2:
-        return dispatch([arguments[1], "--help"])
+    if arguments[:1] == ["help"] and len(arguments) > 1:
+        return dispatch([*arguments[1:], "--help"])
     if not arguments or arguments[0] in ("--help", "-h", "help"):
         print(help_text())
         return 0

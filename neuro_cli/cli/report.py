@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from neuro_cli.report.run_state import RunState
 
 PAGE = "report.html"
+REPORT_KEYS = ("file", "html", "x")
 
 
 def report_verb(arguments: list[str]) -> int:
@@ -24,7 +25,7 @@ def report_verb(arguments: list[str]) -> int:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="folders of runs, sweeps, searches, clusters and studies")
     parser.epilog = "x=algo.sigma draws the results of a sweep against that key, mean and spread over seeds, as SVG and PNG"
     options = parser.parse_args(arguments)
-    typed, values = files_and_values(options.runs, ("file", "html", "x"), "no folder has this name, and neuro report takes")
+    typed, values = files_and_values(options.runs, REPORT_KEYS, "no folder has this name, and neuro report takes")
     folders = [folder_of(path) for path in typed]
     file = Path(values["file"]) if "file" in values else None
     html = boolean("html", values.get("html", True))

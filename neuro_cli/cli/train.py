@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from neuro_cli.cli.arguments import folder_of_internal
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
@@ -109,10 +110,11 @@ def start_verb(arguments: list[str]) -> int:
     from neuro_cli.runner.load import read_config
     from neuro_cli.runner.options import Options
 
-    run = Path(arguments[0])
-    take(run)
+    run = folder_of_internal("start", arguments)
     # the folder was made by the command that calls this one, so its targets are what the user just typed
-    return start(Options(read_config(run, trust=None)), run)
+    config = read_config(run, trust=None)
+    take(run)
+    return start(Options(config), run)
 
 
 train_verb = hydra_verb("train", _train)

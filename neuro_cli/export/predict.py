@@ -1,5 +1,6 @@
 """Predictions of a trained network for files: images, and rows of .npy, .csv and .parquet."""
 
+import csv
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.export.network import Network
-from neuro_cli.task.adapters import Table
+from neuro_cli.task.adapters import Columns, Table, encoded
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import TYPES
 
@@ -65,13 +66,13 @@ def _batches(network: Network, files: Sequence[Path]) -> Iterator[tuple[list[str
 
 
 def _rows(network: Network, path: Path) -> Tensor:
-    """Return the inputs (N, ..) of a file; a .csv has an input a line, perhaps below a line of names.
+    """Return the inputs (N, ..) of a file; a .csv has an input a line, perhaps below a line of names, which then must fit.
 
     Raises UserError.
     """
     shape, wanted = network.inputs.shape, TYPES[network.inputs.dtype]
     try:
-        values = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _numbers(path)
+        values = np.load(path, allow_pickle=False) if path.suffix == ".npy" else _numbers(path, network.inputs.columns)
         rows = torch.from_numpy(np.ascontiguousarray(values))
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"{path}: cannot be read as numbers: {' '.join(str(error).split())[:150]}") from error
@@ -88,15 +89,28 @@ def _rows(network: Network, path: Path) -> Tensor:
     return rows.to(wanted)
 
 
-def _numbers(path: Path) -> np.ndarray:
+def _numbers(path: Path, columns: Columns) -> np.ndarray:
+    """Return the inputs of a table: by the names of the ``columns`` that the network was trained with, else by their order."""
     if path.suffix == ".parquet":
-        return np.array(Table(str(path)).frame, np.float64)
+        return _by_name(path, columns) if columns else np.array(Table(str(path)).frame, np.float64)
     lines = path.read_text().splitlines()
+    named = next(csv.reader(lines[:1]), [])
+    known = {name for name, _ in columns}
     try:
-        list(map(float, lines[0].split(",")))
-    except (IndexError, ValueError):
-        lines = lines[1:]  # the first has names
-    return np.loadtxt(lines, delimiter=",", ndmin=2) if lines else np.empty(0)
+        list(map(float, named))
+        numeric = bool(lines)
+    except ValueError:
+        numeric = False  # the first line has names
+    if columns and lines and (known <= set(named) or not numeric):
+        return _by_name(path, columns)
+    return np.loadtxt(lines if numeric else lines[1:], delimiter=",", ndmin=2) if lines[not numeric :] else np.empty(0)
+
+
+def _by_name(path: Path, columns: Columns) -> np.ndarray:
+    try:
+        return encoded(Table(str(path)).frame, columns)
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from error
 
 
 def _chances(network: Network, inputs: Tensor) -> Tensor:

@@ -60,6 +60,18 @@ class Run:
         return points if self.integers is None else self.integers.stretched(points)
 
 
+def _numbers(fitnesses: Any) -> np.ndarray:
+    """Return fitnesses as an array of float64. Raises UserError for others than numbers; NumPy would make nan of None."""
+    if isinstance(fitnesses, Tensor):
+        fitnesses = fitnesses.detach().cpu()
+    elif isinstance(fitnesses, list | tuple) and any(each is None for each in fitnesses):
+        raise UserError("tell: a fitness is None: does the function return its value?")
+    try:
+        return np.asarray(fitnesses, np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"tell: the fitnesses must be numbers: {' '.join(str(error).split())[:150]}") from error
+
+
 class AskTell:
     """Search for the best vector of a function, from ``start``: a vector (M,), or a function of a numpy Generator that gives one.
 
@@ -90,6 +102,12 @@ class AskTell:
         world: World | None = None,
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
+        for key, value, kind, written in (
+            ("bounds", bounds, Bounds, "neuro.Bounds(low, high)"),
+            ("stopping", stopping, Stopping, "neuro.Stopping(target=..., evaluations=...)"),
+        ):
+            if value is not None and not isinstance(value, kind):
+                raise ConfigError(key, value, f"must be {written}")
         self.seed = integer("seed", seed, 0, 2**64 - 1)
         self._algo = option("algo", algo, PopulationAlgorithm, None, {"sigma": sigma})
         chosen = ("antithetic" if self._algo.needs_pairs else "iid") if sampler is None else sampler
@@ -205,7 +223,7 @@ class AskTell:
         with threads_kept(), collectively(self.world):
             if self._asked is None:
                 raise UserError("tell: ask() comes first, and gives the next candidates")
-            own = np.asarray(fitnesses.detach().cpu() if isinstance(fitnesses, Tensor) else fitnesses, np.float64)
+            own = _numbers(fitnesses)
             if own.shape != (len(self.members),):
                 raise UserError(f"tell: fitnesses of shape {own.shape} for {len(self.members)} candidates of this rank")
         own = own * self._sign

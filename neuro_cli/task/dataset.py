@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.adapters import sources_of
+from neuro_cli.task.adapters import columns_of, sources_of
 from neuro_cli.task.classification import Classification, Data, Split
+from neuro_cli.task.inputs import Inputs, with_columns
 from neuro_cli.task.map_style import NoData as NoData
 from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators
 from neuro_cli.task.own_loss import OwnLoss
@@ -72,6 +73,9 @@ class Dataset(Classification):
             texts = tuple(map(str, getattr(self._sources[0], "classes", None) or ()))
             self._data = Data(train, test, mean=(), std=(), classes=classes, names=texts if len(texts) == classes else ())
         return self._data
+
+    def inputs(self) -> Inputs:
+        return with_columns(super().inputs(), columns_of(self._sources[0]))
 
     def place(self, data: Data, device: torch.device) -> None:
         self._data = None  # frees memory before the next copy

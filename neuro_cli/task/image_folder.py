@@ -13,6 +13,8 @@ from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import CHANNELS, pixel_statistics, resizable_shape
 from neuro_cli.task.torchvision_task import one_line
 
+RESIZES = "a model that declares input_shape gets them resized, as model=module_cnn model.input_shape=[3,32,32]"
+
 
 class ImageFolder(Classification):
     """Images from folders, whose names in alphabetical order are the classes, normalised by the training images' statistics.
@@ -72,7 +74,7 @@ class ImageFolder(Classification):
             if image.size != (width, height):
                 if not resize:
                     size = f"{path} is {image.width}x{image.height}, others {width}x{height}"
-                    raise self._error(f"{size}; a model that declares input_shape gets them resized")
+                    raise self._error(f"{size}; {RESIZES}")
                 image = image.resize((width, height), Image.Resampling.BILINEAR)
             row[...] = np.asarray(image).reshape(row.shape)
         targets = torch.tensor([target for _, target in samples], dtype=torch.int64)

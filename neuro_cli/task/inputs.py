@@ -3,7 +3,7 @@
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,8 @@ class Inputs:
     """Inputs (B, *``shape``) of type ``dtype``: float32 | int32 | int64. ``classes``: names of the outputs, () where unknown.
 
     ``images``: inputs come from images of 8 bits (C, H, W), divided by 255, then less ``mean`` and over ``std`` (C,) unless
-    these are empty. Raises ValueError for fields of another kind.
+    these are empty. ``columns``: of the table that inputs come from, one for each number: its name, and a text whose presence
+    the number says, or None where it is the column's own. Raises ValueError for fields of another kind.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +36,7 @@ class Inputs:
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
     classes: tuple[str, ...] = ()
+    columns: tuple[tuple[str, str | None], ...] = ()
 
     def __post_init__(self) -> None:
         sizes = [type(size) is int and 0 < size < 2**31 for size in self.shape]
@@ -53,6 +55,10 @@ class Inputs:
         texts = all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in self.classes)
         if len(self.classes) > MOST_CLASSES or not texts:
             raise ValueError(f"classes: must be at most {MOST_CLASSES} texts of at most {LONGEST_NAME} characters")
+        if self.columns and (
+            len(self.shape) != 1 or len(self.columns) != self.shape[0] or not all(map(_is_column, self.columns))
+        ):
+            raise ValueError("columns: must be a name, and a text or null, for each number of an input")
 
     def normalised(self, images: Tensor) -> Tensor:
         """Convert images (B, C, H, W) uint8 to inputs (B, C, H, W) float32, with the bits of training and test."""
@@ -127,6 +133,17 @@ class ImageHook:
         return self.inputs.normalised(images)
 
 
+def _is_column(column: Any) -> bool:
+    texts = isinstance(column, tuple) and len(column) == 2 and isinstance(column[0], str)
+    return texts and (column[1] is None or isinstance(column[1], str)) and all(len(text or "") <= LONGEST_NAME for text in column)
+
+
+def with_columns(inputs: Inputs, columns: tuple[tuple[str, str | None], ...]) -> Inputs:
+    """Return ``inputs`` with the columns of their table; too many, or with long names, are left out."""
+    short = len(columns) <= MOST_CLASSES and all(map(_is_column, columns))
+    return replace(inputs, columns=columns) if short else inputs
+
+
 def opened(path: Path, mode: str) -> "Image.Image":
     """Read the picture in the file ``path``, converted to ``mode``: L | RGB. Raises UserError.
 
@@ -151,14 +168,20 @@ def opened(path: Path, mode: str) -> "Image.Image":
 
 
 def image_inputs(shape: Sequence[int], images: bool, mean: Sequence[float], std: Sequence[float], names: Sequence[str]) -> Inputs:
-    """Return the inputs of a task with classes ``names``; long names are cut, and too many are left out."""
-    kept = tuple(name[:LONGEST_NAME] for name in names) if len(names) <= MOST_CLASSES else ()
-    return Inputs(tuple(shape), "float32", images, tuple(map(float, mean)), tuple(map(float, std)), kept)
+    """Return the inputs of a task with classes ``names``."""
+    return Inputs(tuple(shape), "float32", images, tuple(map(float, mean)), tuple(map(float, std)), class_names(names))
+
+
+def class_names(names: Sequence[Any]) -> tuple[str, ...]:
+    """Return the names as texts; long ones are cut, and too many are left out."""
+    return tuple(str(name)[:LONGEST_NAME] for name in names) if len(names) <= MOST_CLASSES else ()
 
 
 def as_plain(inputs: Inputs) -> dict[str, Any]:
-    """Return ``inputs`` as a dict of lists and values."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(inputs).items()}
+    """Return ``inputs`` as a dict of lists and values; columns are in it where there are any."""
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(inputs).items()}
+    columns = [list(column) for column in plain.pop("columns")]
+    return plain | ({"columns": columns} if columns else {})
 
 
 def from_plain(node: Any) -> Inputs:
@@ -166,6 +189,8 @@ def from_plain(node: Any) -> Inputs:
     if not isinstance(node, dict) or "shape" not in node:
         raise ValueError("it must have the shape of an input, and may have dtype, images, mean, std, classes")
     fields: dict[str, Any] = {str(name): tuple(value) if isinstance(value, list) else value for name, value in node.items()}
+    if isinstance(columns := fields.get("columns"), tuple):
+        fields["columns"] = tuple(tuple(each) if isinstance(each, list) else each for each in columns)
     try:
         return Inputs(**fields)
     except TypeError as error:

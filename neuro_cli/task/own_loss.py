@@ -12,11 +12,12 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
-from neuro_cli.task.adapters import sources_of
+from neuro_cli.task.adapters import columns_of, sources_of
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.images import shape_text
+from neuro_cli.task.inputs import Inputs, class_names, with_columns
 from neuro_cli.task.loss_parts import LossParts
 from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators
 
@@ -101,6 +102,11 @@ class OwnLoss(BatchJudged):
         self._measure(classes and self._loss.by_class)
         self._loss.to(device)
         self._weighted = any(self._loss.weighs(targets) for _, targets in parts)
+
+    def inputs(self) -> Inputs:
+        found = with_columns(super().inputs(), columns_of(self._sources[0]))
+        names = class_names(getattr(self._sources[0], "classes", None) or ())
+        return replace(found, classes=names) if len(names) == self._classes else found
 
     def _measure(self, accuracy: bool) -> None:
         self._accuracy = accuracy

@@ -211,6 +211,7 @@ def test_objects_give_the_bits_of_names_and_are_asked_for_again(folder, capsys):
     [
         ((), {"sead": 3}, r"sead=3: no such key; did you mean seed"),
         ((), {"population": "12"}, r"population=12: must be an integer from 1"),
+        ((), {"generations": "many"}, r"generations=many: must be an integer from 1"),
         ((), {"algo": {"optimizer": {"_target_": "torch.optim.SGD", "momentun": 1}}}, r"algo\.optimizer: SGD.*momentun"),
         ((), {"folder": "command"}, r"hydra\.run\.dir=command: already contains a run"),
         ((), {"model": nn.Linear}, r"model=<class .*Linear'>: must be a name, a dict of keys or a torch\.nn\."),

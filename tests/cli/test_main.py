@@ -160,6 +160,23 @@ def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):
     assert "did you mean train?" in one_line(neuro_inside("help", "trian", cwd=tmp_path))
 
 
+def test_help_of_two_words(tmp_path):
+    for words in (("evolve", "export"), ("search", "certs"), ("search", "status")):
+        asked = neuro_inside("help", *words, cwd=tmp_path)
+        assert asked.returncode == 0
+        assert asked.stdout.startswith(f"usage: neuro {' '.join(words)} ")
+
+
+@pytest.mark.parametrize("verb", ["start", "peer"])
+def test_a_verb_that_other_commands_start_says_so(verb, tmp_path):
+    usage = f"usage: neuro {verb} RUN (internal; neuro resume RUN goes on with a run)"
+    assert one_line(neuro_inside(verb, cwd=tmp_path)) == f"the following arguments are required: RUN; {usage}"
+    assert usage in one_line(neuro_inside(verb, "a", "b", cwd=tmp_path))
+    assert neuro_inside("help", verb, cwd=tmp_path).stdout.startswith(usage)
+    assert one_line(neuro_inside(verb, "nowhere", cwd=tmp_path)).startswith("nowhere: not a neuro run")
+    assert not list(tmp_path.iterdir())
+
+
 def test_hydras_own_help(tmp_path):
     flags = neuro_inside("train", "--hydra-help", cwd=tmp_path).stdout
     assert "--config-dir" in flags

@@ -41,12 +41,16 @@ def test_quiet_and_verbose(usual: None, tmp_path: Path) -> None:
 
 def test_help_is_broken_between_words_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
-    lists = help_text().partition("\nexamples")[0].partition("\nverbs\n")[2].splitlines()
+    before, _, after = help_text().partition("\nexamples\n")
+    lists = before.partition("\nverbs\n")[2].splitlines()
     listed_lines = [line for line in lists if line.startswith("  ")]
-    assert max(map(len, listed_lines)) <= 40
+    commands = [line for line in after.splitlines() if line.startswith(("  neuro ", "  mpiexec "))]  # in one piece
+    assert max(len(line) for line in help_text().splitlines() if line not in commands) <= 40
     monkeypatch.delenv("COLUMNS")
     whole = help_text()
     assert {word for line in listed_lines for word in line.split()} <= set(whole.split())
+    assert len(commands) == 6
+    assert all(command in whole for command in commands)
 
 
 def test_words_are_completed() -> None:
@@ -62,6 +66,24 @@ def test_words_are_completed() -> None:
     assert candidates("neuro nothing a") == []
     assert candidates("neuro train algo=sgd al") == ["algo."], "a typed key is not offered again"
     assert candidates("neuro train model=../") == []
+
+
+def test_keys_after_a_run_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert candidates("neuro help ev") == ["evaluate", "evolve"]
+    assert candidates("neuro help evolve ") == []
+    assert candidates("neuro export a fi") == ["file="]
+    assert candidates("neuro evaluate a t") == [
+        "task.download=",
+        "task.evaluation_episodes=",
+        "task.files=",
+        "task.root=",
+        "threads=",
+        "trust=",
+    ]
+    assert candidates("neuro resume a gen") == ["generations="]
+    assert candidates("neuro report a b x") == ["x="]
+    assert candidates("neuro predict a picture.p") == candidates("neuro predict a ") == [], "the shell completes files"
 
 
 @pytest.mark.parametrize(

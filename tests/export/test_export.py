@@ -16,6 +16,7 @@ from support.inside import neuro_inside, one_line, well
 from neuro_cli import load
 from neuro_cli.cli.library import train
 from neuro_cli.core.errors import UserError
+from neuro_cli.task.dataset import Dataset
 from neuro_cli.task.digits import Digits
 
 TINY = ("generations=2", "population=8", "evaluate.every=1", "threads=1")
@@ -200,6 +201,32 @@ def test_rows_of_npy_csv_and_parquet_are_predicted_as_the_pictures_are(
         done = neuro_inside("predict", str(run), name, cwd=tmp_path)
         assert done.returncode == 2
         assert done.stderr.startswith(f"neuro: error: {name}: {reason}")
+
+
+def test_a_table_is_predicted_by_the_names_of_its_columns(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    numbers = np.random.default_rng(0).normal(size=(60, 2)).astype("float32")
+    frame = pandas.DataFrame(numbers, columns=["a", "b"]).assign(town=["Bern", "Rom", "Wien"] * 20, kind=["cat", "dog"] * 30)
+    inputs, run = Dataset(frame, frame).read(None).train.images, tmp_path / "run"
+    frame.to_csv(tmp_path / "table.csv", index=False, float_format="%.9g")
+    made = "task.{0}._target_=neuro_cli.task.adapters.Table", "+task.{0}.path=" + str(tmp_path / "table.csv")
+    tables = [text.format(part) for part in ("train", "test") for text in made]
+    train(*TINY, "task=dataset", *tables, "model=mlp_policy", "batch_size=8", "algo.sigma=0.5", folder=run)
+    with torch.no_grad():
+        chances = load(run)(inputs).double().softmax(1)
+    frame[["kind", "town", "b", "a"]].to_csv(tmp_path / "other_order.csv", index=False, float_format="%.9g")
+    np.savetxt(tmp_path / "in_order.csv", inputs.numpy(), delimiter=",", fmt="%.9g")
+    for name in ("other_order.csv", "in_order.csv"):
+        done = neuro_inside("predict", str(run), name, "output=said.json", cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        said = [row["classes"][0] for row in json.loads((tmp_path / "said.json").read_text())]
+        assert [each["class"] for each in said] == [("cat", "dog")[number] for number in chances.argmax(1)]
+        assert [each["probability"] for each in said] == pytest.approx(chances.amax(1).tolist(), abs=1e-6)
+    frame[["a", "b"]].to_csv(tmp_path / "lacks.csv", index=False)
+    frame.assign(town="Oslo").to_csv(tmp_path / "strange.csv", index=False)
+    assert one_line(neuro_inside("predict", str(run), "lacks.csv", cwd=tmp_path)) == "lacks.csv: it has no column town"
+    strange = "strange.csv: column town has 'Oslo', which it had not in training: Bern, Rom, Wien"
+    assert one_line(neuro_inside("predict", str(run), "strange.csv", cwd=tmp_path)) == strange
 
 
 def test_a_picture_of_another_size_and_mode_is_resized(run: Path, tmp_path: Path) -> None:

@@ -308,3 +308,16 @@ def test_late_and_second_results_are_dropped_and_counted():
     assert (search.late, search.best.fitness) == (3, 1.0)
     with pytest.raises(ConfigError, match="place=4"):
         search.tell_one(1, 4, 0.0)
+
+
+def test_what_another_library_takes_is_one_line():
+    for given, said in (
+        ({"bounds": (-1, 1)}, r"bounds=\(-1, 1\): must be neuro.Bounds\(low, high\)"),
+        ({"stopping": 1e-8}, r"stopping=1e-08: must be neuro.Stopping\(target=..., evaluations=...\)"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            AskTell(np.zeros(3), sigma=0.5, **given)
+    with pytest.raises(UserError, match=r"tell: a fitness is None: does the function return its value\?"):
+        AskTell(np.zeros(3), sigma=0.5).run(lambda x: None)
+    with pytest.raises(UserError, match=r"tell: the fitnesses must be numbers: could not convert string"):
+        AskTell(np.zeros(3), sigma=0.5).run(lambda x: "low")

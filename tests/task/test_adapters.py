@@ -1,6 +1,8 @@
 """Data as people have it: frames, tables in files, datasets of Hugging Face, iterables."""
 
 import sys
+from decimal import Decimal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,8 +10,9 @@ import torch
 from torch.utils.data import IterableDataset
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.task.adapters import Table
+from neuro_cli.task.adapters import Table, encoded
 from neuro_cli.task.dataset import Dataset
+from neuro_cli.task.inputs import as_plain, from_plain
 
 
 class Endless(IterableDataset):
@@ -86,6 +89,64 @@ def test_frames_that_do_not_fit_are_refused():
         Dataset(train, test, fields=["all", "sort"])
     with pytest.raises(ConfigError, match=r"column length has empty cells"):
         Dataset(train.assign(length=np.nan), test)
+    with pytest.raises(ConfigError, match=r"columns length, colour have empty cells"):
+        Dataset(train.assign(length=np.nan, colour=None), test)
+    with pytest.raises(ConfigError, match=r"task.test=a frame: it has no rows"):
+        Dataset(train, test[:0])
+    with pytest.raises(ConfigError, match=r"has one column, a;b: an input and a target are needed, in a .csv with commas"):
+        Dataset(*[each[["kind"]].rename(columns={"kind": "a;b"}) for each in (train, test)])
+    with pytest.raises(ConfigError, match=r"two columns are called count"):
+        Dataset(*[each.rename(columns={"length": "count"}) for each in (train, test)])
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (
+            np.datetime64("2024-01-31", "s"),
+            r"column more is datetime64\[s\] \(datetime64\): make numbers of it, as days",
+        ),
+        (np.timedelta64(3, "s"), r"column more is timedelta64\[s\] \(timedelta64\): make numbers"),
+        (1j, r"column more is complex128 \(complex\): make numbers"),
+        (Decimal("1.5"), r"column more is object \(decimal\): make numbers"),
+        ([1.0, 2.0], r"column more is object \(mixed\): make numbers"),
+        (1e300, r"column more has numbers that are not finite in float32"),
+    ],
+)
+def test_a_column_that_is_neither_of_numbers_nor_of_texts_is_refused(value, said):
+    made = [each.assign(more=[value] * len(each)) for each in frames()]
+    for columns in (["more", "kind"], ["count", "more"]):
+        if value != 1e300 or columns[0] == "more":
+            with pytest.raises(ConfigError, match=said):
+                Dataset(*[each[columns] for each in made])
+
+
+def test_rows_of_a_table_are_encoded_as_training_encoded_them():
+    train, test = frames()
+    task = Dataset(train, test)
+    task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=2)
+    columns = task.inputs().columns
+    assert columns == (("length", None), ("count", None), ("colour", "blue"), ("colour", "red"))
+    assert from_plain(as_plain(task.inputs())) == task.inputs()
+    rows = encoded(train[["kind", "count", "colour", "length"]][::-1], columns)
+    assert torch.equal(torch.from_numpy(rows).flip(0), Dataset(train, test).read(None).train.images)
+    for wrong, said in (
+        (train.drop(columns="count"), "it has no column count"),
+        (train.assign(colour="green"), "column colour has 'green', which it had not in training: blue, red"),
+        (train.assign(length=None), "column length has empty cells"),
+        (train.assign(length="long"), "column length is not of numbers"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            encoded(wrong, columns)
+    valued = Dataset(train, test, loss=torch.nn.CrossEntropyLoss())
+    valued.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=2)
+    assert (valued.inputs().columns, valued.inputs().classes) == (columns, ("cat", "dog", "owl"))
+
+
+def test_a_declaration_of_other_columns_is_refused():
+    for columns in ([["a", None]], [["a", 1], ["b", None]], [["a"], ["b"]], ["ab", "cd"], [["a", "x" * 201], ["b", None]]):
+        with pytest.raises(ValueError, match=r"columns: must be a name, and a text or null, for each number"):
+            from_plain({"shape": [2], "columns": columns})
 
 
 def test_tables_in_files(tmp_path, monkeypatch):
@@ -156,3 +217,16 @@ def test_a_dataset_of_hugging_face_has_its_class_names():
     data = Dataset(made, made, fields=["x", "y"]).read(None)
     assert data.names == ("no", "yes")
     assert data.train.images.tolist() == [[0.0, 1.0], [2.0, 3.0]]
+    streams = made.to_iterable_dataset()
+    assert Dataset(streams, streams, fields=["x", "y"], most=2).read(None).names == ("no", "yes")
+
+
+def test_a_stream_has_the_names_of_its_classes_and_a_dict_of_splits_is_none():
+    class Streamed(Endless):
+        def __init__(self):
+            super().__init__(named=True)
+            self.features = {"y": SimpleNamespace(names=["even", "odd"])}
+
+    assert Dataset(Streamed(), Streamed(), fields=["x", "y"], most=4).read(None).names == ("even", "odd")
+    with pytest.raises(ConfigError, match=r"task.train=dict: is a dict of train, test: choose one of them"):
+        Dataset({"train": [], "test": []}, [])

@@ -87,7 +87,10 @@ def test_an_image_of_more_than_8_bits_is_named(image_root):
 
 def test_sizes_must_agree_when_the_model_declares_none(image_root):
     write_image(image_root / "train" / "dog" / "9.png", 7, 5)
-    refused(image_root, r"\S*9\.png is 7x5, others 6x5; a model that declares input_shape gets them resized$")
+    refused(
+        image_root,
+        r"\S*9\.png is 7x5, others 6x5; a model that declares input_shape gets them resized, as model=module_cnn model\.in.*$",
+    )
 
 
 def test_other_shapes_and_large_batches_are_refused(image_root):

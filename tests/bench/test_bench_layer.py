@@ -49,6 +49,13 @@ def test_sizes_make_the_layers_they_say():
     assert tuple(made.module(torch.zeros(2, *made.shape)).shape) == (2, 64, 32, 32)
 
 
+def test_no_two_threads_share_a_module():
+    """A pass replaces its module's forward function."""
+    method = method_of(subject(linear([24, 24], 64), threads=3), IID)
+    modules = [method._modules.get() for _ in range(3)]
+    assert len({id(module) for module in modules}) == 3
+
+
 @pytest.mark.parametrize(
     ("make", "size", "told"),
     [

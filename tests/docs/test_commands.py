@@ -1,7 +1,6 @@
 """Every command of the pages names verbs, options, keys, files and extras that exist: one case a page."""
 
 import pickle
-import re
 from functools import cache
 from importlib.util import find_spec
 
@@ -13,7 +12,7 @@ from hydra.core.override_parser.types import OverrideType
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.main import help_text
+from neuro_cli.cli.main import EXAMPLES
 from neuro_cli.cli.options.groups import TABLES, groups
 from neuro_cli.cli.overrides import check as argument_check
 from neuro_cli.cli.overrides import composition
@@ -118,10 +117,9 @@ def test_the_commands_of_a_page_would_work(page, tmp_path):
 
 
 def test_the_examples_of_the_help_would_work(tmp_path):
-    examples = help_text().partition("\nexamples\n")[2].partition("\n\n")[0].splitlines()
-    assert len(examples) > 4
-    for example in examples:
-        check(tuple(re.split(r" {2,}", example.strip())[0].split()), tmp_path)  # the comment stands apart
+    assert len(EXAMPLES) > 4
+    for example in EXAMPLES:
+        check(tuple(example.split()), tmp_path)
 
 
 def test_the_pages_have_commands_and_what_is_not_run_is_among_them():

@@ -51,12 +51,12 @@ class SharedPass:
         self._inputs = [self._rows(low, high) for low, high in self._bounds]
         self._stored: list[Any] = [None] * len(self._bounds)
         self._fill(self._sampler, 0, self._stored)
-        # one module per thread: two threads must not share a mapped module
+        # one module per thread: a pass replaces the module's forward function
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         self._modules.put(subject.module)
         self._pass = self._serving_pass()
         for _ in range(1, subject.threads.count):
-            self._modules.put(subject.module if self._pass is PerturbedForward else subject.copy())
+            self._modules.put(subject.copy())
         self._weights = torch.randn(self.examples, generator=torch.Generator().manual_seed(2)).double()  # (P,) of an update
         if isinstance(self._sampler, BlockSums):
             # an update reads other lists of factors than a forward pass, so they are cached apart

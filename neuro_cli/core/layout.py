@@ -8,6 +8,7 @@ channels-last activations (it calls ``view`` after a convolution) gets contiguou
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 from torch import Tensor, nn
@@ -161,23 +162,28 @@ def refuse_shared_memory(module: nn.Module) -> None:
 
     A member's parameters lie in memory of their own, so that tensor would not follow them.
     """
-    evolved = [(name, each) for name, each in module.named_parameters() if each.requires_grad and _has_memory(each)]
-    rooms = {each.untyped_storage().data_ptr() for _, each in evolved}
-    near = [(name, each) for name, each in _tensors(module) if _has_memory(each) and each.untyped_storage().data_ptr() in rooms]
-    by_room: dict[int, list[tuple[str, Tensor]]] = {}
-    for name, tensor in near:
-        by_room.setdefault(tensor.untyped_storage().data_ptr(), []).append((name, tensor))
-    for name, parameter in evolved:
-        for other, tensor in by_room[parameter.untyped_storage().data_ptr()]:
-            if tensor is not parameter and _overlap(parameter, tensor):
-                allowed = f"model: parameter {name} and {other} lie in the same memory, and a member's parameters in their own"
-                raise UserError(f"{allowed}: use one nn.Parameter in both places, or a copy (.clone())")
+    parameters = [each for each in module.parameters() if each.requires_grad and _has_memory(each)]
+    rooms = {each.untyped_storage().data_ptr(): list[tuple[int, int, str, Tensor]]() for each in parameters}
+    evolved = set(map(id, parameters))
+    for name, tensor in _tensors(module):
+        room = rooms.get(tensor.untyped_storage().data_ptr()) if _has_memory(tensor) else None
+        if room is not None:
+            room.append((*_span(tensor), name, tensor))
+    for room in rooms.values():
+        room.sort(key=itemgetter(0))  # of a thousand parameters in one vector each meets its neighbour alone
+        for place, (_, end, name, tensor) in enumerate(room):
+            for begin, _, other, behind in room[place + 1 :]:
+                if begin >= end:
+                    break
+                if evolved & {id(tensor), id(behind)} and tensor is not behind and _overlap(tensor, behind):
+                    allowed = f"model: {name} and {other} lie in the same memory, and a member's parameters in their own"
+                    raise UserError(f"{allowed}: use one nn.Parameter in both places, or a copy (.clone())")
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Return parameters, buffers and tensors in attributes, by name."""
-    yield from module.named_parameters()
-    yield from module.named_buffers()
+    """Return parameters, buffers and tensors in attributes, by kind and name."""
+    yield from ((f"parameter {name}", each) for name, each in module.named_parameters())
+    yield from ((f"buffer {name}", each) for name, each in module.named_buffers())
     for name, value in attributes_of(module):
         if isinstance(value, Tensor):
             yield f"attribute {name}", value

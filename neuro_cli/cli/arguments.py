@@ -38,8 +38,8 @@ def run_and_overrides(verb: str, arguments: list[str], keys: Sequence[str]) -> t
 
 def folder_of_internal(verb: str, arguments: list[str]) -> Path:
     """Return the folder of ``neuro VERB RUN``, which another command has made for this one. Raises UserError."""
-    said = "Another command starts this, in a folder that it has made. Type neuro resume RUN to go on with a run."
-    parser = Parser(f"neuro {verb}", description=said, usage=f"neuro {verb} RUN (internal; neuro resume RUN goes on with a run)")
+    said = "Another command starts this, in a folder that it has made. neuro resume RUN continues a run."
+    parser = Parser(f"neuro {verb}", description=said, usage=f"neuro {verb} RUN (internal; neuro resume RUN continues a run)")
     parser.add_argument("run", type=Path, metavar="RUN", help="a folder with a written config")
     return parser.parse_args(arguments).run
 

@@ -169,7 +169,7 @@ def test_help_of_two_words(tmp_path):
 
 @pytest.mark.parametrize("verb", ["start", "peer"])
 def test_a_verb_that_other_commands_start_says_so(verb, tmp_path):
-    usage = f"usage: neuro {verb} RUN (internal; neuro resume RUN goes on with a run)"
+    usage = f"usage: neuro {verb} RUN (internal; neuro resume RUN continues a run)"
     assert one_line(neuro_inside(verb, cwd=tmp_path)) == f"the following arguments are required: RUN; {usage}"
     assert usage in one_line(neuro_inside(verb, "a", "b", cwd=tmp_path))
     assert neuro_inside("help", verb, cwd=tmp_path).stdout.startswith(usage)

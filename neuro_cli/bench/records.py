@@ -143,7 +143,7 @@ def p_value(rows: Sequence[dict[str, str]], before: Sequence[dict[str, str]], be
 def _mann_whitney(values: list[float], others: list[float], alternative: str) -> float:
     from scipy.stats import PermutationMethod, mannwhitneyu
 
-    # by default one tie, as of two seeds that did not reach the goal, brings an approximation: 0.032 for 1 of 20 arrangements
+    # scipy approximates p where values tie, as of two seeds that miss the goal: 0.032 for 1 of 20 arrangements
     counted = PermutationMethod(n_resamples=200_000, random_state=0)
     return float(mannwhitneyu(values, others, alternative=alternative, method=counted).pvalue)
 

@@ -170,7 +170,7 @@ def refuse_shared_memory(module: nn.Module) -> None:
         if room is not None:
             room.append((*_span(tensor), name, tensor))
     for room in rooms.values():
-        room.sort(key=itemgetter(0))  # of a thousand parameters in one vector each meets its neighbour alone
+        room.sort(key=itemgetter(0))  # a thousand parameters in one vector take a thousand comparisons
         for place, (_, end, name, tensor) in enumerate(room):
             for begin, _, other, behind in room[place + 1 :]:
                 if begin >= end:
@@ -195,14 +195,11 @@ def _has_memory(tensor: Tensor) -> bool:
 
 
 def _overlap(one: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors in one storage have a byte in common; columns of one matrix have none."""
-    spans = [_span(tensor) for tensor in (one, other)]
-    if max(low for low, _ in spans) >= min(high for _, high in spans):
-        return False
+    """Return whether two tensors whose spans in one storage meet have a byte in common; columns of one matrix have none."""
     if one.element_size() != other.element_size():
         return True
     low = min(tensor.storage_offset() for tensor in (one, other))
-    marks = torch.zeros(max(high for _, high in spans) // one.element_size() - low, dtype=torch.bool)
+    marks = torch.zeros(max(_span(tensor)[1] for tensor in (one, other)) // one.element_size() - low, dtype=torch.bool)
     sizes = [size if stride else 1 for size, stride in zip(one.shape, one.stride(), strict=True)]
     marks.as_strided(sizes, one.stride(), one.storage_offset() - low).fill_(True)
     return bool(marks.as_strided(other.shape, other.stride(), other.storage_offset() - low).any())

@@ -54,7 +54,7 @@ class Made(dict[str, Any]):
         content = hashlib.sha256(repr(sorted(self.items())).encode())
         if isinstance(self._option, nn.Module):
             for name, value in self._option.state_dict().items():
-                if not isinstance(value, Tensor):  # of a class that keeps other things there
+                if not isinstance(value, Tensor):  # some classes hold other things there
                     continue
                 content.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
                 for part in pieces_of(value.detach().cpu()):

@@ -84,7 +84,7 @@ def left_out(file: Path, config: Any) -> str | None:
         if found.get(name, 0) not in (0, 1):
             return f"{name} of {found[name]:g}"
     rope = getattr(config, "rope_parameters", None) or {}
-    rope = rope.get("full_attention", rope)  # of the kinds of layers, some have no scaling in any file
+    rope = rope.get("full_attention", rope)  # each kind of layers has its own; the others' scaling is in no file
     kind, factor = found.get("rope.scaling.type", "linear"), found.get("rope.scaling.factor", 1)
     if kind != "none" and factor != 1 and (rope.get("rope_type"), rope.get("factor")) != (kind, factor):
         return f"rope.scaling of type {kind} by {factor:g}"

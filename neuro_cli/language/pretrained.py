@@ -72,7 +72,7 @@ def load_config(path: str | Path, classes: int | None = None) -> Any:
         config.num_labels, config.architectures = classes, [_tables()[1].get(config.model_type)]
     class_of(config)
     if config.model_type == "rwkv":
-        config.rescale_every = 0  # it would divide weights in their place, and an export would hold the quotients
+        config.rescale_every = 0  # rescaling divides weights in place, and an export would hold the quotients
     return config
 
 

@@ -120,7 +120,8 @@ def layer_node(
         return BackwardNode(outputs, names), None
     if func in PARAMETER_FREE:
         return _exact_node(func, args, kwargs, outputs, names)
-    if len(in_graph) > 1:
+    # a response model has real numbers
+    if len(in_graph) > 1 or any(tensor.is_complex() for tensor in (outputs, given[in_graph[0]])):
         return BackwardNode(outputs, names), None
     [position] = in_graph
     x = given[position]

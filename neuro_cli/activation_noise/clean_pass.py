@@ -159,6 +159,7 @@ class RecordingMode(TorchFunctionMode):
         super().__init__()
         self.record, self._foreign = PassRecord(), foreign
         self._parameters, self._copy, self._backward = parameters, copy, backward
+        self._data_memory = set[int]()  # of the examples' data, for a backward graph
         self._stale = set[int]()  # memory of tensors that were to be overwritten; the record's calls keep them
 
     def __torch_function__(
@@ -179,8 +180,12 @@ class RecordingMode(TorchFunctionMode):
         for tensor in given:
             if hasattr(tensor, DATA):
                 of_data = True
+                if self._backward and tensor.layout is torch.strided:
+                    self._data_memory.add(_memory(tensor))
             elif tensor.requires_grad:
                 of_weights = True
+            elif self._backward and tensor.layout is torch.strided and _memory(tensor) in self._data_memory:
+                raise Unsupported("a function with a derivative of its own returns its input, which torch does not show")
         written = None
         if not self._copy:
             self._note_stale(func, given)

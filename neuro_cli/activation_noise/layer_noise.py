@@ -52,8 +52,15 @@ def channels_last(y: Tensor) -> bool:
     return y.dim() == 4 and y.stride(1) == 1 and y.shape[1] > 1 and not y.is_contiguous()
 
 
+def real(y: Tensor) -> Tensor:
+    """Return complex ``y`` (..) as real and imaginary parts (.., 2), any other as it is."""
+    return torch.view_as_real(y.resolve_conj()) if y.is_complex() else y
+
+
 class NoisyLayer:
     """A layer of a clean pass, with ``rewards`` T of each example, and its noise.
+
+    Complex outputs are two real ones each, in a last axis of their own, but for what :meth:`delta` gives.
 
     ``on_weights``: noise of each example's own weights, else on the outputs; ``relative``: it has the root mean square of the
     outputs. ``node`` in the backward graph, None without one. What noise alone needs is computed at its first use.
@@ -61,7 +68,9 @@ class NoisyLayer:
 
     def __init__(self, step: LayerStep, axes: Axes, on_weights: bool, rewards: int, relative: bool) -> None:
         self._step, self.axes, self._on_weights, self.rewards, self._relative = step, axes, on_weights, rewards, relative
-        self._raw, self.outputs = step.raw, step.raw.detach()
+        with torch.enable_grad():
+            self._raw = real(step.raw)
+        self.outputs, self._complex = self._raw.detach(), step.raw.is_complex()
         self.places, self._parameters, self.node = tuple(step.places), list(step.parameters), step.node
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.sigma = 1.0
@@ -91,12 +100,13 @@ class NoisyLayer:
     @property
     def predicted(self) -> Tensor | None:
         """Derivative of the rewards by the outputs as the control variate predicts it, None for none."""
-        return None if self.node is None or self.node.derivative is None else self.node.derivative.detach()
+        return None if self.node is None or self.node.derivative is None else real(self.node.derivative.detach())
 
     def delta(self, noise: Tensor, sigma: float) -> Tensor:
-        """Return what ``noise`` (R, B, n) adds to the outputs, (R, *their shape)."""
+        """Return what ``noise`` (R, B, n) adds to the outputs, (R, *their shape), complex where they are."""
         noise = (noise * (sigma * self.scale)).to(self.outputs.dtype)
-        return self._on_outputs(noise) if self.weight_noise is None else self.weight_noise.delta(noise)
+        delta = self._on_outputs(noise) if self.weight_noise is None else self.weight_noise.delta(noise)
+        return torch.view_as_complex(delta.contiguous()) if self._complex else delta
 
     def _on_outputs(self, noise: Tensor) -> Tensor:
         delta = self.axes.from_rows(noise, self.outputs)
@@ -104,9 +114,9 @@ class NoisyLayer:
 
     @property
     def outputs_a_reward(self) -> int | None:
-        """Number of outputs for each reward, None where an output belongs to several rewards."""
+        """Number of outputs for each reward, None where an output belongs to several rewards or is complex."""
         alone = self.rewards == 1 or self.axes.tokens
-        return self.outputs.numel() // (self.examples * self.rewards) if alone else None
+        return self.outputs.numel() // (self.examples * self.rewards) if alone and not self._complex else None
 
     def like_outputs(self, rows: Tensor) -> Tensor:
         """Return (B T, :attr:`outputs_a_reward`), in the order of the noise, in the shape of the outputs."""
@@ -117,7 +127,7 @@ class NoisyLayer:
         predicted = self.predicted
         if predicted is None:
             return 0.0
-        product = (delta * predicted).to(torch.float64)
+        product = (real(delta) * predicted).to(torch.float64)
         rows = [self.axes.to_rows(each).view(self.examples, self.rewards, -1).sum(-1) for each in product]
         return torch.stack(rows)
 

@@ -60,6 +60,9 @@ class NoisyMode(TorchFunctionMode):
             if call.foreign or (self._complete and func in NEW):  # a later call may overwrite it
                 return self._marked(result)
             return call.result
+        if func is Tensor.view_as and args[0] is args[1] and not self._follows(func):
+            # torch wraps what a function with a derivative of its own returns as it got it, and not where that has a graph
+            return with_mark(func(*args), NOISE) if marked(given, NOISE) else func(*args)
         call = self._following(func)
         if call.decomposed:
             inner = decomposed(func)
@@ -92,11 +95,14 @@ class NoisyMode(TorchFunctionMode):
 
     def _following(self, func: Callable[..., Any]) -> Call:
         """Return the next call of the clean pass, which must be one of ``func``."""
-        call = self._calls[self._next] if self._next < len(self._calls) else None
-        if call is None or call.func != func:  # not ``is``: the getter of a tensor's attribute is a new object each time
+        if not self._follows(func):
             raise Unsupported("its calls of torch differ from pass to pass")
         self._next += 1
-        return call
+        return self._calls[self._next - 1]
+
+    def _follows(self, func: Callable[..., Any]) -> bool:
+        # not ``is``: the getter of a tensor's attribute is a new object each time
+        return self._next < len(self._calls) and self._calls[self._next].func == func
 
 
 def noisy_scores(

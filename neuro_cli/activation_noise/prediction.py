@@ -11,7 +11,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.backward_graph import BackwardNode
 from neuro_cli.activation_noise.clean_pass import PassRecord
-from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.layer_noise import NoisyLayer, real
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges
 from neuro_cli.activation_noise.response import Diagonal, Response
 from neuro_cli.core.machine.threads import Threads
@@ -108,7 +108,7 @@ class RewardPredictor:
         """Return the change (B T,) of the rewards that a pass with ``deltas`` is expected to bring."""
         with torch.enable_grad():
             parts = [
-                (derivative * deltas[number].to(derivative.dtype)).sum()
+                (real(derivative) * real(deltas[number].to(derivative.dtype))).sum()
                 for number, derivative in self._derivatives.items()
                 if number in deltas
             ]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
-from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of
+from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of, real
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import noisy_scores
 from neuro_cli.activation_noise.outside_torch import ForeignValues
@@ -28,6 +28,7 @@ from neuro_cli.scoring.trial import is_heavy
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
+SCALES = (SCALE, SCALE / 10, SCALE / 100)  # of a trial's noise: smaller where the larger leads to no number
 MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
 WAYS = (  # passes side by side, complete, replayed: the fastest way first
     (True, False, True), (True, False, False), (True, True, False), (False, False, True), (False, False, False),
@@ -164,7 +165,7 @@ class _Trial:
                 raise UserError(f"sampler=activation: outputs {shapes[1]} of {name} do not belong to {counts[1]} examples")
             simple = axes.examples == 0 and axes.fold == 1
             own = weight_noise(b) if simple and space != "outputs" else None
-            outputs = b.raw.numel() // counts[1]
+            outputs = real(b.raw.detach()).numel() // counts[1]
             if space == "auto" and own is not None and own.width >= outputs // (rewards if axes.tokens else 1):
                 own = None
             if space == "weights" and own is None:
@@ -197,16 +198,17 @@ class _Trial:
 
     def _choose_way(self, plan: NetworkPlan) -> None:
         """Set the fastest way with the scores of complete passes one after the other. Raises what those raise."""
-        record, _ = self._record(self._batch)
-        generator = torch.Generator().manual_seed(0)
-        deltas = {}
-        for number, layer in enumerate(noisy_layers(record, plan, True)):
-            noise = torch.randn(2, layer.examples, layer.width, generator=generator, dtype=self._dtype)
-            deltas[number] = layer.delta(noise.to(self._settings.device), SCALE)
-        # noise in the last 1, 2, 4, .. layers: each layer's is in one of these passes, and single layers would take L of them
-        counts = [*itertools.takewhile(len(deltas).__gt__, (1 << power for power in itertools.count())), len(deltas)]
-        noisy = [{number: deltas[number] for number in list(deltas)[-count:]} for count in counts]
-        targets = [noisy_scores(record, part, self._source, False, True, False) for part in noisy]
+        record, scores = self._record(self._batch)
+        for scale in SCALES if scores.isfinite().all() else SCALES[:1]:
+            try:
+                noisy = self._noise(record, plan, scale)
+                targets = [noisy_scores(record, part, self._source, False, True, False) for part in noisy]
+            except (Unsupported, ValueError):  # a module or a loss may refuse what the noise makes of its numbers
+                if scale == SCALES[-1]:
+                    raise
+                continue
+            if all(target.isfinite().all() for target in targets):
+                break
         reasons: list[str] = []
         for way in WAYS:
             plan.mapped, plan.complete, plan.replayed = way
@@ -217,6 +219,16 @@ class _Trial:
             if reason is None:
                 return
             reasons.append(reason)
+
+    def _noise(self, record: PassRecord, plan: NetworkPlan, scale: float) -> list[dict[int, Tensor]]:
+        """Return noise in the last 1, 2, 4, .. layers: each layer's is in one of these; single layers would take L passes."""
+        generator = torch.Generator().manual_seed(0)
+        deltas = {}
+        for number, layer in enumerate(noisy_layers(record, plan, True)):
+            noise = torch.randn(2, layer.examples, layer.width, generator=generator, dtype=self._dtype)
+            deltas[number] = layer.delta(noise.to(self._settings.device), scale)
+        counts = [*itertools.takewhile(len(deltas).__gt__, (1 << power for power in itertools.count())), len(deltas)]
+        return [{number: deltas[number] for number in list(deltas)[-count:]} for count in counts]
 
     def _mismatch(
         self, record: PassRecord, noisy: list[dict[int, Tensor]], targets: list[Tensor], plan: NetworkPlan
@@ -255,7 +267,7 @@ class _Trial:
             ResponseModels().attach(record.nodes, settings.device)
             predictor = RewardPredictor(record, layers, last, True)
             if plan.rewards > 1 or record.coupled:  # predictions then take a second derivative, which some calls lack
-                predictor.predict({number: torch.zeros_like(layer.outputs) for number, layer in enumerate(layers)})
+                predictor.predict({number: torch.zeros_like(step.raw) for number, step in enumerate(record.layers)})
         except (Unsupported, *UNSUPPORTED) as error:
             return f"torch cannot go back through the network: {brief(error)}"
         finally:

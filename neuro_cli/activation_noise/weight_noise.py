@@ -114,7 +114,9 @@ class JoinedNoise(WeightNoise):
 
 
 def weight_noise(layer: LayerStep) -> WeightNoise | None:
-    """Return the noise of each example's own weights in a layer, None for a layer that cannot have it."""
+    """Return the noise of each example's own weights in a layer, None for a layer that cannot have it: complex ones too."""
+    if layer.raw.is_complex():
+        return None
     first, *rest = (*layer.earlier, layer)
     own = None
     if first.data is not None:  # the first step scales or shifts outputs that other calls get too: there is no product

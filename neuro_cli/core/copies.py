@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
+from neuro_cli.core.bound_functions import FunctionCopies
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
 
@@ -51,7 +52,7 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
             memo[id(parameter)] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
     try:
         with _AnyTensor():
-            result: nn.Module = copy.deepcopy(module, memo)
+            result: nn.Module = copy.deepcopy(module, FunctionCopies(module, memo))
     except Exception as error:  # each kind of object raises its own
         reason = " ".join(str(error).split())
         raise UserError(

@@ -43,12 +43,27 @@ def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str,
 
 def _folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
     """Write a folder like ``source``."""
-    left = dict(named)
     shutil.copytree(source, new)
-    for file in sorted(new.glob("*.safetensors")):
-        parts = parts_of_file(file)
+    files = {file: parts_of_file(file) for file in sorted(new.glob("*.safetensors"))}
+    stored = {name for parts in files.values() for name in parts}
+    left = dict(named) if named.keys() <= stored else _as_stored(source, named)
+    for file, parts in files.items():
         _patch(file, {name: (parts[name], left.pop(name)) for name in sorted(left.keys() & parts.keys())})
     _refuse_left(source, left)
+
+
+def _as_stored(source: Path, named: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Return all tensors of the folder ``source``, with those ``named`` in their places, as its files have them.
+
+    Some families have other names there, and a tensor for each expert. Untrained tensors are rounded back to what they were.
+    """
+    from transformers.core_model_loading import revert_weight_conversion
+
+    model: Any = load_model(source)
+    state = {name: named.get(name, parameter.detach().float()) for name, parameter in model.named_parameters()}
+    _refuse_left(source, {name: tensor for name, tensor in named.items() if name not in state})
+    made: dict[str, Tensor] = revert_weight_conversion(model, state)
+    return made
 
 
 def _gguf(source: Path, new: Path, named: dict[str, Tensor]) -> None:

@@ -110,6 +110,13 @@ class Constants:
     def of(cls, model: nn.Module, made: bool) -> "Constants":
         return cls(of_constants(model), of_attributes(model, made), [is_dense(buffer) for buffer in model.buffers()])
 
+    @classmethod
+    def of_member(cls, model: nn.Module) -> "Constants":
+        """Return those of an ensemble's member, whose shard has the numbers of all dense tensors, frozen parameters included."""
+        frozen = (each for each in model.parameters() if not each.requires_grad)
+        sparse = [tensor for tensor in chain(model.buffers(), frozen) if not is_dense(tensor)]
+        return cls(fingerprint(sparse), of_attributes(model, False), [False] * len(sparse))
+
     def scalars(self) -> dict[str, list[float]]:
         """Return what a checkpoint has of them."""
         return {"constants": self.constants, "attributes": self.attributes}

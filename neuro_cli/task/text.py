@@ -1,7 +1,8 @@
 """Language modelling: each token of a text is predicted from earlier ones.
 
 An example is ``context`` consecutive tokens; its targets are the tokens one place later. A generation's examples begin at
-random places of the training text, addressed by (seed, generation). Windows cover the complete test text.
+random places of the training text, addressed by (seed, generation). Windows cover the complete test text. A tokenizer that puts
+a token before each text has it in place of an example's first token, since pretrained models know no text without it.
 """
 
 import glob
@@ -90,6 +91,7 @@ class Text(Task):
         self._widths = self.vocabulary.widths().to(device)
         self.input_shape, self.output_size = (self.context,), self.vocabulary.size
         self.batch_size, self._seed = integer("batch_size", batch_size, 1), seed
+        self._start = torch.tensor([*self.vocabulary.start], dtype=torch.int64, device=device)
         self._within = torch.arange(self.context + 1, device=device)
         # the last window ends with the text and overlaps the one before; only its new tokens count
         last = len(self._test) - self.context - 1
@@ -112,19 +114,22 @@ class Text(Task):
     def _examples(self, text: Tensor, places: Tensor) -> Batch:
         """Return examples that begin at ``places`` (B,): inputs and targets (B, T) int64."""
         tokens = text[places[:, None] + self._within].long()
-        return Batch(tokens[:, :-1], tokens[:, 1:])
+        inputs = tokens[:, :-1]
+        if len(self._start):
+            inputs = torch.cat([self._start.expand(len(tokens), -1), inputs[:, 1:]], 1)
+        return Batch(inputs, tokens[:, 1:])
 
     def _logits(self, module: nn.Module, batch: Batch) -> Tensor:
         """Return logits (B, T, V) float32; V may exceed the vocabulary, by tokens that never occur."""
         logits = module(batch.inputs)
         shape = tuple(getattr(logits, "shape", ()))
-        if len(shape) != 3 or shape[:2] != batch.targets.shape or shape[2] < self.output_size:
+        given = tuple(batch.inputs.shape)  # more than the targets by the second and later tokens before each text
+        if len(shape) != 3 or shape[:2] != given or shape[2] < self.output_size:
             raise UserError(
-                f"model: its output for {shape_text(tuple(batch.targets.shape))} tokens is "
-                f"{shape_text(shape) or type(logits).__name__}, task=text needs "
-                f"{shape_text((*batch.targets.shape, self.output_size))} logits"
+                f"model: its output for {shape_text(given)} tokens is "
+                f"{shape_text(shape) or type(logits).__name__}, task=text needs {shape_text((*given, self.output_size))} logits"
             )
-        return logits.float()
+        return logits[:, -batch.targets.shape[1] :].float()
 
     def _outcomes(self, module: nn.Module, batch: Batch) -> tuple[Tensor, Tensor]:
         """Return 1 or 0 for right or wrong, and the cross-entropy in nats, of every token, (B, T) each."""

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+from functools import partial
 
 import pytest
 import torch
@@ -103,3 +104,55 @@ def test_computed_and_sparse_tensors_in_objects_of_a_package_are_copied():
     assert computed.is_leaf
     assert torch.equal(links.to_dense(), torch.eye(3))
     assert weight is made.weight
+
+
+class Tied(nn.Module):
+    """A head that is a function of the embedding, held in one of ``WAYS``."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(5, 3)
+        self.calls = calls = []
+
+        def head(x, weight=self.embedding.weight):
+            calls.append(len(x))
+            return x @ (weight if way == "default" else self.embedding.weight).T
+
+        @torch.no_grad()
+        def decorated(x):
+            return head(x)
+
+        functions = {"decorated": decorated, "partial": partial(lambda f, x: f(x), head), "method": self.method}
+        self.heads = {"head": [functions.get(way, head)]}
+        if way == "hook":
+            self.embedding.register_forward_hook(lambda module, inputs, outputs: (outputs, head(outputs))[0])
+        self.plain = nn.functional.relu
+
+    def method(self, x):
+        return x @ self.embedding.weight.T
+
+    def forward(self, x):
+        return self.heads["head"][0](self.embedding(x))
+
+
+@pytest.mark.parametrize("way", ["attribute", "default", "decorated", "partial", "hook", "method"])
+def test_functions_of_a_copy_compute_with_its_own_numbers(way):
+    module, x = Tied(way), torch.arange(4)
+    before = module(x)
+    made = copied(copied(module))
+    with torch.no_grad():
+        made.embedding.weight.mul_(2.0)
+    torch.testing.assert_close(made(x), 4 * before, rtol=0, atol=0)
+    torch.testing.assert_close(module(x), before, rtol=0, atol=0)
+    assert made.plain is module.plain
+
+
+def test_a_function_of_a_copy_keeps_what_else_it_holds():
+    module, seen = nn.Linear(2, 2), []
+    module.see = lambda: seen.append(module)
+    module.count = lambda: len(seen)
+    made = copied(module)
+    made.see()
+    assert seen == [made]
+    assert made.count is module.count
+    assert made.see.__qualname__ == module.see.__qualname__

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
-from support.tiny_language import tiny_gguf, tiny_model, transformers
+from safetensors.torch import load_file, save_file
+from support.tiny_language import tiny_family, tiny_gguf, tiny_model, transformers
 
 from neuro_cli.core.copies import PAGES, copied, has_pages
 from neuro_cli.core.errors import ConfigError, UserError
@@ -206,3 +206,27 @@ def test_tensors_that_a_gguf_file_cannot_have(file, tmp_path, name, shape, reaso
     with pytest.raises(ConfigError, match=f"^file={name}: {reason}"):
         write_tuned(file, tmp_path / "tuned.gguf", {name: torch.ones(shape)})
     assert [one.name for one in tmp_path.iterdir() if one.name != "cache"] == []
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "name", "touched"),
+    [
+        ("GPTNeoXConfig", {}, "lm_head.weight", ["embed_out.weight"]),
+        (
+            "Qwen3MoeConfig",
+            {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 8},
+            "model.layers.1.mlp.experts.down_proj",
+            [f"model.layers.1.mlp.experts.{expert}.down_proj.weight" for expert in (0, 1)],
+        ),
+    ],
+)
+def test_tensors_that_files_have_by_other_names_or_in_parts_are_replaced(tmp_path, config, more, name, touched):
+    folder = tiny_family(tmp_path / "base", config, dtype="bfloat16", **more)
+    before = dict(load_model(folder).named_parameters())[name].detach() + 0.5
+    write_tuned(folder, tmp_path / "tuned", {name: before})
+    assert torch.equal(dict(load_model(tmp_path / "tuned").named_parameters())[name], before.to(torch.bfloat16).float())
+    base, tuned = (load_file(tmp_path / part / "model.safetensors") for part in ("base", "tuned"))
+    assert sorted(key for key, tensor in base.items() if not torch.equal(tensor, tuned[key])) == touched
+    assert all(tensor.dtype is torch.bfloat16 for tensor in tuned.values())
+    with pytest.raises(ConfigError, match=r"no.such: is no tensor of"):
+        write_tuned(folder, tmp_path / "other", {"no.such": before})

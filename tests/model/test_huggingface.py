@@ -1,6 +1,7 @@
 """Networks of transformers as models: outputs, what is trained, answers, generation, members in one pass."""
 
 import copy
+import itertools
 import logging
 
 import pytest
@@ -27,7 +28,9 @@ DIRECTIONS, SIGMA = 3, 0.1
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("models")
-    return {kind: tiny_model(place / kind, kind) for kind in ("llama", "qwen2", "gpt2", "bert")}
+    made = {kind: tiny_model(place / kind, kind) for kind in ("llama", "qwen2", "gpt2", "bert")}
+    # its tokens are folded into the batch
+    return made | {"opt": tiny_family(place / "opt", "OPTConfig", ffn_dim=64, word_embed_proj_dim=32)}
 
 
 def words(*texts, side="right", tokenizer):
@@ -210,8 +213,10 @@ def test_no_parameter_of_that_name(folders):
         HuggingFace(folders["llama"], trainable="*.gate")
 
 
-@pytest.mark.parametrize("kind", ["llama", "qwen2", "bert"])
-@pytest.mark.parametrize("trainable", ["norms", "all", "lora"])
+@pytest.mark.parametrize(
+    ("kind", "trainable"),
+    [*itertools.product(["llama", "qwen2", "bert"], ["norms", "all", "lora"]), ("opt", "norms"), ("opt", "lora")],
+)
 def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trainable):
     model = HuggingFace(folders[kind], trainable=trainable)
     layout, sampler = ParameterLayout(model), LowRank()

@@ -335,8 +335,17 @@ def test_encoding_leaves_logits_as_they_are():
 
 
 HEADS = """
+import json
+from pathlib import Path
+
+import numpy as np
 import torch
 from torch import nn
+
+
+
+def seed():
+    return json.loads(Path("seed.json").read_text())
 
 
 class Head(nn.Module):
@@ -356,6 +365,24 @@ class Sparse(Head):
 
     def forward(self, images):
         return super().forward((self.links @ torch.sparse.mm(self.fixed, images.flatten(1).T)).T)
+
+
+class Links(Head):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("links", torch.diag(torch.from_numpy(np.random.default_rng(seed()).random(64)).float()).to_sparse())
+
+    def forward(self, images):
+        return super().forward(torch.sparse.mm(self.links, images.flatten(1).T).T)
+
+
+class Drawn(Head):
+    def __init__(self):
+        super().__init__()
+        self.scale = np.random.default_rng(seed()).random(64).astype("float32")
+
+    def forward(self, images):
+        return super().forward(images.flatten(1) * torch.from_numpy(self.scale))
 
 
 class Other(Head):
@@ -399,3 +426,23 @@ def test_members_with_constants_of_any_kind_are_trained_resumed_and_evaluated(tm
     found, summary = (json.loads((tmp_path / file).read_text()) for file in ("found.json", "run/summary.json"))
     assert found["test_loss"] == summary["test_loss"]
     assert summary["test_loss"] < 5.0
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"), [("Links", "buffers or frozen parameters"), ("Drawn", "tensors or arrays in attributes")]
+)
+def test_members_with_other_numbers_that_no_file_has_are_refused(tmp_path, name, kinds):
+    """A generator without a seed is refused at the start, and other numbers than the run's by all that takes the run."""
+    small = ("algo=ensemble", "algo.members=[{model:{_target_:heads.Head}}]", "algo.size=1", "batch_size=16", "threads=1")
+    options = (f"model._target_=heads.{name}", "checkpoint.every=1", "generations=2", "hydra.run.dir=run")
+    (tmp_path / "heads.py").write_text(HEADS)
+    for seed, verbs in ((None, ("train",)), (1, ()), (2, ("evaluate", "export", "resume"))):
+        (tmp_path / "seed.json").write_text(json.dumps(seed))
+        if seed == 1:
+            well(neuro_inside("train", *small, *options, cwd=tmp_path))
+        given = {"train": (*small, *options), "resume": ("run", "trust=heads", "checkpoint=1")}
+        for verb in verbs:
+            refused = neuro_inside(verb, *given.get(verb, ("run", "trust=heads")), cwd=tmp_path)
+            assert refused.returncode == 2
+            assert f"model={name}: its {kinds} differ from those of the run: draw them by torch" in refused.stderr
+        assert (tmp_path / "run").exists() == (seed is not None)

@@ -125,6 +125,25 @@ def test_the_pass_of_all_members_is_the_loop_over_them(sampler, kind, pairs):
     check(sampler, module, shape, pairs=pairs, examples=2, matters=True)
 
 
+class Folded(nn.Module):
+    """Norms of points that are folded into the batch, as OPT has its tokens."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.norm, self.layer = norm, nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(self.norm(x.flatten(0, 1))).unflatten(0, x.shape[:2])
+
+
+@pytest.mark.parametrize(
+    "norm", [nn.LayerNorm(4), nn.GroupNorm(2, 4), nn.RMSNorm(4), nn.BatchNorm1d(4)], ids=lambda norm: type(norm).__name__
+)
+def test_norms_of_points_that_are_folded_into_the_batch(norm):
+    sampler = make(composed("sampler=low_rank"), "sampler", Sampler)
+    check(sampler, Folded(norm), (5, 4), pairs=False, examples=2)
+
+
 def test_all_members_on_a_shared_batch(sampler):
     module, shape = MODULES["network"]
     check(sampler, module, shape, examples=3, shared=True, matters=True)

@@ -20,6 +20,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.runner.build import check_fit, load_data
+from neuro_cli.runner.initial import Constants
 from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification
@@ -94,10 +95,14 @@ def load_members(config: Mapping[str, Any], checkpoint: Checkpoint) -> list[nn.M
     """Load the trained networks of an ensemble's checkpoint, on the CPU. Raises UserError when they have other shapes."""
     dtype, modules = DTYPES[config["algo"]["dtype"]], []
     for number, kind in enumerate(members_of(kinds_of(config))):
-        module = in_precision(make_module(kind, config["seed"], number), dtype)
+        module = make_module(kind, config["seed"], number)
+        constants = Constants.of_member(module)
+        module = in_precision(module, dtype)
         own_memory(state_of(module))
-        saved = checkpoint.shard(f"member-{number}").part("model")
+        state = checkpoint.shard(f"member-{number}")
+        saved = state.part("model")
         refuse_other_shapes(kind, module, saved)
+        constants.refuse_other(module, state.scalars)
         module.load_state_dict(saved, strict=False)  # buffers that are not persistent are in neither
         modules.append(module)
     return modules
@@ -114,14 +119,18 @@ def refuse_other_shapes(kind: Kind, module: nn.Module, saved: Mapping[str, Tenso
         )
 
 
-def make_member(kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, device: torch.device, staleness: int) -> Member:
-    """Make member ``number``, ready to be trained. Raises UserError."""
-    module = in_precision(make_module(kind, seed, number), algo.dtype).to(device).to(memory_format=task.memory_format)
+def make_member(
+    kind: Kind, algo: Ensemble, task: Task, seed: int, number: int, device: torch.device, staleness: int
+) -> tuple[Member, Constants]:
+    """Make member ``number``, ready to be trained, and what its network was built with. Raises UserError."""
+    module = make_module(kind, seed, number)
+    constants = Constants.of_member(module)
+    module = in_precision(module, algo.dtype).to(device).to(memory_format=task.memory_format)
     own_memory(state_of(module))  # an optimizer's step writes to each number, beyond an expanded parameter's memory
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     key = f"{'algo' if kind.key == 'model' else kind.key}.optimizer"
     optimizer = ScheduledOptimizer(_factory(kind, key), algo.lr_schedule, parameters, key)
-    return Member(number, kind.name, module, optimizer, seed, staleness)
+    return Member(number, kind.name, module, optimizer, seed, staleness), constants
 
 
 def _factory(kind: Kind, key: str) -> OptimizerFactory:

@@ -38,10 +38,12 @@ from neuro_cli.runner.ensemble.members import (
     load_members,
     load_task_of,
     make_member,
+    make_module,
     members_of,
     refuse_other_shapes,
 )
 from neuro_cli.runner.ensemble.metrics import evaluate_ensemble, metrics_of
+from neuro_cli.runner.initial import Constants, refuse_unlike_ranks
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.task.classification import Classification
@@ -52,13 +54,16 @@ log = logging.getLogger(__name__)
 class EnsembleTraining(Trainable):
     """Share of the members on one rank (all of them with batch_parallel), which the rank also writes to checkpoints."""
 
-    def __init__(self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, algo: Ensemble) -> None:
+    def __init__(
+        self, config: RunConfig, job: EnsembleContext, method: EnsembleMethod, parameters: int, algo: Ensemble,
+        constants: dict[int, Constants],
+    ) -> None:  # fmt: skip
         self.config, self.world, self.device, self.task = config, job.world, job.device, job.task
         self.threads, self.clock, self.candidates, self.method = job.threads, job.clock, job.size, method.name
         self._job, self._method, self._algo = job, method, algo
         share = range(*shares(job.size, job.world.size)[job.world.rank])
         self._share = {number: job.members[number] for number in share}
-        self.parameters = parameters
+        self.parameters, self._constants = parameters, constants
         self._run, self._last_step = Path(), LastStep(Path(), 2)
 
     @property
@@ -93,7 +98,7 @@ class EnsembleTraining(Trainable):
 
     def keep(self, generation: int, seconds: float) -> None:
         if self._algo.keep_last_step:
-            contents = {number: shard_bytes(member.state()) for number, member in self._share.items()}
+            contents = {number: self._shard(number) for number in self._share}
             self._last_step.write(generation, seconds, contents)
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
@@ -104,12 +109,17 @@ class EnsembleTraining(Trainable):
         with collectively(self.world):
             if record is not None:
                 record.refuse_other()
-            for number, member in self._share.items():
-                shards.append(write_shard(self._run, generation, f"member-{number}", shard_bytes(member.state())))
+            for number in self._share:
+                shards.append(write_shard(self._run, generation, f"member-{number}", self._shard(number)))
         lists = self._gathered(json.dumps([asdict(shard) for shard in shards]).encode())
         if record is not None:
             every = [Shard(**entry) for text in lists for entry in json.loads(text)]
             record.save(generation, {}, scalars, every)
+
+    def _shard(self, number: int) -> bytes:
+        state = self._share[number].state()
+        state.scalars |= self._constants[number].scalars()
+        return shard_bytes(state)
 
     def _compare(self, generation: int) -> None:
         """Raise RuntimeError when ranks with the same members differ, as processors of different kinds could."""
@@ -122,6 +132,7 @@ class EnsembleTraining(Trainable):
         for number, member in self._job.members.items():
             state = checkpoint.shard(f"member-{number}")
             refuse_other_shapes(kinds[number], member.module, state.part("model"))
+            self._constants[number].refuse_other(member.module, state.scalars)
             member.restore(state)
 
     def parameters_sha256(self) -> str:
@@ -177,9 +188,14 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     numbers = method.held(size, world)
     task, parameters = load_task_of(kinds, options, device, world)
     threads, clock = Threads(threads_of(config.threads, world, device)), Clock()
-    members = {
-        number: make_member(kind_of[number], algo, task, config.seed, number, device, method.staleness) for number in numbers
-    }
+    made = {number: make_member(kind_of[number], algo, task, config.seed, number, device, method.staleness) for number in numbers}
+    for number in {kind_of[number].key: number for number in numbers}.values():
+        again = make_module(kind_of[number], config.seed, number)  # as a resume and the trained network make it
+        Constants.of_member(again).refuse_other(again, made[number][1].scalars())
+    members = {number: member for number, (member, _) in made.items()}
+    if method.replicates:
+        for member in members.values():
+            refuse_unlike_ranks(member.module, world)
     job = EnsembleContext(
         world=world,
         members=members,
@@ -193,7 +209,8 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     )
     method.bind(job)
     log.info("ensemble of %d members: %s", size, ", ".join(f"{kind.count} {kind.name}" for kind in kinds))
-    return EnsembleTraining(config, job, method, parameters, algo)
+    constants = {number: each for number, (_, each) in made.items()}
+    return EnsembleTraining(config, job, method, parameters, algo, constants)
 
 
 def refuse_unseen(run: Path, patience: float = 10.0) -> None:

@@ -14,6 +14,7 @@ from torch.overrides import TorchFunctionMode
 
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.member_dimension import unfused
+from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import kept
 
 
@@ -76,5 +77,13 @@ class ManyForward(TorchFunctionMode, ABC):
         return isinstance(x, Tensor) and x.dim() > 0 and x.shape[0] in (self._rows.count, self._one_side)
 
     def _both_sides(self, x: Tensor) -> Tensor:
-        """Return rows of all sides, from those that the sides have in common where ``x`` is that."""
-        return x if x.shape[0] == self._rows.count else torch.cat([x] * len(self._rows.scales))
+        """Return rows of all sides, from those that the sides have in common where ``x`` is that.
+
+        A module may have folded points into the batch of all sides. Raises Unsupported for other rows.
+        """
+        count, rows = self._rows.count, x.shape[0]
+        if rows == self._one_side and rows != count:
+            return torch.cat([x] * len(self._rows.scales))
+        if not rows or rows % count:
+            raise Unsupported(f"{rows} rows for {count} examples")
+        return x

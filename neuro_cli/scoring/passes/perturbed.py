@@ -187,7 +187,7 @@ class PerturbedForward(ManyForward):
 
     def _normalised(self, x: Tensor, eps: float) -> Tensor:
         rows = self._rows
-        split = x.reshape(-1, rows.examples, *x.shape[1:])
+        split = x.reshape(rows.count // rows.examples, -1, *x.shape[1:])
         if split[0, :, 0].numel() < 2:
             raise Unsupported("batch norm of a single value for each channel")
         dimensions = [1, *range(3, split.dim())]
@@ -277,7 +277,11 @@ class PerturbedForward(ManyForward):
         return self._noise.add_lines(place, index, made).view(*input.shape, weight.shape[1])
 
     def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
-        return self._rows.affine(x, self._values(weight), self._values(bias), shape)
+        count = self._rows.count
+        if len(x) == count:
+            return self._rows.affine(x, self._values(weight), self._values(bias), shape)
+        # points that a module has folded into the batch, as for a linear layer
+        return self._affine(x.reshape(count, -1, *x.shape[1:]), weight, bias, (1, *shape)).reshape(x.shape)
 
     def _values(self, parameter: Tensor | None) -> Tensor | None:
         """Return values of ``parameter`` for every side and direction: (S or 1, D or 1, values)."""

@@ -47,7 +47,7 @@ def layers(
     train: bool, bidirectional: bool, batch_first: bool,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """Return outputs and last states, as of ``torch.gru`` and its like. Raises Unsupported for packed sequences."""
-    if isinstance(params, Tensor) or not isinstance(params, list | tuple):
+    if not isinstance(has_biases, bool):  # sizes of batches stand before the state, so that weights come one place later
         raise Unsupported("a packed sequence")
     x = input.transpose(0, 1) if batch_first else input
     first = tuple(hx) if isinstance(hx, list | tuple) else (hx,)

@@ -196,3 +196,33 @@ def test_a_text_may_be_read_by_tokens(tokenizer, tmp_path, monkeypatch):
     monkeypatch.setattr(other, "_vocabulary_of", lambda texts: PretrainedVocabulary(tokenizer))
     other.restore(task.state())  # the tokenizer's, not a saved one
     assert other.vocabulary.decode(task.batch(0, 0, 1).inputs[0].tolist()) in "one é two " * 40
+
+
+@pytest.mark.parametrize("single", ["<user> $A", "<user> <assistant> $A <end>"])
+def test_each_window_of_a_text_begins_as_the_tokenizer_begins_a_text(tokenizer, tmp_path, monkeypatch, single):
+    """Pretrained models have seen no text without these tokens."""
+    from tokenizers.processors import TemplateProcessing
+
+    named = [("<user>", 1), ("<assistant>", 2), ("<end>", 0)]
+    with_start = begins(tokenizer)
+    with_start.backend_tokenizer.post_processor = TemplateProcessing(single=single, special_tokens=named)
+    (tmp_path / "a.txt").write_text("one é two " * 40)
+    batches, tasks = [], []
+    for each in (tokenizer, with_start):
+        task = Text(str(tmp_path / "a.txt"), unit="tokens", tokenizer="x", context=8)
+        monkeypatch.setattr(task, "_vocabulary_of", lambda texts, each=each: PretrainedVocabulary(each))
+        task.load(input_shape=None, device=torch.device("cpu"), seed=1, batch_size=4)
+        batches.append(task.batch(0, 0, 4))
+        tasks.append(task)
+    plain, started = batches
+    start = tasks[1].vocabulary.start
+    assert start == [1, 2][: len(start)] != []
+    assert torch.equal(started.targets, plain.targets)
+    for row, text in zip(started.inputs.tolist(), plain.inputs.tolist(), strict=True):
+        assert row == [*start, *text[1:]]
+    module = torch.nn.Embedding(263, 263)  # a token's logits depend on that token alone
+    torch.nn.init.normal_(module.weight, std=0.5)
+    losses = -tasks[0].rewards(module, plain), -tasks[1].rewards(module, started)
+    torch.testing.assert_close(losses[1][:, 1:], losses[0][:, 1:])
+    first = torch.nn.functional.cross_entropy(module.weight[start[-1:]].expand(4, -1), plain.targets[:, 0], reduction="none") / 8
+    torch.testing.assert_close(losses[1][:, 0, 0], first.detach())

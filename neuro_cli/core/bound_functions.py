@@ -1,0 +1,97 @@
+"""Copies of functions that a module holds and that refer to it: ``self.head = lambda x: x @ self.embedding.weight.T``, hooks.
+
+``copy.deepcopy`` takes functions as they are, so that those of a copy would compute with the numbers of the original.
+"""
+
+import copy
+from collections import deque
+from collections.abc import Iterator
+from functools import partial
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+
+LISTS = (list, tuple, deque, set, frozenset)
+
+
+class FunctionCopies(dict[int, Any]):
+    """Memo of ``copy.deepcopy`` for ``module`` that begins with ``given`` and copies its functions once they are asked for.
+
+    What a function holds besides the module's parts stays as it is.
+    """
+
+    def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:
+        super().__init__(given)
+        self._targets = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
+        self._cells: dict[int, CellType] = {}
+        # found before the copying begins, since deepcopy asks by identity
+        self._functions = {id(each): each for each in _reached(module) if isinstance(each, FunctionType) and self._refers(each)}
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return the copy of the object with the identity ``key``."""
+        if key in self._functions and key not in self:
+            self._copy(self._functions[key])
+        return super().get(key, default)
+
+    def _refers(self, value: Any) -> bool:
+        """Return whether ``value`` holds a part of the module, itself or by what it holds."""
+        return any(id(each) in self._targets for each in _reached(value))
+
+    def _copy(self, function: FunctionType) -> None:
+        cells = tuple(self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
+        made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+        self[id(function)] = made  # before its parts, which may hold the function
+        for own, given in zip(cells, function.__closure__ or (), strict=True):
+            if _is_filled(given) and not _is_filled(own):
+                own.cell_contents = self._part(given.cell_contents)
+        made.__defaults__ = self._part(function.__defaults__)
+        made.__kwdefaults__ = self._part(function.__kwdefaults__)
+        made.__dict__.update({name: self._part(value) for name, value in vars(function).items()})
+        for name in ("__qualname__", "__doc__", "__module__", "__annotations__"):
+            setattr(made, name, getattr(function, name))
+
+    def _part(self, value: Any) -> Any:
+        return copy.deepcopy(value, self) if self._refers(value) else value
+
+
+def _reached(start: Any) -> Iterator[Any]:
+    """Yield ``start`` and what it holds, by attributes, containers and closures, each object once."""
+    seen: dict[int, Any] = {}  # with the objects, so that no later one gets the identity of a dropped one
+    todo: list[Any] = [start]
+    while todo:
+        value = todo.pop()
+        if id(value) not in seen:
+            seen[id(value)] = value
+            yield value
+            todo += _parts(value)
+
+
+def _parts(value: Any) -> list[Any]:
+    """Return what ``value`` holds: a function its cells and defaults, an object its attributes."""
+    if isinstance(value, type | ModuleType | Tensor):
+        return []
+    found = list((getattr(value, "__dict__", None) or {}).values())
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        found += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    elif isinstance(value, MethodType):
+        found += [value.__self__, value.__func__]
+    elif isinstance(value, partial):
+        found += [value.func, *value.args, *value.keywords.values()]
+    elif isinstance(value, dict):
+        found += dict.values(value)
+    else:
+        # read as the built-in types do: e3nn's irreps are tuples with a length and an order of their own
+        kinds: tuple[Any, ...] = LISTS
+        found += next((kind.__iter__(value) for kind in kinds if isinstance(value, kind)), ())
+    return found
+
+
+def _is_filled(cell: CellType) -> bool:
+    """Return whether the name of a cell has a value yet."""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True

@@ -19,9 +19,10 @@ from neuro_cli.algo.layers import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
 from neuro_cli.core.checks import number, number_or, one_of
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
-from neuro_cli.core.shaping import PAIR_SHAPINGS, raw, shaping_of
+from neuro_cli.core.shaping import PAIR_SHAPINGS, of_top_pairs, raw, shaping_of
 
 ADAM: OptimizerFactory = partial(torch.optim.Adam, lr=None)  # type: ignore[arg-type]  # its rate is by size
 
@@ -33,11 +34,12 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`); "auto": chosen
     at the start by a table of gains (:mod:`neuro_cli.algo.auto`).
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
-    pair_z_score | pair_rank. ``weight_decay`` >= 0. ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``:
-    factors on sigma and learning rate by pattern of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules
-    by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the
-    average of centres that is evaluated and saved. ``by_inputs``: sigma and the steps of a layer are divided by its number of
-    inputs to this power. Raises ConfigError.
+    pair_z_score | pair_rank. ``top_share`` in (0, 1]: share of the pairs that count, those with the best better sides, as in
+    :class:`~neuro_cli.algo.ars.ARS`; below 1 it needs a shaping of pairs. ``weight_decay`` >= 0. ``sigma_schedule``,
+    ``lr_schedule``: factors by generation. ``layers``: factors on sigma and learning rate by pattern of parameter names.
+    ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes
+    with sigma. ``average`` in [0, 1): share of the past in the average of centres that is evaluated and saved. ``by_inputs``:
+    sigma and the steps of a layer are divided by its number of inputs to this power. Raises ConfigError.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         adapt: Mapping[str, Any] = STILL,
         average: float = 0.0,
         by_inputs: float = 0.0,
+        top_share: float = 1.0,
     ) -> None:
         self._average = number("algo.average", average, low=0.0, below=1.0)
         self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
@@ -62,6 +65,9 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         self.weight_decay = number("algo.weight_decay", weight_decay, low=0.0)
         self._shape = shaping_of("algo.shaping", shaping)
         self.needs_pairs, self.proportional = shaping in PAIR_SHAPINGS, self._shape is raw
+        self._top_share = number("algo.top_share", top_share, above=0.0, high=1.0)
+        if self._top_share < 1.0 and not self.needs_pairs:
+            raise ConfigError("algo.top_share", top_share, f"algo.shaping must be one of pairs: {' or '.join(PAIR_SHAPINGS)}")
         self._factory = optimizer
         self._sigma_schedule, self._lr_schedule = sigma_schedule, lr_schedule
         self._layers = Layers(layers, by_inputs=number("algo.by_inputs", by_inputs, low=0.0))
@@ -92,7 +98,8 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
         return self._layers.around(self.centre, self._sigma(generation) * self._adapt.sigma)
 
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
-        utilities = self._shape(fitness)
+        share = self._top_share
+        utilities = self._shape(fitness) if share == 1.0 else of_top_pairs(fitness, share, self._shape)
         self._adapt.meet(fitness, utilities, self.mirrored)
         # units of the scheduled sigma: where sigma adapts, the rate scales any optimizer's steps with it
         divisor = len(fitness) * self._sigma(generation)

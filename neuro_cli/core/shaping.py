@@ -4,6 +4,7 @@ All utilities are on the scale of the gradient estimate g = 1/(P sigma) sum_i u_
 utilities, so a result never depends on the order in which ties come: :func:`by_rank` holds it for any algorithm that ranks.
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -91,6 +92,19 @@ def pair_z_score(fitness: np.ndarray) -> np.ndarray:
 def pair_rank(fitness: np.ndarray) -> np.ndarray:
     """Signed ranks (Wilcoxon): the rank of a pair's difference by size, from above 0 to 0.5, with its sign."""
     return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(np.abs(half)) + 1) / (2 * len(half)))
+
+
+def of_top_pairs(fitness: np.ndarray, share: float, shape: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Shape the ``share`` of pairs with the best better sides; the others get 0 (Mania et al. 2018, algorithm 2, lines 6 and 7).
+
+    Pairs as good as the last of them count too. Utilities are scaled so that the mean is over the pairs that count.
+    """
+    better = np.maximum(fitness[0::2], fitness[1::2])
+    count = math.ceil(share * len(better))
+    chosen = np.repeat(better >= np.sort(better)[-count], 2)
+    utilities = np.zeros(len(fitness))
+    utilities[chosen] = shape(fitness[chosen]) * (len(fitness) / chosen.sum())
+    return utilities
 
 
 SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -17,6 +17,7 @@ WITH_AVERAGE = ("openai_es", "forward_gradient", "ars", "pgpe")
 CASES = [
     *((name, {"sigma": 0.5}) for name in ("cr_fm_nes", "xnes", "cma_es")),
     *(("openai_es", {"adapt": adapt}) for adapt in ADAPTED),
+    ("openai_es", {"shaping": "pair_rank", "top_share": 0.5}),
     *((name, {"layers": FACTORS}) for name in ("openai_es", "snes", "pgpe", "ars")),
     *((name, {"layers": SIGMAS}) for name in ("genetic", "sep_cma_es")),
 ]
@@ -41,3 +42,12 @@ def test_the_average_has_them_and_the_centre_goes_its_own_way(algo):
     for share in (1.0, -0.1, "half", float("nan")):
         with pytest.raises(ConfigError, match=r"algo\.average=.*: must be a number >= 0 and < 1"):
             evolved(SingleProcess(), algo, {"average": share}, "local")
+
+
+def test_a_share_of_the_pairs_needs_a_shaping_of_pairs():
+    line = r"algo\.top_share=0.5: algo\.shaping must be one of pairs: pair_z_score or pair_rank"
+    with pytest.raises(ConfigError, match=line):
+        evolved(SingleProcess(), "openai_es", {"top_share": 0.5}, "local")
+    for share in (0.0, 1.5, "half"):
+        with pytest.raises(ConfigError, match=r"algo\.top_share=.*: must be a number > 0 and <= 1"):
+            evolved(SingleProcess(), "openai_es", {"top_share": share, "shaping": "pair_rank"}, "local")

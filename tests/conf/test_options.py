@@ -115,6 +115,7 @@ def test_an_untuned_environment_has_defaults_of_its_own_where_nothing_is_typed()
     assert plain["algo"] == composed("algo=openai_es_policy", length)["algo"] != composed(length)["algo"]
     assert (plain["model"]["hidden"], plain["model"]["gain"], plain["task"]["common_episodes"]) == ([], True, False)
     assert (plain["task"]["step_bonus"], plain["task"]["end_penalty"]) == (None, 0.0)  # neither survival nor a fall counts
+    assert plain["task"]["bonus_after"] == 100  # but survival of the first steps
     assert composed("task=gymnasium", "algo=snes")["algo"] == composed("algo=snes", length)["algo"]
     tuned = "experiment=half_cheetah_4800"
     assert composed(tuned, "task=gymnasium")["algo"] == composed(tuned)["algo"]

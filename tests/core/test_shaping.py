@@ -12,6 +12,7 @@ from neuro_cli.core.shaping import (
     centred,
     centred_rank,
     nes_utilities,
+    of_top_pairs,
     pair_rank,
     pair_z_score,
     ranks,
@@ -90,3 +91,27 @@ def test_pair_shapings_by_hand():
     fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 5.0])
     np.testing.assert_allclose(pair_rank(fitness)[0::2], [2 / 6, -3 / 6, 0.0])
     np.testing.assert_allclose(pair_z_score(fitness)[0::2], np.array([1.0, -2.0, 0.0]) / (5 / 3) ** 0.5)
+
+
+def test_the_top_share_of_pairs_is_shaped_by_itself():
+    """Algorithm 2 of Mania et al. 2018: pairs are sorted by max(F+, F-), and the best b of them count, with a mean over b."""
+    fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 5.0, -9.0, 2.0])
+    two = np.array([0.0, 4.0, 5.0, 5.0])  # better sides 4 and 5; the largest difference is in the pair with 2
+    for shape in PAIR_SHAPINGS.values():
+        np.testing.assert_array_equal(of_top_pairs(fitness, 0.5, shape), [0, 0, *(2 * shape(two)), 0, 0])
+        np.testing.assert_array_equal(of_top_pairs(fitness, 0.26, shape), of_top_pairs(fitness, 0.5, shape))
+        np.testing.assert_array_equal(of_top_pairs(fitness, 1.0, shape), shape(fitness))
+        np.testing.assert_array_equal(of_top_pairs(fitness, 0.01, shape), np.zeros(8))  # both sides of the best are equal
+
+
+@given(fitnesses.filter(lambda values: len(values) % 2 == 0), st.floats(0.01, 1.0))
+def test_the_top_pairs_do_not_depend_on_the_order_in_which_ties_come(fitness, share):
+    pairs = np.random.default_rng(0).permutation(len(fitness) // 2)
+    order = np.stack([2 * pairs, 2 * pairs + 1], axis=1).ravel()
+    for shape in PAIR_SHAPINGS.values():
+        utilities = of_top_pairs(fitness, share, shape)
+        np.testing.assert_allclose(of_top_pairs(fitness[order], share, shape), utilities[order], atol=1e-12)
+        counts, better = utilities[0::2] != 0, np.maximum(fitness[0::2], fitness[1::2])
+        if counts.any():  # a pair left out has equal sides or a better side below all that count
+            left_out = ~counts & (fitness[0::2] != fitness[1::2])
+            assert not left_out.any() or better[left_out].max() < better[counts].min()

@@ -53,7 +53,8 @@ class Reinforcement(Task):
     return another, the innermost first. ``frame_stack``: number of last observations that are stacked; ``reward_weights``:
     weights of a vector of rewards; ``scale_actions``: outputs from -1 to 1 span the Box of actions; None: if it has bounds.
     ``least_deviation``: observations that move less are divided by it. ``end_penalty`` >= 0: factor, in training only, on a
-    reward below 0 with which the environment itself ends an episode, such as that of a fall. Raises ConfigError.
+    reward below 0 with which the environment itself ends an episode, such as that of a fall. ``bonus_after`` >= 0: steps of an
+    episode without the ``step_bonus``. Raises ConfigError.
     """
 
     scored_by = "episodes"
@@ -84,6 +85,7 @@ class Reinforcement(Task):
         scale_actions: bool | None = False,
         least_deviation: float = LEAST_DEVIATION,
         end_penalty: float = 1.0,
+        bonus_after: int = 0,
     ) -> None:
         if not isinstance(id, str):
             raise ConfigError("task.id", id, "must be the id of an environment")
@@ -100,6 +102,7 @@ class Reinforcement(Task):
         self._recreate = None if anew is None else boolean("task.anew", anew)
         self.recreate = bool(self._recreate)  # load() decides by a trial if the config does not
         self._bonus_given = None if step_bonus is None else number("task.step_bonus", step_bonus)
+        self.bonus_after = integer("task.bonus_after", bonus_after, 0)
         self.simulator = one_of("task.simulator", simulator, SIMULATORS)
         if self.simulator == "envpool" and self._recreate is False:
             raise ConfigError("task.anew", anew, "task.simulator=envpool has a new environment for every episode: null or true")
@@ -234,7 +237,7 @@ class Reinforcement(Task):
 
     def columns(self, outcome: EpisodeOutcome) -> np.ndarray:
         """Return scores (J, C) float64 of the episodes of ``outcome``."""
-        fitness = outcome.returns + self.step_bonus * outcome.steps
+        fitness = outcome.returns + self.step_bonus * np.maximum(outcome.steps - self.bonus_after, 0)
         if self.end_penalty != 1.0:
             fitness = fitness + (self.end_penalty - 1.0) * outcome.penalties
         return np.column_stack([fitness, outcome.steps, outcome.sums])

@@ -130,6 +130,7 @@ def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
         ({"id": "CartPole-v1", "episodes": 0}, r"^task\.episodes=0: must be an integer >= 1$"),
         ({"id": "CartPole-v1", "clip": 0}, r"^task\.clip=0: must be a number > 0$"),
         ({"id": "CartPole-v1", "end_penalty": -1}, r"^task\.end_penalty=-1: must be a number >= 0$"),
+        ({"id": "CartPole-v1", "bonus_after": -1}, r"^task\.bonus_after=-1: must be an integer >= 0$"),
         ({"id": "CartPole-v1", "normalise": "yes"}, r"^task\.normalise=yes: must be true or false$"),
     ],
 )
@@ -192,6 +193,17 @@ def test_a_step_bonus_counts_in_training_only():
     assert torch.equal(other[:, 0], one[:, 0] - 0.5 * one[:, 1])
     assert torch.equal(other[:, 1:], one[:, 1:])
     assert np.array_equal(plain.evaluate_chunk(policy, 0), without.evaluate_chunk(policy, 0))
+
+
+def test_the_first_steps_of_an_episode_can_be_without_the_step_bonus():
+    plain, after = cart_pole(), cart_pole(step_bonus=-0.5, bonus_after=9)
+    policy = policy_for(plain)
+    batch = plain.batch(0, 0, 12)
+    one, other = (task.example_scores(policy, batch) for task in (plain, after))
+    assert one[:, 1].min() < 9 < one[:, 1].max()  # episodes shorter and longer than that
+    assert torch.equal(other[:, 0], one[:, 0] - 0.5 * (one[:, 1] - 9).clamp(min=0))
+    assert torch.equal(other[:, 1:], one[:, 1:])
+    assert np.array_equal(plain.evaluate_chunk(policy, 0), after.evaluate_chunk(policy, 0))
 
 
 @pytest.mark.parametrize("simulator", ["gymnasium", "direct"])

@@ -3,7 +3,7 @@
 It is autograd's graph of the calls without parameters. A call with parameters is a node of its own in it: derivatives pass
 through a linear model of the call's response, learnt from what it gives for noise, never through the weights. A call that is
 not linear in its input is learnt from its changes in passes with noise in all layers. A step function (``round``, ``sign``),
-whose derivative is zero, is such a node too.
+whose derivative is zero, is a node with the slope of its mean under noise.
 
 Legend: B examples.
 """
@@ -18,7 +18,8 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.response import STEP_RATE, Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
+from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
+from neuro_cli.activation_noise.step_functions import Respond, Step, response
 from neuro_cli.scoring.passes.example_marks import DATA, tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 
@@ -37,7 +38,6 @@ PRODUCTS = frozenset((F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, 
 CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
 
 MakeModel = Callable[[torch.device], Response]
-Respond = Callable[[Tensor], Tensor]  # outputs of a call for another input
 Changes = Sequence[tuple[Tensor, Tensor]]  # input and outputs of a call in each of some passes
 
 
@@ -96,6 +96,21 @@ class BackwardNode:
         return self.response.pull_back(derivative, self.inputs.shape)
 
 
+class StepNode(BackwardNode):
+    """A step function in the backward graph: derivatives pass by the slope of the smoothed function."""
+
+    def __init__(self, outputs: Tensor, step: Step) -> None:
+        super().__init__(outputs)
+        self._step = step
+        self._slope: Tensor | None = None
+
+    def pull_back(self, derivative: Tensor) -> Tensor:
+        self.derivative = derivative
+        if self._slope is None:
+            self._slope = self._step.slope()
+        return derivative * self._slope.to(derivative.dtype)
+
+
 class NodeFunction(torch.autograd.Function):
     """Autograd's view of a node. ``root``: a leaf that all nodes depend on, so that derivatives reach each of them."""
 
@@ -131,13 +146,13 @@ def layer_node(
             normal = call.normalised(x)
         shape = call.affine_shape(x)
         make: MakeModel = lambda device: Diagonal(shape, device)  # noqa: E731
-        respond = _response(func, args, kwargs, x)
+        respond = response(func, args, kwargs, x)
         return BackwardNode(outputs, names, None, normal.detach(), call.normalised, make, ("norm", shape), respond), normal
     model = _model_of(func, args, kwargs, x, outputs)
     if model is None:
         return BackwardNode(outputs, names), None
     if _is_affine(func, x, given):
-        return BackwardNode(outputs, names, None, x.detach(), None, *model, _response(func, args, kwargs, x)), x
+        return BackwardNode(outputs, names, None, x.detach(), None, *model, response(func, args, kwargs, x)), x
     return BackwardNode(outputs, names, position, x.detach(), None, *model), x
 
 
@@ -150,23 +165,6 @@ def _is_affine(func: Callable[..., Any], x: Tensor, given: Sequence[Tensor]) -> 
     # a matrix, and at most a bias: a matrix for each entry, or a bias, would fix their number
     product = func in PRODUCTS and given[-1] is not x and [other.dim() for other in others if other.dim() != 1] == [2]
     return func in CONVOLUTIONS or product
-
-
-def _response(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> Respond:
-    """Return the function from another ``x`` to a call's outputs. It holds no graph: that would hold the node, which holds it."""
-    held = x.detach()
-
-    def changed(values: Sequence[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
-        return [replaced(value, change) for value in values]
-
-    given = changed([*args, *kwargs.values()], lambda tensor: held if tensor is x else tensor.detach())
-
-    def respond(other: Tensor) -> Tensor:
-        values = changed(given, lambda tensor: other if tensor is held else tensor)
-        result: Tensor = func(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
-        return result
-
-    return respond
 
 
 def _exact_node(
@@ -184,22 +182,6 @@ def _exact_node(
     with torch.enable_grad():
         result = REPLACEMENTS.get(func, func)(*given, **named)
     return BackwardNode(outputs, names), result if result.shape == outputs.shape else None
-
-
-def step_node(
-    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], result: Any, number: int
-) -> tuple[BackwardNode, Tensor] | None:
-    """Return node ``number`` of a step function of single values, and its input; None for a call that is none."""
-    if not isinstance(result, Tensor) or result.requires_grad or not result.is_floating_point() or overwrites(func):
-        return None
-    given = tensors([*args, *kwargs.values()])
-    in_graph = [position for position, tensor in enumerate(given) if tensor.requires_grad]
-    if len(in_graph) != 1 or given[in_graph[0]].shape != result.shape:
-        return None
-    x = given[in_graph[0]]
-    shape = (1,) * x.dim()
-    form = ("step", number)  # no two step functions share a model
-    return BackwardNode(result, (), in_graph[0], x.detach(), None, lambda device: Diagonal(shape, device, STEP_RATE), form), x
 
 
 def _model_of(

@@ -20,12 +20,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.arguments import replaced
-from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, layer_node, step_node
+from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replayable
+from neuro_cli.activation_noise.step_functions import STEP, depends_on_shape, step_of
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
@@ -42,6 +43,7 @@ LINEAR = frozenset((
 ))  # fmt: skip
 OPERATORS = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div"}  # calls without a write
 DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
+WITHOUT_DERIVATIVE = "torch::autograd::NotImplemented"  # how torch names the graph of a call that has none
 WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
     (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
 )  # refuse a tensor that has a graph
@@ -303,13 +305,18 @@ class RecordingMode(TorchFunctionMode):
         self._note_coupled(func, args, kwargs)
         with torch.set_grad_enabled(func not in ROUNDED):
             result = REPLACEMENTS.get(func, func)(*args, **kwargs)
-        if isinstance(result, Tensor) and not result.requires_grad:
+        if isinstance(result, Tensor) and result.grad_fn is not None and result.grad_fn.name() == WITHOUT_DERIVATIVE:
+            result = result.detach()
+        if isinstance(result, Tensor) and not result.requires_grad and not depends_on_shape(func):
             self.record.cut |= any(tensor.requires_grad for tensor in tensors([*args, *kwargs.values()]))
-        step = step_node(func, args, kwargs, result, len(self.record.nodes))
+        step = step_of(func, args, kwargs, result)
         if step is None:
             return result
-        self.record.smooth = False
-        return self._append(*step)
+        if result.is_floating_point():
+            self.record.smooth = False
+            result = self._append(StepNode(result, step), step.x)
+        setattr(result, STEP, step)
+        return result
 
     def _appended_step(self, step: LayerStep, args: Sequence[Any], kwargs: dict[str, Any], of_weights: bool) -> Tensor:
         """Return the outputs of a step after its node joins the backward graph."""

@@ -15,7 +15,6 @@ from torch.nn.grad import conv2d_input
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
 
-STEP_RATE = 0.8  # share of a fit to the present changes that the slope of a step function takes over
 RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
 ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
@@ -151,13 +150,9 @@ class GroupedConvolution(Convolution):
 
 
 class Diagonal(Response):
-    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one.
+    """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one."""
 
-    ``rate``: share of a fit that it takes over.
-    """
-
-    def __init__(self, shape: Sequence[int], device: torch.device, rate: float = 1.0) -> None:
-        self._rate = rate
+    def __init__(self, shape: Sequence[int], device: torch.device) -> None:
         self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
@@ -173,7 +168,7 @@ class Diagonal(Response):
         # least squares for each slope by itself, of what the present slope leaves unexplained
         step = (products - squares * self.matrix) / (squares + RIDGE * mean)
         if mean > 0 and bool(step.isfinite().all()):
-            self.matrix = self.matrix.add(step, alpha=self._rate)
+            self.matrix = self.matrix.add(step)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)

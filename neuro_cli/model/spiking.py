@@ -68,7 +68,7 @@ class SpikingMLP(nn.Module):
         potential, fired = torch.zeros_like(currents[:, 0]), []
         for current in currents.unbind(1):
             potential = potential * self.decay + current
-            fired.append(torch.heaviside(potential.detach() - self.threshold, potential.new_ones(())))
+            fired.append((potential >= self.threshold).to(potential.dtype))
             potential = potential - self.threshold * fired[-1]
         fired[-1] = fired[-1] + 0 * potential.detach()
         return torch.stack(fired, 1)

@@ -1,0 +1,83 @@
+"""Step functions in the backward graph (rounding, signs, comparisons, spikes), by the slope of their mean under noise.
+
+The derivative of a step is zero, that of its mean is not: the mean of f(x + s e) over normal noise e has the slope
+E[e f(x + s e)] / s. It is computed from values of f around x. So nothing is learnt, no weight is used, and the slope depends on
+the distance from a step. A chain of such functions (a comparison and a change of type, a rounding and a sign) is one.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from neuro_cli.activation_noise.arguments import replaced
+from neuro_cli.activation_noise.outside_torch import NEW
+from neuro_cli.scoring.passes.example_marks import tensors
+from neuro_cli.scoring.passes.torch_bodies import overwrites
+
+Respond = Callable[[Tensor], Tensor]  # outputs of a call for another input
+
+STEP = "_neuro_step"  # attribute of a step function's result: the function
+WIDTH = 0.5  # size s of the noise, in units of the input's standard deviation
+FLOOR = 1e-2  # least standard deviation that the size refers to
+POINTS = (0.157, 0.489, 0.887, 1.534)  # medians of four equal shares of the sizes of normal noise: the integral's nodes
+
+
+@dataclass(frozen=True)
+class Step:
+    """A function of single values whose derivative torch takes as zero. ``x``: its input, in the backward graph."""
+
+    x: Tensor
+    respond: Respond
+
+    @torch.no_grad()
+    def slope(self) -> Tensor:
+        """Return the slope of the smoothed function at each value of ``x``. A linear function has its own."""
+        x = self.x.detach()
+        deviation = float(torch.linalg.vector_norm(x - x.mean())) / math.sqrt(x.numel())
+        size = WIDTH * max(deviation, FLOOR)
+        total = torch.zeros_like(x)
+        for point in POINTS:
+            total += point * (self.respond(x + size * point).to(x.dtype) - self.respond(x - size * point).to(x.dtype))
+        return total / (2 * size * sum(point**2 for point in POINTS))
+
+
+def step_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Step | None:
+    """Return the step function that a call completes, None for a call that is none or that depends on several tensors."""
+    if not isinstance(result, Tensor) or result.requires_grad or overwrites(func) or depends_on_shape(func):
+        return None
+    sources = [tensor for tensor in tensors([*args, *kwargs.values()]) if tensor.requires_grad or hasattr(tensor, STEP)]
+    if len(sources) != 1 or sources[0].shape != result.shape:
+        return None
+    [source] = sources
+    inner: Step | None = getattr(source, STEP, None)
+    outer = response(func, args, kwargs, source)
+    if inner is None:
+        return Step(source, outer)
+    return Step(inner.x, lambda x: outer(inner.respond(x)))
+
+
+def depends_on_shape(func: Callable[..., Any]) -> bool:
+    """Return whether a call makes a new tensor in the form of another one, whose numbers it does not read."""
+    name = getattr(func, "__name__", "")
+    return func in NEW or name.startswith("new_") or name.endswith("_like")
+
+
+def response(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> Respond:
+    """Return the function from another ``x`` to a call's outputs. It holds no graph: that would hold the node, which holds it."""
+    held = x.detach()
+
+    def changed(values: Sequence[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
+        return [replaced(value, change) for value in values]
+
+    given = changed([*args, *kwargs.values()], lambda tensor: held if tensor is x else tensor.detach())
+
+    def respond(other: Tensor) -> Tensor:
+        values = changed(given, lambda tensor: other if tensor is held else tensor)
+        result: Tensor = func(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
+        return result
+
+    return respond

@@ -107,22 +107,13 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         size = BASE[segment] + ((bits >> 5) & 4095).astype(single) * SLOPE[segment]
         memory.at(target, vectors.LANES, single)[:] = (size.view(np.uint32) ^ (words & 0x80000000)).view(single)
 
-    def signed_sums(tables: Any, groups: Any, rows: Any, columns: Any, steps: Any, out: Any, width: Any) -> None:
-        lines = [memory.at(int(out) + 4 * row * int(width), vectors.COLUMNS, single) for row in range(vectors.ROWS)]
-        for group in range(int(groups)):
-            table = memory.at(int(tables) + 128 * group, 32, single)
-            own = memory.at(int(rows) + 4 * group * int(steps[0]), vectors.ROWS, np.int32)
-            there = memory.at(int(columns) + 4 * group * int(steps[1]), vectors.COLUMNS, np.int32)
-            for row, line in enumerate(lines):
-                line += table[own[row] ^ there]
-
     def add_tile(left: Any, right: Any, groups: Any, out: Any, width: Any) -> None:
         lines = [memory.at(int(out) + 4 * row * int(width), products.COLUMNS, single) for row in range(products.ROWS)]
         for group in range(int(groups)):
-            size = products.ROWS * vectors.GROUP, vectors.GROUP * products.COLUMNS
+            size = products.ROWS * products.GROUP, products.GROUP * products.COLUMNS
             a, b = (memory.at(int(at) + 4 * group * n, n, single) for at, n in zip((left, right), size, strict=True))
-            columns = b.reshape(vectors.GROUP, products.COLUMNS)
-            for line, factors in zip(lines, a.reshape(products.ROWS, vectors.GROUP), strict=True):
+            columns = b.reshape(products.GROUP, products.COLUMNS)
+            for line, factors in zip(lines, a.reshape(products.ROWS, products.GROUP), strict=True):
                 group_sum = factors[0] * columns[0]
                 for factor, column in zip(factors[1:], columns[1:], strict=True):
                     group_sum = group_sum + factor * column
@@ -212,7 +203,7 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals,
-        vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm,
+        products.add_tile: add_tile, blas.sgemm: sgemm,
         winograd._spread: spread, winograd._product: products_of_points, winograd._gather: gather,
     }  # fmt: skip
 

@@ -11,7 +11,6 @@ import pytest
 import test_convolutions
 import test_linear
 import test_rows
-import test_sign_sums
 import test_sums
 import test_winograd
 import torch
@@ -185,14 +184,6 @@ def test_rounding_by_the_bits_of_columns(loops, start, size):
     wanted = [addressed.random_words(1, 2, tile, WEIGHT_STREAM, 4).view(np.uint16) for tile in range(start // 8, 6)]
     bits = np.concatenate(wanted)[start % 8 :][:size]
     np.testing.assert_array_equal(out, (values + bits) >> np.uint32(16))
-
-
-@given(directions=st.sampled_from([1, 2, 5, 6, 11]), lines=SIZES, columns=st.sampled_from([1, 2, 63, 64, 65]))
-@drawn
-def test_sums_of_signs_by_tables(loops, request, directions, lines, columns):
-    if not test_sign_sums.sign_kernels.SERVES and "guarded" in request.node.name:
-        pytest.skip("tables are in the registers of AVX-512")
-    test_sign_sums.test_a_sum_by_tables_is_the_product_of_the_signs(directions, lines, columns)
 
 
 @given(

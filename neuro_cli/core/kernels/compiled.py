@@ -2,7 +2,6 @@
 
 from neuro_cli.core.lazy import LazyModule
 
-attention_kernels = LazyModule("neuro_cli.core.kernels.attention")
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
 convolution_kernels = LazyModule("neuro_cli.core.kernels.convolutions")

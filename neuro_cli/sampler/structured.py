@@ -156,9 +156,9 @@ class StructuredPerturbation(Perturbation):
                 self._convolved(block, mine, weight, shifted, scale, operator, out.permute(0, 3, 1, 2))
         return result.permute(0, 3, 1, 2)
 
-    @abstractmethod
-    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
-        """Return the outputs of a linear layer with the noise of its weight and bias, by compiled loops."""
+    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor | None:
+        """Return the outputs of a linear layer with the noise of its weight and bias, by compiled loops, where it has such."""
+        return None
 
     def own_weights(self, block: Block, weight: Tensor, scale: float) -> Tensor:
         """Return the weights (D, rows, inputs and taps) of the directions at a signed ``scale`` from the centre's."""

@@ -26,7 +26,7 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.sums import Vectors, add_outer_sum, add_weighted
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
-from neuro_cli.sampler.structured import Structured, StructuredPerturbation, Writer
+from neuro_cli.sampler.structured import Structured, StructuredPerturbation
 
 
 class LowRank(Structured):
@@ -168,12 +168,6 @@ class LowRankPerturbation(StructuredPerturbation):
         result = copy.copy(self)
         result.factors = factors
         return result
-
-    def full_product(self, block: Block) -> bool:
-        return False
-
-    def writer(self, block: Block) -> Writer:
-        return lambda place, *rest: self.sampler.perturb_block(block, self.factors[place : place + 1], self.address, *rest)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator

@@ -240,10 +240,9 @@ class PlacedPerturbation(StructuredPerturbation):
 
     sampler: Permutation
 
-    def full_product(self, block: Block) -> bool:
-        return self.sampler.shape(block)[2] == 1.0
-
-    def writer(self, block: Block) -> Writer:
+    def writer(self, block: Block) -> Writer | None:
+        if self.sampler.shape(block)[2] != 1.0:
+            return None
         name, placed = block.place.name, self.factors[block.place.name]
 
         def write(place: int, base: np.ndarray, scale: np.ndarray, out: Sides) -> None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-import test_convolutions
 import test_linear
 import test_rows
 import test_sums
@@ -170,18 +169,6 @@ def test_rounding_by_the_bits_of_columns(loops, start, size):
     wanted = [addressed.random_words(1, 2, tile, WEIGHT_STREAM, 4).view(np.uint16) for tile in range(start // 8, 6)]
     bits = np.concatenate(wanted)[start % 8 :][:size]
     np.testing.assert_array_equal(out, (values + bits) >> np.uint32(16))
-
-
-@given(
-    channels=st.integers(1, 2), outputs=st.integers(1, 3), image=st.tuples(FEW, FEW), kernel=st.tuples(FEW, st.integers(1, 5)),
-    stride=st.tuples(FEW, FEW), padding=st.tuples(st.integers(0, 3), st.integers(0, 5)), dilation=st.tuples(FEW, FEW),
-    examples=st.integers(1, 2), bias=st.sampled_from([None, 1, 2]), last=st.booleans(), lines=st.sampled_from([1, 60, 2**15]),
-)  # fmt: skip
-@drawn
-def test_convolutions_with_own_weights(loops, **given):
-    geometry = Geometry(given["stride"], given["padding"], given["dilation"])
-    assume(min(out_sizes(given["image"], given["kernel"], geometry)) > 0)
-    test_convolutions.test_they_are_those_of_torch.hypothesis.inner_test(**given)
 
 
 @pytest.mark.skipif(not winograd.AVAILABLE, reason="neither AVX2 nor AVX-512 here")

@@ -4,7 +4,6 @@ from neuro_cli.core.lazy import LazyModule
 
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
-convolution_kernels = LazyModule("neuro_cli.core.kernels.convolutions")
 linear_kernels = LazyModule("neuro_cli.core.kernels.linear")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 own_layer_kernels = LazyModule("neuro_cli.core.kernels.own_layer")

@@ -339,16 +339,3 @@ def _images(x: Tensor) -> np.ndarray | None:
     moved = x.permute(0, 2, 3, 1)
     served = x.device.type == "cpu" and x.dtype in COMPILED and x.numel() > 0
     return moved.numpy() if served and moved.is_contiguous() else None
-
-
-def layer_norm(x: Tensor, size: int, weights: Tensor, biases: Tensor, eps: float) -> Tensor:
-    """Layer norm of rows (n, ..) over their last ``size`` values, with ``weights`` and ``biases`` (n, size) of each row."""
-    flat = x.reshape(len(x), -1, size)
-    if x.device.type == "cpu" and x.dtype in COMPILED and x.numel():
-        out = torch.empty_like(flat)
-        numbers = torch.tensor([1 / size, eps, 1], dtype=x.dtype)
-        given = (part.contiguous().numpy() for part in (flat, weights, biases, numbers))
-        row_kernels.normalised(*given, out.numpy())
-    else:
-        out = torch.addcmul(biases[:, None], F.layer_norm(flat, (size,), None, None, eps), weights[:, None])
-    return out.view(x.shape)

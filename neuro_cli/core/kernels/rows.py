@@ -172,30 +172,6 @@ def projected(x, filters, examples, out):
                 out[row, point, q] = _dot(x[row, point], bank[q])
 
 
-@_reordered
-def normalised(x, weights, biases, numbers, out):
-    """Layer norm over C of every point, times weights[row] plus biases[row]; x and out (n, points, C), weights and biases (n, C).
-
-    ``numbers``: 1 / C, epsilon and 1 in the type of x, for a number of another type would make all of it float64.
-    """
-    assert x.shape == out.shape and weights.shape == biases.shape == (x.shape[0], x.shape[2]) and x.shape[2] > 0
-    share, epsilon, one = numbers[0], numbers[1], numbers[2]
-    for row in range(x.shape[0]):
-        weight, bias = weights[row], biases[row]
-        for point in range(x.shape[1]):
-            source, target = x[row, point], out[row, point]
-            total = source[0]
-            for c in range(1, source.size):
-                total += source[c]
-            mean = share * total
-            squares = share - share
-            for c in range(source.size):
-                squares += (source[c] - mean) * (source[c] - mean)
-            factor = one / np.sqrt(share * squares + epsilon)
-            for c in range(source.size):
-                target[c] = (source[c] - mean) * factor * weight[c] + bias[c]
-
-
 @_compiled
 def _span(left, stride, columns, out_columns):
     """Return bounds (first, last) of the j with 0 <= j * stride + left < columns; equal where a tap lies wholly outside."""

@@ -13,7 +13,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
@@ -112,8 +111,10 @@ def layer_norm(
     if weight is None or bias is None:
         return NotImplemented
     size = weight.numel()
-    factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, size) for part in (weight, bias))
-    return members.hide(layer_norm_of_rows(members.show(members.value(input, "layer_norm")), size, factors, shifts, eps))
+    factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, 1, size) for part in (weight, bias))
+    x = members.show(members.value(input, "layer_norm"))
+    result = F.layer_norm(x.reshape(len(x), -1, size), (size,), None, None, eps)
+    return members.hide(torch.addcmul(shifts, result, factors).view(x.shape))
 
 
 def attention(

@@ -49,11 +49,16 @@ class Structured(BlockSums):
         ``lines`` (D, k): rows to return, None for all.
         """
 
-    @abstractmethod
     def perturb_block(
         self, block: Block, factors: Any, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
     ) -> None:
-        """Write ``base`` plus and minus ``scale``, (1,) or as long, times the block's noise on a CPU, by compiled loops."""
+        """Write ``base`` plus and minus ``scale``, (1,) or as long, times the block's noise on a CPU."""
+        noise = self.block_noise(block, factors, address, torch.float32)[0]
+        step = block.flat(noise).flatten().numpy() * scale
+        if out.plus.size:
+            np.add(base, step, out=out.plus)
+        if out.minus.size:
+            np.subtract(base, step, out=out.minus)
 
     def rounded_factors(self, generation: int, directions: range, dtype: torch.dtype) -> Any:
         """Return the factors in the form that a forward pass in ``dtype`` needs."""

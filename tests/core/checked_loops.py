@@ -153,13 +153,13 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         memory.at(filters, channels * winograd.PAIR, single)
         memory.at(target, winograd.TILES * winograd.PAIR, single)[:] = 0
 
-    def gather(lines: Any, columns: Any, source: Any, step: Any, bias: Any, floor: Any, target: Any, *apart: Any) -> None:
+    def gather(lines: Any, columns: Any, source: Any, step: Any, bias: Any, target: Any, *apart: Any) -> None:
         for i in range(winograd.points(len(lines)) * winograd.points(len(columns))):
             memory.at(source + i * step, winograd.LANES, single)
         for i in range(winograd.SIDES[len(lines)]):
             for j in range(winograd.SIDES[len(columns)]):
-                least = np.maximum(memory.at(bias, winograd.LANES, single), floor)
-                memory.at(target + i * apart[0] + j * apart[1], winograd.LANES, single)[:] = least
+                made = memory.at(target + i * apart[0] + j * apart[1], winograd.LANES, single)
+                made[:] = memory.at(bias, winograd.LANES, single)
 
     def widened(number: Any) -> Any:
         return _single(np.array([number], word))[0]

@@ -38,7 +38,7 @@ drawn = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCh
 @pytest.fixture(scope="module", params=["python", "guarded"])
 def loops(request):
     """Names of a module of loops, which are watched; few turns of long loops in Python."""
-    few = {"NEAR": 64, "FAR": 128, "PLACES": 4} if request.param == "python" else {}
+    few = {"NEAR": 64} if request.param == "python" else {}
     with watching(request.param, **few) as names:
         yield names
 

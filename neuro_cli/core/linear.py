@@ -56,17 +56,6 @@ class LinearLayer:
         """
         return self._made(linear_kernels.flipped_layer, noise, _array(shift), words.numpy(), columns)
 
-    def placed(
-        self, noise: Tensor, shifts: Tensor | None, inputs: Tensor | None, outputs: Tensor | None, factor: float
-    ) -> Tensor:
-        """Return outcomes with scale * factor * P (x Q) noise^T, and scale * shifts (D, O) on the bias.
-
-        Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'); None: all as they are.
-        """
-        none = np.empty((self.rows.directions, 0), np.int16)
-        places = (none if part is None else part.numpy() for part in (inputs, outputs))
-        return self._made(linear_kernels.placed_layer, noise, self._vectors(shifts), *places, np.float32(factor))
-
     def low_rank(self, factors: Tensor, shifts: Tensor | None, columns: tuple[int, int], rank: int, share: float) -> Tensor:
         """Return outcomes with scale * share * sum of (x b^T) a, and scale * shifts (D, O) on the bias.
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from neuro_cli.core.kernels.compiled import product_kernels, sign_kernels, sum_kernels
+from neuro_cli.core.kernels.compiled import product_kernels, sum_kernels
 
 
 class Vectors(NamedTuple):
@@ -29,8 +29,7 @@ def add_sign_sum(rows: Tensor, columns: Tensor, weights: Tensor, out: Tensor) ->
 
     ``rows``, ``columns``: signs as bits of words (D, W).
     """
-    add = sign_kernels.add_sign_product if sign_kernels.SERVES else sum_kernels.add_sign_sum
-    add(rows.numpy(), columns.numpy(), weights.numpy(), out.numpy())
+    sum_kernels.add_sign_sum(rows.numpy(), columns.numpy(), weights.numpy(), out.numpy())
 
 
 def add_weighted(vectors: Tensor, weights: Tensor, out: Tensor) -> None:

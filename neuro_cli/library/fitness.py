@@ -22,10 +22,10 @@ from neuro_cli.core.metric import Metric
 from neuro_cli.library.shared_pass import Call, answering, captured, rows
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.isolation import InputCopies, drawing
-from neuro_cli.scoring.trial import BLOCKED_EXAMPLES
 from neuro_cli.task.base import Batch, Task
 
 Fitness = Callable[..., Any]
+TRIED = 16  # examples on which memory formats are tried
 
 
 class FitnessTask(Task):
@@ -129,14 +129,14 @@ class FitnessTask(Task):
             InputCopies(None, trial)  # the module must not write to the script's data
             try:
                 with drawing(0):
-                    self.score(in_precision(trial, self._precision), self.batch(0, 0, min(BLOCKED_EXAMPLES, self.batch_size)))
+                    self.score(in_precision(trial, self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
             except Exception:
                 if self.memory_format is torch.contiguous_format:
                     raise
                 continue
             break
         if self._watch is not None and self._watch.first is not None:
-            self.probe = self._watch.first[:BLOCKED_EXAMPLES].clone(memory_format=self.memory_format)
+            self.probe = self._watch.first[:TRIED].clone(memory_format=self.memory_format)
         return None
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:

@@ -56,8 +56,6 @@ class Watch:
         if not getattr(self._member, "fresh", False):
             return
         self._member.fresh = False
-        if inputs.is_mkldnn:  # a module with blocked activations gives these
-            inputs = inputs.to_dense()
         with self._lock:
             if self.first is None:
                 self.first = inputs

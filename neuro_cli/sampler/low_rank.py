@@ -12,21 +12,19 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.sums import Vectors, add_outer_sum, add_weighted
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
-from neuro_cli.sampler.structured import Structured, StructuredPerturbation, Writer
+from neuro_cli.sampler.blocks import Address, Block, BlockSum
+from neuro_cli.sampler.structured import Structured, StructuredPerturbation
 
 
 class LowRank(Structured):
@@ -89,17 +87,6 @@ class LowRank(Structured):
         # a plain product: a batch of one may round otherwise, and would change the bits of saved runs
         product = (rows[0].T @ columns[0])[None] if len(rows) == 1 else rows.transpose(1, 2) @ columns
         return block.cube(product.flatten(1))
-
-    def perturb_block(
-        self, block: Block, factors: Tensor, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
-    ) -> None:
-        if block.vector:  # an outer product with a single one
-            rows, columns = factors[:, block.first : block.first + block.rows], torch.ones(1, 1, dtype=torch.float32)
-        else:
-            by_rank, by_column = self.vectors_of(block, factors, torch.float32)
-            rows, columns = by_rank[0], by_column[0]
-        a, b = rows.contiguous().numpy(), columns.contiguous().numpy()
-        block_kernels.perturb_outer(base, scale, a, b, out.plus, out.minus)
 
     def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
         """Return zeros for the sum itself: no noise is shared."""
@@ -168,12 +155,6 @@ class LowRankPerturbation(StructuredPerturbation):
         result = copy.copy(self)
         result.factors = factors
         return result
-
-    def full_product(self, block: Block) -> bool:
-        return False
-
-    def writer(self, block: Block) -> Writer:
-        return lambda place, *rest: self.sampler.perturb_block(block, self.factors[place : place + 1], self.address, *rest)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator

@@ -21,7 +21,6 @@ from torch import Tensor
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.kernels.compiled import block_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import MemberBatch, placed_values
 from neuro_cli.core.sums import Vectors, add_outer_sum
@@ -241,10 +240,9 @@ class PlacedPerturbation(StructuredPerturbation):
 
     sampler: Permutation
 
-    def full_product(self, block: Block) -> bool:
-        return self.sampler.shape(block)[2] == 1.0
-
-    def writer(self, block: Block) -> Writer:
+    def writer(self, block: Block) -> Writer | None:
+        if self.sampler.shape(block)[2] != 1.0:
+            return None
         name, placed = block.place.name, self.factors[block.place.name]
 
         def write(place: int, base: np.ndarray, scale: np.ndarray, out: Sides) -> None:
@@ -252,11 +250,6 @@ class PlacedPerturbation(StructuredPerturbation):
             self.sampler.perturb_block(block, {name: one}, self.address, base, scale, out)
 
         return write
-
-    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
-        rows, inputs, _ = self.factors[block.place.name]
-        shifts = None if shift is None else self.vectors(shift)
-        return layer.placed(self._weight(block).flatten(1), shifts, inputs, rows, self.sampler.shape(block)[2])
 
     def apply(self, place: Place, x: Tensor, y: Tensor, operator: Operator) -> Tensor:
         block = self.block(place)

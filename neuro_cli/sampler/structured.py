@@ -7,24 +7,19 @@ Legend: D directions, M columns.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.core.kernels.compiled import blas_kernels, convolution_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.linear import LinearLayer
-from neuro_cli.core.rows import COMPILED, Geometry, MemberBatch, out_sizes
+from neuro_cli.core.rows import MemberBatch, out_sizes
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.block_sums import BlockSums
 from neuro_cli.sampler.blocks import Address, Block, Sides
-from neuro_cli.sampler.patches import patches
-
-FEW_COLUMNS = 64  # inputs x taps of a convolution up to which all members share one loop
-LINES = 2**15  # most input and output values of pixels in one product of a compiled loop that calls a BLAS
 
 Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a direction, base, scale, out
 
@@ -32,13 +27,11 @@ Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a dire
 class OwnWeights(NamedTuple):
     """When a convolution on a CPU uses the members' own weights: to write noise costs less there than a second product.
 
-    ``pixels``: least number that each weight serves; ``products``: least number of a call, where members are called one by one;
-    ``cached``: most input values of pixels in one product, so that they stay in the cache.
+    ``pixels``: least number that each weight serves; ``products``: least number of a call, of which each member has one.
     """
 
     pixels: int = 256
     products: int = 2**23
-    cached: int = 2**20
 
 
 class Structured(BlockSums):
@@ -56,11 +49,16 @@ class Structured(BlockSums):
         ``lines`` (D, k): rows to return, None for all.
         """
 
-    @abstractmethod
     def perturb_block(
         self, block: Block, factors: Any, address: Address, base: np.ndarray, scale: np.ndarray, out: Sides
     ) -> None:
-        """Write ``base`` plus and minus ``scale``, (1,) or as long, times the block's noise on a CPU, by compiled loops."""
+        """Write ``base`` plus and minus ``scale``, (1,) or as long, times the block's noise on a CPU."""
+        noise = self.block_noise(block, factors, address, torch.float32)[0]
+        step = block.flat(noise).flatten().numpy() * scale
+        if out.plus.size:
+            np.add(base, step, out=out.plus)
+        if out.minus.size:
+            np.subtract(base, step, out=out.minus)
 
     def rounded_factors(self, generation: int, directions: range, dtype: torch.dtype) -> Any:
         """Return the factors in the form that a forward pass in ``dtype`` needs."""
@@ -114,13 +112,12 @@ class StructuredPerturbation(Perturbation):
         block: Block = self.sampler.blocks[place.name]
         return block
 
-    def full_product(self, block: Block) -> bool:
-        """Return whether the noise of a layer costs a product as large as the centre's."""
-        return True
+    def writer(self, block: Block) -> Writer | None:
+        """Return :meth:`Structured.perturb_block` as a function of a direction's position among these.
 
-    @abstractmethod
-    def writer(self, block: Block) -> Writer:
-        """Return :meth:`Structured.perturb_block` as a function of a direction's position among these."""
+        None where the noise of a layer costs less than a product as large as the centre's.
+        """
+        return None
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
@@ -133,15 +130,14 @@ class StructuredPerturbation(Perturbation):
             fits = len(x) in (rows.count, rows.count // len(rows.scales))
             served = linear.served or (self.half and linear.served_half)
             return self.linear(block, None if bias is None else shift, linear) if fits and served else None
-        if (
-            geometry.groups > 1 or x.dim() != 4 or x.dtype not in COMPILED
-        ):  # members' weights in bfloat16 would round small noise away
+        # members' weights in bfloat16 would round small noise away
+        if geometry.groups > 1 or x.dim() != 4 or x.dtype != torch.float32:
             return None
-        sizes = out_sizes(x.shape[2:], place.shape[2:], geometry)
+        sizes, least = out_sizes(x.shape[2:], place.shape[2:], geometry), self.sampler.own_weights
         pixels = sizes[0] * sizes[1] * rows.examples
-        few, least = block.width <= FEW_COLUMNS, self.sampler.own_weights
-        many = x.dtype == torch.float32 and pixels * block.rows * block.width >= least.products and self.full_product(block)
-        if pixels < least.pixels or not (few or many):
+        few = pixels < least.pixels or pixels * block.rows * block.width < least.products
+        write = None if few else self.writer(block)
+        if write is None:
             return None
         result = x.new_empty(rows.count, *sizes, block.rows)
         shifts = self.vectors(shift) if bias is not None and shift is not None else None
@@ -149,44 +145,21 @@ class StructuredPerturbation(Perturbation):
         for side, scale in enumerate(rows.scales):
             mine = x if len(x) == count else x[side * count : (side + 1) * count]
             shifted = bias if bias is None or shifts is None else torch.add(bias, shifts, alpha=scale)
-            out = result[side * count : (side + 1) * count]
-            if few:
-                self._products(block, mine, weight, shifted, scale, geometry, out)
-            else:
-                self._convolved(block, mine, weight, shifted, scale, operator, out.permute(0, 3, 1, 2))
+            out = result[side * count : (side + 1) * count].permute(0, 3, 1, 2)
+            self._convolved(block, write, mine, weight, shifted, scale, operator, out)
         return result.permute(0, 3, 1, 2)
 
-    @abstractmethod
-    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor:
-        """Return the outputs of a linear layer with the noise of its weight and bias, by compiled loops."""
-
-    def own_weights(self, block: Block, weight: Tensor, scale: float) -> Tensor:
-        """Return the weights (D, rows, inputs and taps) of the directions at a signed ``scale`` from the centre's."""
-        return torch.add(weight, self._cubes(block).flatten(-2), alpha=scale)
-
-    def _products(
-        self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, geometry: Geometry, out: Tensor
-    ) -> None:
-        """Write convolutions of images (D e, ..) to ``out`` (D e, H', W', rows), as products of each pixel's patch."""
-        weights = self.own_weights(block, weight.flatten(1), scale)
-        if x.dtype == torch.float32 and blas_kernels.SERVES:
-            own_convolutions(x, weights, bias, self.rows.examples, block.place.shape[2:], geometry, out)
-            return
-        weights = self.rows.one_side().repeated(weights).transpose(1, 2)
-        length = max(1, self.sampler.own_weights.cached // (block.width * out[0, ..., 0].numel()))
-        for low in range(0, len(x), length):
-            part = slice(low, low + length)
-            taps = patches(x[part].contiguous(), block.place.shape[2:], geometry).reshape(len(out[part]), weights.shape[1], -1)
-            torch.bmm(taps.transpose(1, 2), weights[part], out=out[part].flatten(1, 2))
-        if bias is not None:
-            out += self.rows.one_side().repeated(bias.expand(self.rows.directions, -1))[:, None, None]
+    def linear(self, block: Block, shift: Place | None, layer: LinearLayer) -> Tensor | None:
+        """Return the outputs of a linear layer with the noise of its weight and bias, by compiled loops, where it has such."""
+        return None
 
     def _convolved(
-        self, block: Block, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, operator: Operator, out: Tensor
-    ) -> None:
+        self, block: Block, write: Writer, x: Tensor, weight: Tensor, bias: Tensor | None, scale: float, operator: Operator,
+        out: Tensor,
+    ) -> None:  # fmt: skip
         """Write convolutions of each direction's images (D e, ..) to ``out`` (D e, rows, ..)."""
         base = (weight.permute(0, 2, 3, 1) if block.inner_last else weight).reshape(-1)
-        own, spread, write = torch.empty_like(base), np.array([scale], np.float32), self.writer(block)
+        own, spread = torch.empty_like(base), np.array([scale], np.float32)
         own_view, sides, centre = block.place.view_of(own), Sides(own.numpy(), np.empty(0, np.float32)), base.numpy()
         examples = self.rows.examples
         for direction, images in enumerate(x.split(examples)):
@@ -213,18 +186,3 @@ class StructuredPerturbation(Perturbation):
     def _cubes(self, block: Block, lines: Tensor | None = None) -> Tensor:
         result: Tensor = self.sampler.block_noise(block, self.factors, self.address, self.dtype, lines)
         return result
-
-
-def own_convolutions(
-    x: Tensor, weights: Tensor, bias: Tensor | None, examples: int, kernel: Sequence[int], geometry: Geometry, out: Tensor
-) -> None:
-    """Write convolutions of images (D e, ..) with their directions' weights to ``out`` (D e, H', W', rows).
-
-    Weights are (D, rows, inputs and taps), ``bias``: (rows,), or (D, rows).
-    """
-    shifts = np.empty((1, 0), np.float32) if bias is None else np.atleast_2d(bias.numpy())
-    places = out.shape[2] * (weights.shape[1] + weights.shape[2])
-    options = geometry.stride, geometry.padding, geometry.dilation, tuple(kernel)
-    lines = max(1, min(out.shape[1], LINES // places))
-    weights = weights.contiguous()  # the result of other operations may have another order of memory
-    convolution_kernels.own_convolutions(x.numpy(), weights.numpy(), shifts, examples, *options, lines, out.numpy())

@@ -63,7 +63,6 @@ class PassSettings:
 
     def candidate(
         self,
-        blocked: bool = False,
         shared: Candidate | None = None,
         change: Callable[[nn.Module], None] | None = None,
         flat: Tensor | None = None,
@@ -72,13 +71,12 @@ class PassSettings:
 
         ``change`` changes the copy's layers.
         """
-        warn = self.warn if blocked else None
-        return Candidate(self.module, self.layout, self.precision, self.device, warn, shared, change, flat)
+        return Candidate(self.module, self.layout, self.precision, self.device, shared, change, flat)
 
-    def module_at(self, centre: Tensor, blocked: bool = False, dtype: torch.dtype | None = None) -> nn.Module:
+    def module_at(self, centre: Tensor, dtype: torch.dtype | None = None) -> nn.Module:
         """Return a copy of the module with the parameters ``centre`` (M,), in ``dtype`` or the evaluation's precision."""
         form = self if dtype is None else replace(self, precision=dtype)
-        candidate = form.candidate(blocked)
+        candidate = form.candidate()
         candidate.flat.copy_(centre)
         return candidate.ready()
 

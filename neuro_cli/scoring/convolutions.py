@@ -7,15 +7,12 @@ that is clearly less. Outcomes differ from torch's by rounding.
 
 import logging
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch._C import _functorch
 from torch.nn.modules.conv import _ConvNd
@@ -84,20 +81,15 @@ class Layer:
 
 
 class _Convolution(_ConvNd):
-    """Convolution by the compiled loops where these have less work. ``examples``: number for one member.
-
-    ``rectified``: a ReLU follows, which the loops apply to outcomes as they compute them.
-    """
+    """Convolution by the compiled loops where these have less work. ``examples``: number for one member."""
 
     examples: int
-    rectified = False
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         geometry = geometry_of(weight, self.stride, self.padding, self.dilation, self.groups)
         if self._taken(input, weight) and Layer(input.shape[2:], weight.shape, geometry, self.examples).pays:
-            return convolved(input, weight, bias, geometry, 0.0 if self.rectified else -math.inf)
-        plain: Tensor = super()._conv_forward(input, weight, bias)
-        return F.relu(plain) if self.rectified else plain
+            return convolved(input, weight, bias, geometry)
+        return super()._conv_forward(input, weight, bias)
 
     def _taken(self, input: Tensor, weight: Tensor) -> bool:
         """Return whether the loops may have the tensors: plain ones that no function of torch follows."""
@@ -133,23 +125,10 @@ def put_convolutions(module: nn.Module, examples: int) -> None:
         if _fits(part):
             part.__class__ = KINDS[type(part)]
             vars(part)["examples"] = examples
-    places = Counter(id(part) for _, part in module.named_modules(remove_duplicate=False))
-    for stack in module.modules():
-        if type(stack) is nn.Sequential:
-            for (_, part), (name, after) in pairwise(list(stack._modules.items())):
-                alone = places[id(part)] == 1 and not (_hooked(part) or _hooked(after))
-                if isinstance(part, _Convolution) and type(after) is nn.ReLU and alone:
-                    vars(part)["rectified"] = True
-                    stack._modules[name] = nn.Identity()
 
 
-def _hooked(part: nn.Module) -> bool:
-    """Return whether hooks look at inputs or outputs of ``part``."""
-    return bool(part._forward_hooks or part._forward_pre_hooks)
-
-
-def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry, floor: float = -math.inf) -> Tensor:
-    """Return the convolution of lines or images by the compiled loops, at least ``floor``, in the memory order of the input.
+def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geometry) -> Tensor:
+    """Return the convolution of lines or images by the compiled loops, in the memory order of the input.
 
     The weight's order decides where the input's is ambiguous, as with images of one channel.
     """
@@ -166,7 +145,7 @@ def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
             shift[:outputs] = bias[part]
         kernels.convolved(
             pixels.contiguous().numpy(), filters(lifted(weight)[part]).numpy(), shift.numpy(), geometry.padding, lines, columns,
-            group, floor, made.numpy(),
+            group, made.numpy(),
         )  # fmt: skip
     result = made.permute(0, 3, 1, 2)
     result = result if last else result.contiguous()

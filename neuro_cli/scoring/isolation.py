@@ -28,7 +28,7 @@ from torch.utils.hooks import RemovableHandle
 from neuro_cli.core.copies import in_same_pages
 from neuro_cli.core.machine.pages import unwritten
 from neuro_cli.core.seeds import GENERATORS, number_seed, seeded
-from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked
+from neuro_cli.scoring.candidate import UNSUPPORTED
 
 log = logging.getLogger(__name__)
 
@@ -192,10 +192,9 @@ def differences(reference: nn.Module, used: nn.Module, seen: dict[int, Any]) -> 
 
     ``seen``: as of :func:`same`.
     """
-    one, other = (module.inner if isinstance(module, Blocked) else module for module in (reference, used))
-    parts, others = dict(one.named_modules()), dict(other.named_modules())
+    parts, others = dict(reference.named_modules()), dict(used.named_modules())
     if parts.keys() != others.keys():
-        yield f"the submodules of {type(one).__name__}"
+        yield f"the submodules of {type(reference).__name__}"
         return
     seen |= {id(part): others[path] for path, part in parts.items()}  # a part may hold its parent
     for path, part in parts.items():

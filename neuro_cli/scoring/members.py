@@ -2,8 +2,7 @@
 
 A thread's module has parameters that are views of the thread's own flat vector, into which the sampler writes centre and
 noise in one pass. Any ``nn.Module`` works as it is, nothing is swapped or restored, and what is held is the members in
-flight, never the population. The fastest way on a CPU when a member has many examples (one intra-operator thread a
-member, activations in oneDNN's blocked layout).
+flight, never the population. The fastest way on a CPU when a member has many examples.
 """
 
 import logging
@@ -26,7 +25,6 @@ from neuro_cli.scoring.isolation import Generators, InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.tolerance import TWICE
-from neuro_cli.scoring.trial import takes_blocked
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -49,21 +47,18 @@ class MemberScorer(PopulationScorer):
     def __init__(self, settings: ScoringSettings, centre: Tensor) -> None:
         super().__init__(settings)
         cpu = settings.device.type == "cpu"
-        single = cpu and settings.precision == torch.float32
-        fewer = single and saves_products(settings, centre)
+        fewer = cpu and settings.precision == torch.float32 and saves_products(settings, centre)
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
-        self._blocked = single and not fewer and takes_blocked(settings, centre)
         self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
-        form = "oneDNN's blocked layout" if self._blocked else str(self.task.memory_format).removeprefix("torch.")
-        form += ", convolutions with fewer products" if fewer else ""
+        form = str(self.task.memory_format).removeprefix("torch.") + ", convolutions with fewer products" * fewer
         precision = str(settings.precision).removeprefix("torch.")
         log.info("scoring: %s on %s, %d threads, %s, %s", kind, settings.device, settings.threads.count, precision, form)
 
     def _candidate(self, shared: Candidate | None = None) -> Candidate:
-        return self.settings.candidate(self._blocked, shared, self._change)
+        return self.settings.candidate(shared, self._change)
 
     @unfused()
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:

@@ -25,7 +25,7 @@ from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
-from neuro_cli.scoring.candidate import UNSUPPORTED, Blocked, brief, scoring_mode
+from neuro_cli.scoring.candidate import brief, scoring_mode
 from neuro_cli.scoring.chunk_size import is_slower
 from neuro_cli.scoring.passes.dense import DenseMember, Unwritten, Values, is_large
 from neuro_cli.scoring.passes.example_marks import with_mark
@@ -45,7 +45,6 @@ LAYERS = 2  # first ones of equal layers, which are tried alone
 HEAVY = 2**25  # frozen numbers from which on a copy of them in another type costs too much memory
 HALF_SCALE = 0.03  # size of the noise in half precision: at 0.1 the rounding of 30 layers grows as large as the noise's effect
 ROUNDED = 0.5  # share of what noise changes in a member's outputs by which rounding may change them in half precision
-BLOCKED_EXAMPLES = 16  # examples on which blocked activations are compared with plain ones
 
 
 @dataclass(frozen=True)
@@ -292,25 +291,3 @@ def scored_members(
         return given(module, Batch(*with_mark([inputs, targets])), dtype)
 
     return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
-
-
-def takes_blocked(settings: ScoringSettings, centre: Tensor) -> bool:
-    """Return whether every layer takes blocked activations with the same outcome, tried on a few examples.
-
-    A property of the model, not of a clock: all ranks must choose alike.
-    """
-    inputs = settings.few(BLOCKED_EXAMPLES).inputs
-    if inputs.dim() != 4:
-        return False
-    with torch.no_grad():
-        outputs = []
-        for blocked in (False, True):
-            module = settings.module_at(centre, blocked)
-            try:
-                # not by its forward, which would fall back
-                outputs.append(module.blocked(inputs) if isinstance(module, Blocked) else module(inputs))
-            except UNSUPPORTED as error:
-                log.info("blocked activations are not for this model: %s", brief(error))
-                return False
-    plain, other = outputs
-    return alike(other, plain, tolerance(torch.float32))

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import attention, blas, compiled, lanes, products, vectors, winograd
+from neuro_cli.core.kernels import blas, compiled, products, vectors, winograd
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies
@@ -107,22 +107,13 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         size = BASE[segment] + ((bits >> 5) & 4095).astype(single) * SLOPE[segment]
         memory.at(target, vectors.LANES, single)[:] = (size.view(np.uint32) ^ (words & 0x80000000)).view(single)
 
-    def signed_sums(tables: Any, groups: Any, rows: Any, columns: Any, steps: Any, out: Any, width: Any) -> None:
-        lines = [memory.at(int(out) + 4 * row * int(width), vectors.COLUMNS, single) for row in range(vectors.ROWS)]
-        for group in range(int(groups)):
-            table = memory.at(int(tables) + 128 * group, 32, single)
-            own = memory.at(int(rows) + 4 * group * int(steps[0]), vectors.ROWS, np.int32)
-            there = memory.at(int(columns) + 4 * group * int(steps[1]), vectors.COLUMNS, np.int32)
-            for row, line in enumerate(lines):
-                line += table[own[row] ^ there]
-
     def add_tile(left: Any, right: Any, groups: Any, out: Any, width: Any) -> None:
         lines = [memory.at(int(out) + 4 * row * int(width), products.COLUMNS, single) for row in range(products.ROWS)]
         for group in range(int(groups)):
-            size = products.ROWS * vectors.GROUP, vectors.GROUP * products.COLUMNS
+            size = products.ROWS * products.GROUP, products.GROUP * products.COLUMNS
             a, b = (memory.at(int(at) + 4 * group * n, n, single) for at, n in zip((left, right), size, strict=True))
-            columns = b.reshape(vectors.GROUP, products.COLUMNS)
-            for line, factors in zip(lines, a.reshape(products.ROWS, vectors.GROUP), strict=True):
+            columns = b.reshape(products.GROUP, products.COLUMNS)
+            for line, factors in zip(lines, a.reshape(products.ROWS, products.GROUP), strict=True):
                 group_sum = factors[0] * columns[0]
                 for factor, column in zip(factors[1:], columns[1:], strict=True):
                     group_sum = group_sum + factor * column
@@ -162,57 +153,23 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         memory.at(filters, channels * winograd.PAIR, single)
         memory.at(target, winograd.TILES * winograd.PAIR, single)[:] = 0
 
-    def gather(lines: Any, columns: Any, source: Any, step: Any, bias: Any, floor: Any, target: Any, *apart: Any) -> None:
+    def gather(lines: Any, columns: Any, source: Any, step: Any, bias: Any, target: Any, *apart: Any) -> None:
         for i in range(winograd.points(len(lines)) * winograd.points(len(columns))):
             memory.at(source + i * step, winograd.LANES, single)
         for i in range(winograd.SIDES[len(lines)]):
             for j in range(winograd.SIDES[len(columns)]):
-                least = np.maximum(memory.at(bias, winograd.LANES, single), floor)
-                memory.at(target + i * apart[0] + j * apart[1], winograd.LANES, single)[:] = least
+                made = memory.at(target + i * apart[0] + j * apart[1], winograd.LANES, single)
+                made[:] = memory.at(bias, winograd.LANES, single)
 
     def widened(number: Any) -> Any:
         return _single(np.array([number], word))[0]
 
-    def lines(address: Any, count: Any) -> np.ndarray:
-        return memory.at(address, int(count) * vectors.LANES, single).reshape(-1, vectors.LANES)
-
-    def numbers(address: Any, step: Any, count: int, length: Any) -> np.ndarray:
-        return np.stack([memory.at(int(address) + int(step) * row, int(length), single) for row in range(count)])
-
-    def to_lanes(source: Any, step: Any, target: Any) -> None:
-        lines(target, lanes.COLUMNS)[:] = numbers(source, step, vectors.LANES, lanes.COLUMNS).T
-
-    def from_lanes(source: Any, target: Any, step: Any) -> None:
-        for row, line in enumerate(lines(source, lanes.COLUMNS).T):
-            memory.at(int(target) + int(step) * row, lanes.COLUMNS, single)[:] = line
-
-    def products_of(count: int) -> Callable[..., None]:
-        def law(rows: Any, depth: Any, matrix: Any, step: Any, out: Any) -> None:
-            lines(out, count)[:] = numbers(matrix, step, count, depth) @ lines(rows, depth)
-
-        return law
-
-    def shares(scores: Any, count: Any, sums: Any) -> None:
-        given = lines(scores, count)
-        given[:] = np.exp(given - given.max(0))
-        memory.at(sums, vectors.LANES, single)[:] = given.sum(0)
-
-    def means(part: int) -> Callable[..., None]:
-        def law(given: Any, count: Any, sums: Any, value: Any, step: Any, out: Any) -> None:
-            total = numbers(value, step, int(count), part).T @ lines(given, count)
-            lines(out, part)[:] = total / memory.at(sums, vectors.LANES, single)
-
-        return law
-
     return {
-        lanes.to_lanes: to_lanes, lanes.from_lanes: from_lanes, lanes.some_products: products_of(lanes.LINES),
-        lanes.one_product: products_of(1), attention.weights: shares, attention.some_means: means(attention.PART),
-        attention.one_mean: means(1),
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),
         vectors.normals_by_gathers: normals, vectors.normals_by_loads: normals,
-        vectors.signed_sums: signed_sums, products.add_tile: add_tile, blas.sgemm: sgemm,
+        products.add_tile: add_tile, blas.sgemm: sgemm,
         winograd._spread: spread, winograd._product: products_of_points, winograd._gather: gather,
     }  # fmt: skip
 

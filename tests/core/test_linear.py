@@ -11,7 +11,7 @@ from torch import Tensor
 
 from neuro_cli.core.kernels import blas, linear
 from neuro_cli.core.linear import LinearLayer
-from neuro_cli.core.rows import MemberBatch, random_orders, random_signs, repeat, repeated
+from neuro_cli.core.rows import MemberBatch, random_signs, repeat, repeated
 
 SCALES = (0.5, -0.25)
 
@@ -80,24 +80,6 @@ def test_rows_that_repeat_meet_the_centre_once(sides):
     assert not torch.allclose(made, plain)
 
 
-@given(shape=SHAPES, sides=st.sampled_from(["both", "inputs", "outputs"]), share=st.sampled_from([1.0, 0.4]))
-@settings(max_examples=15, deadline=None)
-def test_permutations(shape, sides, share):
-    case = Case(*shape)
-    directions, _, _, inputs, outputs, bias = shape
-    read = random_orders(words(directions, inputs), max(1, round(share * inputs))) if sides != "outputs" else None
-    written = random_orders(words(directions, outputs, 2), max(1, round(share * outputs))) if sides != "inputs" else None
-    noise = normal(outputs if written is None else written.shape[1], inputs if read is None else read.shape[1], seed=4)
-    shifts = normal(directions, outputs + 3, seed=5)[:, :outputs] if bias else None
-    made = case.layer.placed(noise, shifts, read, written, 1.5)
-    whole = torch.zeros(directions, outputs, inputs, dtype=torch.float64)
-    for d in range(directions):
-        rows = torch.arange(outputs) if written is None else written[d].long()
-        columns = torch.arange(inputs) if read is None else read[d].long()
-        whole[d, rows[:, None], columns] = 1.5 * noise.double()
-    case.check(made, case.x @ whole.transpose(1, 2), shifts)
-
-
 @given(shape=SHAPES, rank=st.integers(1, 3))
 @settings(max_examples=15, deadline=None)
 def test_low_rank(shape, rank):
@@ -121,10 +103,9 @@ def test_rows_that_repeat_have_the_outcomes_of_rows_that_do_not(shape, times, si
     weight, shift = normal(outputs, inputs, seed=2), normal(outputs, seed=3) if bias else None
     noise, factors = normal(outputs, inputs, seed=4), normal(rows.directions, inputs + outputs, seed=5)
     widths = [-(-count // 32) for count in (inputs, outputs)]
-    drawn, read = words(rows.directions, sum(widths)), random_orders(words(rows.directions, inputs), inputs)
+    drawn = words(rows.directions, sum(widths))
     calls = (
         lambda layer: layer.flipped(noise, None, drawn, (0, widths[0], -1)),
-        lambda layer: layer.placed(noise, None, read, None, 0.5),
         lambda layer: layer.low_rank(factors, None, (outputs, 0), 1, 1.0),
     )
     for call in calls:
@@ -242,13 +223,10 @@ def test_rows_of_one_side_are_those_of_all_sides(dtype, bias):
     rows = MemberBatch((*SCALES, 2.0), directions, examples)
     x, weight, noise = (normal(*size, seed=1).to(dtype) for size in ((800, inputs), (outputs, inputs), (outputs, inputs)))
     shift, own = (normal(outputs, seed=2).to(dtype), normal(directions, outputs, seed=3)) if bias else (None, None)
-    drawn, order = words(directions, 4), random_orders(words(directions, outputs), outputs)
-    read, factors = random_orders(words(directions, inputs, 2), inputs), normal(directions, inputs + outputs, seed=4)
+    drawn, factors = words(directions, 4), normal(directions, inputs + outputs, seed=4)
     one, all_of_them = (LinearLayer(rows, part, weight, shift) for part in (x, torch.cat([x] * 3)))
     calls = (
         lambda layer: layer.flipped(noise, None if shift is None else shift.float(), drawn, (0, 2, 3 if bias else -1)),
-        lambda layer: layer.placed(noise, own, read, None, 0.5),
-        lambda layer: layer.placed(noise, own, None, order, 0.5),
         lambda layer: layer.low_rank(factors, own, (outputs, 0), 1, 1.0),
     )
     for call in calls if dtype == torch.float32 else calls[-1:]:

@@ -209,7 +209,6 @@ class Reading(Image):
         self.layer, self.gain = nn.Linear(784, 10), nn.Parameter(torch.ones(1))
 
     def forward(self, images: Tensor) -> Tensor:
-        # neither does a blocked activation have strides
         return self.layer(images.expand(-1, 1, -1, -1).flatten(1)) * self.gain.item()
 
 
@@ -221,34 +220,6 @@ def test_a_module_that_cannot_be_batched_is_scored_one_by_one_and_says_so_once_a
         scorer_of(replace(parts.distribution.job.scorer.settings, batch_size=48), parts.algo.ask(0).bases[0])
     (said,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert said == "members are scored one by one, slower: Reading: item reads parameter gain"
-
-
-class Later(Image):
-    """Takes blocked activations of the centre, and not of members."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = nn.Linear(784, 10)
-        self.register_buffer("first", self.layer.weight.detach().clone())
-
-    def forward(self, images: Tensor) -> Tensor:
-        plain = torch.equal(self.layer.weight, self.first)
-        return self.layer((images if plain else images.as_strided(images.shape, images.stride())).flatten(1))
-
-
-def test_a_layer_that_takes_no_blocked_activations_is_said_once_in_one_line(caplog):
-    """Torch's own message of it has 6,000 letters, and came with each module of each generation."""
-    with caplog.at_level(logging.WARNING):
-        for kind in (Reading, Later):
-            parts = parts_of("sampler=sign_flip", model(kind), "batch_size=780")  # more examples than one pass is chosen for
-            for _ in range(3):
-                assert np.isfinite(scores(parts, range(24))).all()
-    said = {record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING}
-    assert sum(record.levelno >= logging.WARNING for record in caplog.records) == len(said) == 1
-    (line,) = said
-    assert line.startswith("Later: a layer takes no blocked activations, it is done without: ")
-    assert len(line) < 250
-    assert "\n" not in line
 
 
 def test_batch_norm_of_a_single_value_is_refused_by_name():

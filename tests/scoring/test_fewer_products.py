@@ -83,25 +83,6 @@ def test_other_layers_stay(layer):
     assert type(layer) is kind
 
 
-def test_a_relu_that_follows_is_done_by_the_loops():
-    torch.manual_seed(1)
-    shared, twice, seen = nn.ReLU(), nn.Conv2d(16, 16, 3, padding=1), nn.Conv2d(16, 16, 3, padding=1)
-    seen.register_forward_hook(lambda *_: None)
-    module = nn.Sequential(
-        nn.Conv2d(16, 16, 3, padding=1), shared, twice, shared, twice, nn.Tanh(), seen, nn.ReLU(), nn.Conv2d(16, 16, 5), nn.ReLU()
-    )
-    x = torch.randn(32, 16, 17, 17)
-    wanted = module(x)
-    convolutions.put_convolutions(module, 32)
-    assert [vars(part).get("rectified", False) for part in module] == [True, *[False] * 7, True, False]
-    assert [type(module[place]) for place in (1, 3, 7, 9)] == [nn.Identity, nn.ReLU, nn.ReLU, nn.Identity]
-    with torch.no_grad():
-        made = module(x)
-    torch.testing.assert_close(made, wanted, rtol=1e-3, atol=1e-4)
-    torch.testing.assert_close(module.double()(x.double()), wanted.double(), rtol=1e-3, atol=1e-4)  # torch's way
-    assert made.min() == 0
-
-
 def test_gradients_and_maps_take_torchs_way():
     layer = nn.Conv2d(32, 32, 3, padding=1)
     x = torch.randn(2, 32, 32, 32)

@@ -101,17 +101,3 @@ def product(x, weight, out):
         (TRANSPOSED, UNCHANGED), (nb.int32(width), nb.int32(x.shape[0]), nb.int32(inner)), (nb.uintp(weight.ctypes.data), inner),
         (nb.uintp(x.ctypes.data), inner), nb.float32(0), (nb.uintp(out.ctypes.data), width),
     )  # fmt: skip
-
-
-@_compiled
-def own_product(x, weight, out):
-    """Set ``out`` (n, O) = x (I, at least n)^T weight (O, I)^T, float32 and contiguous; what lies in ``out`` is not read."""
-    assert weight.shape == (out.shape[1], x.shape[0]) and 0 < out.shape[0] <= x.shape[1] and weight.size > 0
-    assert x.itemsize == weight.itemsize == out.itemsize == 4
-    assert x.flags.c_contiguous and weight.flags.c_contiguous and out.flags.c_contiguous
-    inner, width = nb.uintp(x.shape[0]), nb.uintp(out.shape[1])
-    sgemm(
-        (TRANSPOSED, TRANSPOSED), (nb.int32(width), nb.int32(out.shape[0]), nb.int32(inner)),
-        (nb.uintp(weight.ctypes.data), inner), (nb.uintp(x.ctypes.data), nb.uintp(x.shape[1])), nb.float32(0),
-        (nb.uintp(out.ctypes.data), width),
-    )  # fmt: skip

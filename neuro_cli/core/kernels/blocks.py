@@ -61,22 +61,6 @@ def perturb_flipped(base, scale, shared, rows, columns, plus, minus):
 
 
 @_compiled
-def perturb_outer(base, scale, rows, columns, plus, minus):
-    """Perturb by noise[k, j] = sum over q of rows[q, k] * columns[q, j]; rows (R, n), columns (R, width)."""
-    rank, width = columns.shape
-    _fit(rows.shape[1] * width, base, scale, plus, minus)
-    assert rows.shape[0] == rank > 0
-    noise = np.empty(width, np.float32)
-    for k in range(rows.shape[1]):
-        for j in range(width):
-            noise[j] = rows[0, k] * columns[0, j]
-        for q in range(1, rank):
-            for j in range(width):
-                noise[j] += rows[q, k] * columns[q, j]
-        _write(base, scale, k * width, noise, plus, minus)
-
-
-@_compiled
 def perturb_placed(base, scale, shared, factor, from_row, columns, width, plus, minus):
     """Perturb by noise[k, columns[j]] = factor * shared[from_row[k], j], else 0; shared (r, c), columns (c,); -1: no source."""
     _fit(from_row.size * width, base, scale, plus, minus)

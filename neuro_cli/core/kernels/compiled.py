@@ -2,16 +2,13 @@
 
 from neuro_cli.core.lazy import LazyModule
 
-attention_kernels = LazyModule("neuro_cli.core.kernels.attention")
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
-convolution_kernels = LazyModule("neuro_cli.core.kernels.convolutions")
 linear_kernels = LazyModule("neuro_cli.core.kernels.linear")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 own_layer_kernels = LazyModule("neuro_cli.core.kernels.own_layer")
 product_kernels = LazyModule("neuro_cli.core.kernels.products")
 rounding_kernels = LazyModule("neuro_cli.core.kernels.rounding")
 row_kernels = LazyModule("neuro_cli.core.kernels.rows")
-sign_kernels = LazyModule("neuro_cli.core.kernels.signs")
 sum_kernels = LazyModule("neuro_cli.core.kernels.sums")
 winograd_kernels = LazyModule("neuro_cli.core.kernels.winograd")

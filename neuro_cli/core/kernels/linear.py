@@ -120,25 +120,6 @@ def _add_flipped(x, step, first, words, column, examples, scales, out):
 
 
 @_compiled
-def _add_placed(x, first, index, examples, scales, factor, out):
-    """Add to columns index[direction] (D, r) of ``out`` (b, C), the rows from ``first`` on, scale * factor * x (b, r)."""
-    kept, size, directions = x.shape[1], out.shape[1], nb.uint32(index.shape[0])
-    # a row of all columns writes each of them, so that no number of the row before shows
-    near, target = np.zeros(size, np.float32), nb.uintp(out.ctypes.data)
-    for row in range(x.shape[0]):
-        place = nb.uint32(first + row) // nb.uint32(examples)
-        direction, step = place % directions, factor * scales[place // directions]
-        # a few columns are added where they lie; all of them go through the nearest cache
-        if kept < size:
-            for m in range(kept):
-                out[row, nb.uint32(index[direction, m])] += step * x[row, m]
-            continue
-        for m in range(kept):  # in the nearest cache writing places is twice as fast as adding to them
-            near[nb.uint32(index[direction, m])] = x[row, m]
-        add_row(nb.uintp(near.ctypes.data), size, step, target + _FLOAT * nb.uintp(size * row))
-
-
-@_compiled
 def _add_scaled(x, first, directions, examples, scales, factor, out):
     """Add scale * factor * x (b, C) to ``out`` (b, C), the rows from ``first`` on."""
     source, target, size = nb.uintp(x.ctypes.data), nb.uintp(out.ctypes.data), x.shape[1]
@@ -219,51 +200,6 @@ def flipped_layer(x, weight, base, noise, bias, shift, words, columns, scales, e
                 _add_scaled(result[:count], first, words.shape[0], examples, own, nb.float32(1), target)
             if shifts >= 0:
                 _add_flipped(shift, 0, first, words, shifts, examples, own, target)
-            if bias.size:
-                _add_bias(bias, target)
-
-
-@_compiled
-def placed_layer(x, weight, base, noise, bias, vectors, inputs, outputs, factor, scales, examples, block, out):
-    """Set ``out`` = x weight^T + scale * factor * P (x Q) noise^T + bias + scale * vectors.
-
-    Q picks the columns ``inputs`` (D, r) of x, P writes to the columns ``outputs`` (D, r'), of no columns: all as they are. x has
-    the rows of ``out``, or those of one side for all of them.
-    """
-    directions = inputs.shape[0]
-    _fit(x, weight, base, bias, directions, scales, examples, block, out)
-    _fit_vectors(vectors, directions, out)
-    # an array without columns stands for all inputs or all outputs in their order
-    assert noise.shape[1] == (inputs.shape[1] or x.shape[1]) and noise.shape[0] == (outputs.shape[1] or out.shape[1])
-    assert outputs.shape[0] == directions and noise.shape[0] <= out.shape[1]
-    near, result = np.empty((block, noise.shape[1]), x.dtype), np.empty((block, noise.shape[0]), np.float32)
-    centre = np.empty((block, out.shape[1]), np.float32)
-    sides = out.shape[0] // x.shape[0]
-    for first in range(0, x.shape[0], block):
-        source = x[first : first + block]
-        count = source.shape[0]
-        read = source
-        if inputs.shape[1]:
-            read = near[:count]
-            for row in range(count):
-                direction = nb.uint32(first + row) // nb.uint32(examples) % nb.uint32(inputs.shape[0])
-                for m in range(inputs.shape[1]):
-                    near[row, m] = source[row, nb.uint32(inputs[direction, m])]
-        product(read, noise, result[:count])
-        if sides > 1:
-            _centre(source, weight, base, first, centre[:count])
-        for side in range(sides):
-            target, own = out[side * x.shape[0] + first :][:count], scales[side:]
-            if sides > 1:
-                target[:] = centre[:count]
-            else:
-                _centre(source, weight, base, first, target)
-            if outputs.shape[1]:
-                _add_placed(result[:count], first, outputs, examples, own, factor, target)
-            else:
-                _add_scaled(result[:count], first, inputs.shape[0], examples, own, factor, target)
-            if vectors.shape[1]:
-                _add_vectors(vectors, first, examples, own, target)
             if bias.size:
                 _add_bias(bias, target)
 

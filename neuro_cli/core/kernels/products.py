@@ -13,7 +13,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 
-from neuro_cli.core.kernels.vectors import GROUP, LANES, by_address, everywhere, has_avx512, size
+from neuro_cli.core.kernels.vectors import LANES, by_address, everywhere, has_avx512, size
 
 ROWS = 4
 NEAR, PANEL = 32, 256
@@ -22,6 +22,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _F32 = ir.FloatType()
 
 
+GROUP = 5  # terms that are added to each other before their total is added to the sum: part of the definition of its bits
 PARTS = 2 if has_avx512() else 1  # vectors in a tile's row: without AVX-512 the registers have room for one
 COLUMNS = PARTS * LANES
 

@@ -11,8 +11,7 @@ below S where n <= S D e. Places ``index`` are of :func:`neuro_cli.core.rows.ran
 import numba as nb
 import numpy as np
 
-NEAR, FAR = 2**14, 2**17  # numbers of a nearest cache, with room for others, and of the next one
-PLACES = 16  # places of 32 bits in a cache line; 16-bit places are more
+NEAR = 2**14  # numbers of a nearest cache, with room for others
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 # sums of products may be reordered into vector lanes: an ordered sum is eight times as slow
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
@@ -172,30 +171,6 @@ def projected(x, filters, examples, out):
                 out[row, point, q] = _dot(x[row, point], bank[q])
 
 
-@_reordered
-def normalised(x, weights, biases, numbers, out):
-    """Layer norm over C of every point, times weights[row] plus biases[row]; x and out (n, points, C), weights and biases (n, C).
-
-    ``numbers``: 1 / C, epsilon and 1 in the type of x, for a number of another type would make all of it float64.
-    """
-    assert x.shape == out.shape and weights.shape == biases.shape == (x.shape[0], x.shape[2]) and x.shape[2] > 0
-    share, epsilon, one = numbers[0], numbers[1], numbers[2]
-    for row in range(x.shape[0]):
-        weight, bias = weights[row], biases[row]
-        for point in range(x.shape[1]):
-            source, target = x[row, point], out[row, point]
-            total = source[0]
-            for c in range(1, source.size):
-                total += source[c]
-            mean = share * total
-            squares = share - share
-            for c in range(source.size):
-                squares += (source[c] - mean) * (source[c] - mean)
-            factor = one / np.sqrt(share * squares + epsilon)
-            for c in range(source.size):
-                target[c] = (source[c] - mean) * factor * weight[c] + bias[c]
-
-
 @_compiled
 def _span(left, stride, columns, out_columns):
     """Return bounds (first, last) of the j with 0 <= j * stride + left < columns; equal where a tap lies wholly outside."""
@@ -287,32 +262,11 @@ def filtered(x, filters, examples, stride, padding, dilation, groups, out):
 def counts(index, weights, out):
     """Compute ``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.
 
-    Some rows of ``out`` and some directions at a time: the rows stay in a near cache, and so do the places, which are read once
-    from first to last before: some of each direction's at a time, they would be waited for each time.
+    Some rows of ``out`` at a time stay in a near cache while all directions pass.
     """
-    # the last of four rows from m on is below ``high``, at most r, and index is below n: flat[row * n + place] < r n
     assert out.shape[0] == index.shape[1] > 0 and out.shape[1] > 0 and index.shape[0] <= weights.size
-    flat, size, one = out.reshape(out.size), nb.uint64(out.shape[1]), nb.uint64(1)
-    block, chunk = max(32, NEAR // out.shape[1]), max(1, FAR // index.shape[1])
-    seen = 0
-    for begin in range(0, index.shape[0], chunk):
-        last = min(begin + chunk, index.shape[0])
-        for d in range(begin, last):
-            for place in range(0, index.shape[1], PLACES):
-                seen += index[d, place]
-        for low in range(0, index.shape[1], block):
-            high = nb.uint64(min(low + block, index.shape[1]))
-            for d in range(begin, last):
-                weight, m, row = weights[d], nb.uint64(low), nb.uint64(low) * size
-                # four places of different rows: written out, their loads do not wait for each other's stores
-                while m + nb.uint64(4) <= high:
-                    a, b = row + nb.uint64(index[d, m]), row + size + nb.uint64(index[d, m + one])
-                    third = row + size + size
-                    c, e = third + nb.uint64(index[d, m + nb.uint64(2)]), third + size + nb.uint64(index[d, m + nb.uint64(3)])
-                    at_a, at_b, at_c, at_e = flat[a] + weight, flat[b] + weight, flat[c] + weight, flat[e] + weight
-                    flat[a], flat[b], flat[c], flat[e] = at_a, at_b, at_c, at_e
-                    row, m = third + size + size, m + nb.uint64(4)
-                while m < high:
-                    flat[row + nb.uint64(index[d, m])] += weight
-                    row, m = row + size, m + one
-    return seen  # the first reading would be left out by the compiler otherwise
+    block = max(32, NEAR // out.shape[1])
+    for low in range(0, index.shape[1], block):
+        for d in range(index.shape[0]):
+            for m in range(low, min(low + block, index.shape[1])):
+                out[m, nb.uint32(index[d, m])] += weights[d]

@@ -1,4 +1,4 @@
-"""Weighted sums over directions of vectors of numbers or of signs, and of outer products of signs where tables do not serve.
+"""Weighted sums over directions of vectors of numbers or of signs, and of outer products of signs.
 
 Arrays are float32, weights (D,); signs are bits of words (D, W) uint32, +1 where a bit is 0.
 """
@@ -7,8 +7,8 @@ import numba as nb
 import numpy as np
 
 from neuro_cli.core.kernels.linear import add_row
-from neuro_cli.core.kernels.products import add_products
-from neuro_cli.core.kernels.vectors import GROUP, LANES, added_flipped, added_flipped_one, flipped, flipped_one
+from neuro_cli.core.kernels.products import GROUP, add_products
+from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
 
 BLOCK = 64 * GROUP  # directions whose signs are spread out at a time
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)

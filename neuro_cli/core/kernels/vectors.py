@@ -1,4 +1,4 @@
-"""Loops of the noise, and of sums of signs, on 16 numbers at once; sums and gathers are AVX-512 instructions.
+"""Loops of the noise, and of signs, on 16 numbers at once; gathers are AVX-512 instructions.
 
 The normal law: LLVM's own vectors of the same loop take 1.6 to 2 times the time. Base and slope of a segment are one 64-bit
 word, either gathered, eight an instruction, or loaded one by one into halves of registers from which one shuffle each parts
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import types
 from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 
@@ -207,44 +207,3 @@ def _added_flipped(lanes: int) -> Any:
 
 
 added_flipped, added_flipped_one = _added_flipped(LANES), _added_flipped(1)
-
-
-ROWS, COLUMNS = 4, 4 * LANES  # size of a tile whose sums fit in registers
-GROUP = 5  # directions of a table: its 2^5 numbers are two registers
-
-
-@by_address(_PLACE, _PLACE, _PLACE, _PLACE, types.UniTuple(_PLACE, 2), _PLACE, _PLACE)
-def signed_sums(builder, tables, groups, rows, columns, steps, out, width):
-    """Add to a tile of float32 sums at address ``out``, in lines of ``width`` numbers, each place's number of each group's table.
-
-    For each group, ``tables`` has 32 numbers, ``rows`` an int32 for each row of the tile and ``columns`` one for each column, in
-    lines of ``steps``[0] and ``steps``[1] numbers. The row's int32 xor the column's is the index of a place in the table.
-    """
-    floats, ints = ir.VectorType(_F32, LANES), ir.VectorType(_I32, LANES)
-    row_step, column_step = (builder.mul(builder.extract_value(steps, place), size(4)) for place in (0, 1))
-    places = [(row, part) for row in range(ROWS) for part in range(COLUMNS // LANES)]
-
-    def address(row: int, part: int) -> ir.Value:
-        line = builder.mul(builder.mul(width, size(4)), size(row))
-        return builder.add(out, builder.add(line, size(4 * LANES * part)))
-
-    def load(kind: ir.Type, place: ir.Value) -> ir.Value:
-        return builder.load(builder.inttoptr(place, kind.as_pointer()), align=4)
-
-    kind = ir.FunctionType(floats, [floats, ints, floats])
-    name = "llvm.x86.avx512.vpermi2var.ps.512"
-    chosen = builder.module.globals.get(name) or ir.Function(builder.module, kind, name)
-    sums = [cgutils.alloca_once(builder, floats) for _ in places]
-    for (row, part), total in zip(places, sums, strict=True):
-        builder.store(load(floats, address(row, part)), total)
-    with cgutils.for_range(builder, groups) as loop:
-        table = builder.add(tables, builder.mul(loop.index, size(8 * LANES)))
-        low, high = load(floats, table), load(floats, builder.add(table, size(4 * LANES)))
-        line, there = (builder.add(at, builder.mul(loop.index, step)) for at, step in ((rows, row_step), (columns, column_step)))
-        parts = [load(ints, builder.add(there, size(4 * LANES * part))) for part in range(COLUMNS // LANES)]
-        for (row, part), total in zip(places, sums, strict=True):
-            spread = everywhere(builder, load(_I32, builder.add(line, size(4 * row))))
-            value = builder.call(chosen, [low, builder.xor(spread, parts[part]), high])
-            builder.store(builder.fadd(builder.load(total), value), total)
-    for (row, part), total in zip(places, sums, strict=True):
-        builder.store(builder.load(total), _at(builder, address(row, part), _F32), align=4)

@@ -173,24 +173,23 @@ def _spread_typed(typing, lines, columns, source, row, pixel, target, step):
     return types.void(lines, columns, *[types.intp] * 5), code
 
 
-def _gather_typed(typing, lines, columns, source, step, bias, floor, target, row, pixel):
-    """Write LANES channels of a tile plus a bias, at least ``floor``, to ``target``; ``row``, ``pixel``: bytes between pixels."""
+def _gather_typed(typing, lines, columns, source, step, bias, target, row, pixel):
+    """Write LANES channels of a tile plus a bias to ``target``; ``row``, ``pixel``: bytes between pixels."""
     taps = len(lines), len(columns)
 
     def code(context, builder, signature, arguments):
-        _, _, source, step, bias, floor, target, row, pixel = arguments
-        least, table = everywhere(builder, floor, LANES), _loaded(builder, (points(taps[0]), points(taps[1])), source, None, step)
+        _, _, source, step, bias, target, row, pixel = arguments
+        table = _loaded(builder, (points(taps[0]), points(taps[1])), source, None, step)
         made, shift = _transformed(builder, _gathered_line, taps, table), _load(builder, bias)
         for line in range(SIDES[taps[0]]):
             place = target
             for column in made:
-                value = builder.fadd(column[line], shift)
-                _store(builder, builder.select(builder.fcmp_ordered("<", value, least), least, value), place)
+                _store(builder, builder.fadd(column[line], shift), place)
                 place = builder.add(place, pixel)
             target = builder.add(target, row)
         return context.get_dummy_value()
 
-    return types.void(lines, columns, *[types.intp] * 3, types.float32, *[types.intp] * 3), code
+    return types.void(lines, columns, *[types.intp] * 6), code
 
 
 def _product_typed(typing, spread, filters, target, channels):
@@ -263,11 +262,11 @@ def _put(tile, count, out, image, y, x, low):
 
 
 @_compiled
-def convolved(images, filters, bias, padding, lines, columns, group, floor, out):
+def convolved(images, filters, bias, padding, lines, columns, group, out):
     """Put a group of a convolution of ``images`` (B, H, W, groups C) into ``out`` (B, H', W', groups O); contiguous float32.
 
     ``filters`` (points, pairs, C, PAIR), by :func:`filter_lines` in both dimensions, and ``bias`` (pairs PAIR,) of the outputs
-    from O ``group`` on; ``padding``: zeros before the first line and column. ``floor``: least outcome; 0 gives a ReLU.
+    from O ``group`` on; ``padding``: zeros before the first line and column.
     """
     count, height, width, channels = images.shape[0], images.shape[1], images.shape[2], filters.shape[2]
     outputs = out.shape[3] // (images.shape[3] // channels)
@@ -326,12 +325,12 @@ def convolved(images, filters, bias, padding, lines, columns, group, floor, out)
                 sum_at = source + low // PAIR * blocks * sum_bytes + low % PAIR * _BYTES
                 if inside and low + LANES <= outputs:
                     _gather(
-                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, np.float32(floor),
-                        begin + low * _BYTES, out.strides[1], out.strides[2],
+                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, begin + low * _BYTES,
+                        out.strides[1], out.strides[2],
                     )  # fmt: skip
                 else:
                     _gather(
-                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, np.float32(floor),
-                        corner.ctypes.data, corner.strides[0], corner.strides[1],
+                        lines, columns, sum_at, sum_step, bias.ctypes.data + low * _BYTES, corner.ctypes.data,
+                        corner.strides[0], corner.strides[1],
                     )  # fmt: skip
                     _put(corner, min(LANES, outputs - low), out, image, y, x, written + low)

@@ -13,8 +13,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.rows import attention as attention_of_rows
-from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
@@ -113,8 +111,10 @@ def layer_norm(
     if weight is None or bias is None:
         return NotImplemented
     size = weight.numel()
-    factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, size) for part in (weight, bias))
-    return members.hide(layer_norm_of_rows(members.show(members.value(input, "layer_norm")), size, factors, shifts, eps))
+    factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, 1, size) for part in (weight, bias))
+    x = members.show(members.value(input, "layer_norm"))
+    result = F.layer_norm(x.reshape(len(x), -1, size), (size,), None, None, eps)
+    return members.hide(torch.addcmul(shifts, result, factors).view(x.shape))
 
 
 def attention(
@@ -136,7 +136,7 @@ def attention(
         mask = members.show(mask.reshape(shape))
         if dims > 3:
             mask = mask.expand(*examples, *mask.shape[-3:]).flatten(0, dims - 3)
-    result = attention_of_rows(folded[0], folded[1], folded[2], mask, *rest, **named)
+    result = F.scaled_dot_product_attention(folded[0], folded[1], folded[2], mask, *rest, **named)
     return members.hide(result.unflatten(0, examples) if dims > 3 else result)
 
 

@@ -91,7 +91,7 @@ class ControlVariates:
             self._said = True
             log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
             if not record.smooth and self._correction == "auto":
-                log.info("scoring: the network has steps, so every generation is corrected; sampler.correction=never does without")
+                log.info("scoring: each generation is corrected, as the network has steps; sampler.correction=never does without")
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
 
     def fit(self, clean: CleanPass) -> bool:

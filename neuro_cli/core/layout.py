@@ -5,6 +5,7 @@ GPU convolutions are fastest. The views have the usual shape (out, in, height, w
 channels-last activations (it calls ``view`` after a convolution) gets contiguous weights instead.
 """
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -65,6 +66,11 @@ class ParameterLayout:
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
                 continue
+            if _is_sharded(parameter):
+                raise UserError(
+                    f"model: parameter {name} is a DTensor; evolved parameters must be plain tensors: "
+                    "give the module before fully_shard or parallelize_module, complete on every rank"
+                )
             if parameter.dtype not in STORED:
                 raise UserError(
                     f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32 or torch.bfloat16"
@@ -178,6 +184,12 @@ def refuse_shared_memory(module: nn.Module) -> None:
                 if evolved & {id(tensor), id(behind)} and tensor is not behind and _overlap(tensor, behind):
                     allowed = f"model: {name} and {other} lie in the same memory, and a member's parameters in their own"
                     raise UserError(f"{allowed}: use one nn.Parameter in both places, or a copy (.clone())")
+
+
+def _is_sharded(parameter: Tensor) -> bool:
+    """Return whether a parameter is a DTensor; what is written into a part of one can be lost. torch imports the class late."""
+    sharded = sys.modules.get("torch.distributed.tensor")
+    return sharded is not None and isinstance(parameter, sharded.DTensor)
 
 
 def _tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

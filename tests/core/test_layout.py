@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+import torch.distributed as dist
 from torch import nn
 
 from neuro_cli.core.errors import UserError
@@ -88,3 +89,17 @@ def test_a_lazy_buffer_is_refused():
     module = nn.Sequential(nn.Linear(2, 2), nn.LazyBatchNorm1d(affine=False))
     with pytest.raises(UserError, match=r"^model: buffer 1\.running_mean has no size yet \(a lazy layer\): call"):
         ParameterLayout(module)
+
+
+def test_a_sharded_module_is_refused():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import distribute_module
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        module = distribute_module(nn.Sequential(nn.Linear(2, 2)), init_device_mesh("cpu", (1,)))
+        with pytest.raises(UserError, match=r"^model: parameter 0\.weight is a DTensor; .*complete on every rank$"):
+            ParameterLayout(module)
+        assert ParameterLayout(nn.Linear(2, 2)).size == 6
+    finally:
+        dist.destroy_process_group()

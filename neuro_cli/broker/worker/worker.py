@@ -225,7 +225,7 @@ class TaskWorker:
 
     def _result(self, task: messages.Task, attempt: Attempt) -> messages.Result:
         return messages.Result(
-            run=task.run, id=task.id, outcome=messages.Outcome.Value(attempt.ending), payload=attempt.payload,
+            run=task.run, id=task.id, outcome=attempt.ending.value, payload=attempt.payload,
             error=attempt.error, worker=self.name, seconds=attempt.seconds, delivery=task.delivery,
         )  # fmt: skip
 

@@ -7,6 +7,7 @@ import os
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ["OMP_NUM_THREADS"] = "1"  # as in the processes that tests start: a worker's fork server is a fork of it
 
+import logging
 import signal
 import sys
 from collections.abc import Iterator
@@ -108,6 +109,12 @@ def _seeded() -> None:
     """Seed torch, so that a test draws the same numbers whatever ran in its worker before it."""
     if "torch" in sys.modules:
         sys.modules["torch"].default_generator.manual_seed(0)  # the CPU's alone: less work than torch.manual_seed
+
+
+@pytest.fixture(autouse=True)
+def _heard() -> None:
+    """Let neuro's log reach pytest's handler at the root, even where an earlier test's run has cut it off, as runs do."""
+    logging.getLogger("neuro_cli").propagate = True
 
 
 @pytest.fixture(scope="module")

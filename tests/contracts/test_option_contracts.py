@@ -3,6 +3,8 @@
 The options are listed from ``conf/``: a new one is tested the moment its YAML exists.
 """
 
+import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from support.thread_ranks import on_ranks
 
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
+from neuro_cli.task.reinforcement.pettingzoo import ParallelFactory, World
 
 RANKS = 3
 # options whose ranks add numbers in another order; every other one has the same bits on any number of ranks
@@ -72,7 +75,23 @@ def test_a_killed_run_resumes_to_the_bits_of_one_that_was_not(overrides, run):
     assert all(torch.equal(tensor, network(run)[name]) for name, tensor in network(left).items())
 
 
-def test_ranks_train_the_network_of_one(case, overrides, run, tmp_path):
+def one_at_a_time(patch: pytest.MonkeyPatch, owner: type, name: str, lock: AbstractContextManager) -> None:
+    """Let one thread at a time call a method."""
+    method = getattr(owner, name)
+
+    def locked(*arguments):
+        with lock:
+            return method(*arguments)
+
+    patch.setattr(owner, name, locked)
+
+
+def test_ranks_train_the_network_of_one(case, overrides, run, tmp_path, monkeypatch):
+    if case == ("task", "pettingzoo"):  # mpe2 starts and ends pygame, whose fonts crash in threads; ranks here are threads
+        lock = threading.RLock()
+        one_at_a_time(monkeypatch, ParallelFactory, "make", lock)
+        one_at_a_time(monkeypatch, World, "close", lock)
+
     def on_a_rank(world) -> None:
         trained(overrides, tmp_path, world)
 

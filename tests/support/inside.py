@@ -40,6 +40,7 @@ def close_logs() -> None:
     for handler in list(ours.handlers):
         ours.removeHandler(handler)
         handler.close()
+    ours.propagate = True
 
 
 def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:

@@ -104,9 +104,9 @@ def test_frames_that_do_not_fit_are_refused():
     [
         (
             np.datetime64("2024-01-31", "s"),
-            r"column more is datetime64\[s\] \(datetime64\): make numbers of it, as days",
+            r"column more is datetime64\[n?s\] \(datetime64\): make numbers of it, as days",
         ),
-        (np.timedelta64(3, "s"), r"column more is timedelta64\[s\] \(timedelta64\): make numbers"),
+        (np.timedelta64(3, "s"), r"column more is timedelta64\[n?s\] \(timedelta64\): make numbers"),
         (1j, r"column more is complex128 \(complex\): make numbers"),
         (Decimal("1.5"), r"column more is object \(decimal\): make numbers"),
         ([1.0, 2.0], r"column more is object \(mixed\): make numbers"),

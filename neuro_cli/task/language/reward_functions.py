@@ -37,7 +37,8 @@ def program(prompt: str, answer: str, target: str, command: Sequence[str] = ()) 
     The answer is its standard input too. Without braces it may be code, which the command then runs.
     """
     given = {"{prompt}": prompt, "{answer}": answer, "{target}": target}
-    line = [re.sub(r"\{(?:prompt|answer|target)\}", lambda found: given[found[0]], str(part)) for part in command]
+    names = re.compile(r"\{(?:prompt|answer|target)\}")
+    line = [names.sub(lambda found: given[found[0]], str(part)) for part in command]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     return float(subprocess.run(line, input=answer.encode(), **quiet, check=False).returncode == 0)  # type: ignore[call-overload]
 

@@ -125,6 +125,20 @@ class NodeFunction(torch.autograd.Function):
         return None, None, by_input if ctx.needs_input_grad[2] else None, None
 
 
+def depends_on_steps(result: Tensor) -> bool:
+    """Return whether the backward graph of ``result`` has a step function."""
+    todo, seen = [result.grad_fn], set[Any]()
+    while todo:
+        function = todo.pop()
+        if function is None or function in seen:
+            continue
+        if isinstance(getattr(function, "node", None), StepNode):
+            return True
+        seen.add(function)
+        todo += [following for following, _ in function.next_functions]
+    return False
+
+
 def layer_node(
     func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], outputs: Tensor, names: tuple[str, ...]
 ) -> tuple[BackwardNode, Tensor | None]:

@@ -26,7 +26,7 @@ from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replayable
-from neuro_cli.activation_noise.step_functions import STEP, depends_on_shape, step_of
+from neuro_cli.activation_noise.step_functions import STEP, is_constant, step_of
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
@@ -97,8 +97,8 @@ class _StraightThrough(torch.autograd.Function):
 class PassRecord:
     """Record of a pass: its calls in order, the layers among them, and the ``nodes`` and the ``root`` of the backward graph.
 
-    ``coupled``: an example's result depends on the others (batch norm). ``smooth``: the backward graph has no step function
-    (``round``, a comparison). ``cut``: a call of it gives a tensor without a derivative (``argmax``, ``detach``).
+    ``coupled``: an example's result depends on the others (batch norm). ``smooth``: no step function (``round``, a comparison)
+    has a part in the scores. ``cut``: a call of the backward graph gives a tensor without a derivative (``argmax``, ``detach``).
     ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves. ``result``: output of the pass.
     ``rewritten``: name of a call that gave a new tensor where it overwrites one, None for none; ``stale``: name of a later one
     that reads the old tensor.
@@ -307,13 +307,12 @@ class RecordingMode(TorchFunctionMode):
             result = REPLACEMENTS.get(func, func)(*args, **kwargs)
         if isinstance(result, Tensor) and result.grad_fn is not None and result.grad_fn.name() == WITHOUT_DERIVATIVE:
             result = result.detach()
-        if isinstance(result, Tensor) and not result.requires_grad and not depends_on_shape(func):
+        if isinstance(result, Tensor) and not result.requires_grad and not is_constant(func):
             self.record.cut |= any(tensor.requires_grad for tensor in tensors([*args, *kwargs.values()]))
         step = step_of(func, args, kwargs, result)
         if step is None:
             return result
         if result.is_floating_point():
-            self.record.smooth = False
             result = self._append(StepNode(result, step), step.x)
         setattr(result, STEP, step)
         return result

@@ -25,6 +25,8 @@ WIDTH = 0.5  # size s of the noise, in units of the input's standard deviation
 FLOOR = 1e-2  # least standard deviation that the size refers to
 POINTS = (0.157, 0.489, 0.887, 1.534)  # medians of four equal shares of the sizes of normal noise: the integral's nodes
 
+CONSTANT = ("new_", "isnan", "isinf", "isfinite", "isneginf", "isposinf")  # how names of such calls begin
+
 
 @dataclass(frozen=True)
 class Step:
@@ -47,7 +49,7 @@ class Step:
 
 def step_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], result: Any) -> Step | None:
     """Return the step function that a call completes, None for a call that is none or that depends on several tensors."""
-    if not isinstance(result, Tensor) or result.requires_grad or overwrites(func) or depends_on_shape(func):
+    if not isinstance(result, Tensor) or result.requires_grad or overwrites(func) or is_constant(func):
         return None
     sources = [tensor for tensor in tensors([*args, *kwargs.values()]) if tensor.requires_grad or hasattr(tensor, STEP)]
     if len(sources) != 1 or sources[0].shape != result.shape:
@@ -60,10 +62,10 @@ def step_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     return Step(inner.x, lambda x: outer(inner.respond(x)))
 
 
-def depends_on_shape(func: Callable[..., Any]) -> bool:
-    """Return whether a call makes a new tensor in the form of another one, whose numbers it does not read."""
+def is_constant(func: Callable[..., Any]) -> bool:
+    """Return whether the result of a call is the same for all numbers of a form, or for all that are finite."""
     name = getattr(func, "__name__", "")
-    return func in NEW or name.startswith("new_") or name.endswith("_like")
+    return func in NEW or name.endswith("_like") or name.startswith(CONSTANT)
 
 
 def response(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> Respond:

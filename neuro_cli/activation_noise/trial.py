@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
+from neuro_cli.activation_noise.backward_graph import depends_on_steps
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of, real
 from neuro_cli.activation_noise.module_pass import ModulePass
@@ -94,6 +95,7 @@ def record_pass(source: ModulePass, copy: bool, backward: bool = False) -> tuple
     if backward and scores.requires_grad:
         with torch.enable_grad():
             mode.record.scores = by_reward(scores)
+        mode.record.smooth = not depends_on_steps(scores)
     return mode.record, by_reward(scores.detach())
 
 

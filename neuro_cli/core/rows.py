@@ -10,6 +10,7 @@ Legend: n = S D e rows, C channels.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +18,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import row_kernels
+from neuro_cli.core.kernels.compiled import attention_kernels, row_kernels
 
 COMPILED = (torch.float32, torch.float64)
 ONCE = "_neuro_once"  # attribute of rows that repeat others: these, and the writes to both before
+HEAD = 32  # most numbers of a query, and of a value, with which compiled loops are faster than torch's products
 SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 18 of them random
 
 
@@ -339,3 +341,19 @@ def _images(x: Tensor) -> np.ndarray | None:
     moved = x.permute(0, 2, 3, 1)
     served = x.device.type == "cpu" and x.dtype in COMPILED and x.numel() > 0
     return moved.numpy() if served and moved.is_contiguous() else None
+
+
+def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
+              is_causal: bool = False, scale: float | None = None, **options: Any) -> Tensor:  # fmt: skip
+    """Return torch's scaled dot product attention, of small heads (n, H, T, K) by compiled loops."""
+    parts = query, key, value
+    served = all(x.device.type == "cpu" and x.dtype == torch.float32 and x.dim() == 4 and x.numel() for x in parts)
+    small = served and all(0 < x.shape[3] <= HEAD and (x.stride(3) == 1 or x.shape[3] == 1) for x in parts)
+    alike = small and key.shape == (*query.shape[:2], key.shape[2], query.shape[3]) and value.shape[:3] == key.shape[:3]
+    if not alike or attn_mask is not None or dropout_p or any(options.values()):
+        return F.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options)
+    # heads of a position side by side, as torch has them: what follows joins them
+    out = query.new_empty(len(query), query.shape[2], query.shape[1], value.shape[3]).transpose(1, 2)
+    factor = np.float32(query.shape[3] ** -0.5 if scale is None else scale)
+    attention_kernels.attended(*(x.numpy() for x in parts), factor, is_causal, out.numpy())
+    return out

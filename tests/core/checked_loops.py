@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import blas, compiled, products, vectors, winograd
+from neuro_cli.core.kernels import attention, blas, compiled, lanes, products, vectors, winograd
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies
@@ -164,7 +164,41 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
     def widened(number: Any) -> Any:
         return _single(np.array([number], word))[0]
 
+    def lines(address: Any, count: Any) -> np.ndarray:
+        return memory.at(address, int(count) * vectors.LANES, single).reshape(-1, vectors.LANES)
+
+    def numbers(address: Any, step: Any, count: int, length: Any) -> np.ndarray:
+        return np.stack([memory.at(int(address) + int(step) * row, int(length), single) for row in range(count)])
+
+    def to_lanes(source: Any, step: Any, target: Any) -> None:
+        lines(target, lanes.COLUMNS)[:] = numbers(source, step, vectors.LANES, lanes.COLUMNS).T
+
+    def from_lanes(source: Any, target: Any, step: Any) -> None:
+        for row, line in enumerate(lines(source, lanes.COLUMNS).T):
+            memory.at(int(target) + int(step) * row, lanes.COLUMNS, single)[:] = line
+
+    def products_of(count: int) -> Callable[..., None]:
+        def law(rows: Any, depth: Any, matrix: Any, step: Any, out: Any) -> None:
+            lines(out, count)[:] = numbers(matrix, step, count, depth) @ lines(rows, depth)
+
+        return law
+
+    def shares(scores: Any, count: Any, sums: Any) -> None:
+        given = lines(scores, count)
+        given[:] = np.exp(given - given.max(0))
+        memory.at(sums, vectors.LANES, single)[:] = given.sum(0)
+
+    def means(part: int) -> Callable[..., None]:
+        def law(given: Any, count: Any, sums: Any, value: Any, step: Any, out: Any) -> None:
+            total = numbers(value, step, int(count), part).T @ lines(given, count)
+            lines(out, part)[:] = total / memory.at(sums, vectors.LANES, single)
+
+        return law
+
     return {
+        lanes.to_lanes: to_lanes, lanes.from_lanes: from_lanes, lanes.some_products: products_of(lanes.LINES),
+        lanes.one_product: products_of(1), attention.weights: shares, attention.some_means: means(attention.PART),
+        attention.one_mean: means(1),
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),

@@ -13,6 +13,7 @@ import test_rows
 import test_sums
 import test_winograd
 import torch
+import torch.nn.functional as F
 from checked_loops import watching
 from draws import close, normal, words
 from hypothesis import HealthCheck, assume, given, settings
@@ -20,7 +21,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import blas, blocks, own_layer, rounding, winograd
+from neuro_cli.core.kernels import attention, blas, blocks, own_layer, rounding, winograd
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
@@ -119,6 +120,19 @@ def test_products_with_features(loops, channels, points, rank, examples):
     members = MemberBatch([0.5, -0.25], 2, examples)
     x, filters = normal(members.count, points, channels), normal(2, rank, channels)
     close(members.projected(x, filters), torch.bmm(x, members.repeated(filters).transpose(1, 2)))
+
+
+@given(sizes=st.tuples(FEW, FEW, SIZES, SIZES), depth=st.sampled_from([1, 7, 8, 17]), width=st.sampled_from([1, 8, 9]))
+@drawn
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention(loops, causal, sizes, depth, width):
+    count, heads, length, seen = sizes
+    # queries and keys lie between other numbers, as parts of one product do
+    query, key = normal(count, length, heads, depth + 3)[..., 2:-1].transpose(1, 2), normal(count, heads, seen, depth, seed=2)
+    value, out = normal(count, seen, heads, width, seed=3).transpose(1, 2), torch.empty(count, heads, length, width)
+    scale = np.float32(0.7)
+    loops(attention).attended(query.numpy(), key.numpy(), value.numpy(), scale, causal, out.numpy())
+    close(out, F.scaled_dot_product_attention(query.double(), key.double(), value.double(), is_causal=causal, scale=float(scale)))
 
 
 @given(
@@ -329,6 +343,12 @@ def numbers(*shape: int) -> np.ndarray:
         (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
         (blas, "product", (numbers(3, 4).astype(np.float64), numbers(5, 4), numbers(3, 5))),
         (blocks, "table_sums", (numbers(9), np.array([4]), np.ones((1, 1)), np.array([1]), 2, numbers(1, 4))),
+        (attention, "attended", (*(numbers(1, 1, 2, 3),) * 2, numbers(1, 1, 3, 2), 1.0, False, numbers(1, 1, 2, 2))),
+        (
+            attention,
+            "attended",
+            (numbers(1, 1, 3, 2).transpose(0, 1, 3, 2), *(numbers(1, 1, 2, 3),) * 2, 1.0, False, numbers(1, 1, 2, 3)),
+        ),
         (policy_kernels, "lay_out", (np.array([[3, 2, 0, 6, 0]]), numbers(1, 8), numbers(1, 7))),
     ],
 )

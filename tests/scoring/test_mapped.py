@@ -4,6 +4,7 @@ import copy
 import math
 from collections.abc import Callable
 from functools import cache
+from unittest import mock
 
 import pytest
 import torch
@@ -13,6 +14,8 @@ from support.pairwise import each_pair
 from torch import Tensor, nn
 from torchvision.models import VisionTransformer
 
+from neuro_cli.core import rows as core_rows
+from neuro_cli.core.kernels.attention import attended
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
@@ -296,7 +299,7 @@ def test_without_pairs_and_by_every_sampler(sampler, case, pairs):
 
 
 @pytest.mark.parametrize("name", ["attention", "vision_transformer", "char_gpt"])
-def test_attention_in_float32_is_the_loop_over_members(name):
+def test_attention_by_loops_is_the_loop_over_members(name):
     """In float32, which the trials of a run do not meet."""
     sampler: Sampler = make(composed("sampler=iid"), "sampler", Sampler)
     module, inputs = case_of(name)
@@ -304,8 +307,9 @@ def test_attention_in_float32_is_the_loop_over_members(name):
     exact = copy.deepcopy(module)
     forward = MappedForward(module.float(), layout, sampler.perturbation(GENERATION, FIRST, rows, torch.float32))
     given = inputs.float() if inputs.is_floating_point() else inputs
-    with torch.no_grad(), forward:
+    with torch.no_grad(), mock.patch.object(core_rows.attention_kernels, "attended", side_effect=attended) as loop, forward:
         made = module(given)
+    assert loop.call_count
     centre, wanted = layout.flatten(exact), []
     for scale in rows.scales:
         for direction, batch in enumerate(inputs.split(EXAMPLES)):

@@ -2,6 +2,7 @@
 
 from neuro_cli.core.lazy import LazyModule
 
+attention_kernels = LazyModule("neuro_cli.core.kernels.attention")
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
 linear_kernels = LazyModule("neuro_cli.core.kernels.linear")

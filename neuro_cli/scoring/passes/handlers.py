@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map
 
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import attention as attention_of_rows
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
@@ -136,7 +137,7 @@ def attention(
         mask = members.show(mask.reshape(shape))
         if dims > 3:
             mask = mask.expand(*examples, *mask.shape[-3:]).flatten(0, dims - 3)
-    result = F.scaled_dot_product_attention(folded[0], folded[1], folded[2], mask, *rest, **named)
+    result = attention_of_rows(folded[0], folded[1], folded[2], mask, *rest, **named)
     return members.hide(result.unflatten(0, examples) if dims > 3 else result)
 
 

@@ -26,17 +26,13 @@ from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replayable
-from neuro_cli.activation_noise.step_functions import STEP, is_constant, step_of
+from neuro_cli.activation_noise.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.torch_bodies import body, overwrites
 
-ROUNDED = frozenset((
-    torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil, torch.trunc,
-    Tensor.trunc,
-))  # fmt: skip
 # calls that scale or shift a layer's outputs, value by value
 LINEAR = frozenset((
     torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
@@ -79,18 +75,6 @@ def _new_tensor(name: str) -> Callable[..., Any] | None:
 def decomposed(func: Callable[..., Any]) -> Callable[..., Any] | None:
     """Return ``func`` in terms of the operations that it consists of, None for an operation."""
     return IN_STEPS.get(func) or body(func)
-
-
-class _StraightThrough(torch.autograd.Function):
-    """Rounded values with the derivative of the exact ones."""
-
-    @staticmethod
-    def forward(ctx: Any, exact: Tensor, rounded: Tensor) -> Tensor:
-        return rounded.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient, None
 
 
 @dataclass
@@ -161,7 +145,7 @@ class RecordingMode(TorchFunctionMode):
         super().__init__()
         self.record, self._foreign = PassRecord(), foreign
         self._parameters, self._copy, self._backward = parameters, copy, backward
-        self._data_memory = set[int]()  # of the examples' data, for a backward graph
+        self._data_memory = set[int]()  # identities of the memory of examples' data; empty without a backward graph
         self._stale = set[int]()  # memory of tensors that were to be overwritten; the record's calls keep them
 
     def __torch_function__(
@@ -233,7 +217,7 @@ class RecordingMode(TorchFunctionMode):
             with torch.enable_grad():
                 result = func(*args, **kwargs)
                 rounded = func in ROUNDED and isinstance(result, Tensor)
-                return _StraightThrough.apply(args[0], result.detach()) if rounded else result
+                return StraightThrough.apply(args[0], result.detach()) if rounded else result
         data = _linear_in(func, args, kwargs)
         if data is None and not of_weights:
             return self._run_on_data(func, args, kwargs)

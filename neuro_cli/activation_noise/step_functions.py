@@ -20,12 +20,27 @@ from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 Respond = Callable[[Tensor], Tensor]  # outputs of a call for another input
 
+ROUNDED = frozenset((
+    torch.sign, Tensor.sign, torch.round, Tensor.round, torch.floor, Tensor.floor, torch.ceil, Tensor.ceil, torch.trunc,
+    Tensor.trunc,
+))  # fmt: skip
 STEP = "_neuro_step"  # attribute of a step function's result: the function
 WIDTH = 0.5  # size s of the noise, in units of the input's standard deviation
 FLOOR = 1e-2  # least standard deviation that the size refers to
 POINTS = (0.157, 0.489, 0.887, 1.534)  # medians of four equal shares of the sizes of normal noise: the integral's nodes
-
 CONSTANT = ("new_", "isnan", "isinf", "isfinite", "isneginf", "isposinf")  # how names of such calls begin
+
+
+class StraightThrough(torch.autograd.Function):
+    """Rounded values with the derivative of the exact ones."""
+
+    @staticmethod
+    def forward(ctx: Any, exact: Tensor, rounded: Tensor) -> Tensor:
+        return rounded.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
 
 
 @dataclass(frozen=True)

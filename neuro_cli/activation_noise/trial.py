@@ -29,7 +29,7 @@ from neuro_cli.scoring.trial import is_heavy
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
-SCALES = (SCALE, SCALE / 10, SCALE / 100)  # of a trial's noise: smaller where the larger leads to no number
+SCALES = (SCALE, SCALE / 10, SCALE / 100)  # sizes of a trial's noise: the next one where the scores are not finite
 MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
 WAYS = (  # passes side by side, complete, replayed: the fastest way first
     (True, False, True), (True, False, False), (True, True, False), (False, False, True), (False, False, False),

@@ -57,7 +57,7 @@ class FunctionCopies(dict[int, Any]):
 
 def _reached(start: Any) -> Iterator[Any]:
     """Yield ``start`` and what it holds, by attributes, containers and closures, each object once."""
-    seen: dict[int, Any] = {}  # with the objects, so that no later one gets the identity of a dropped one
+    seen: dict[int, Any] = {}  # holds the objects too: a dropped one would leave its identity to a later one
     todo: list[Any] = [start]
     while todo:
         value = todo.pop()

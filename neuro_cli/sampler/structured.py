@@ -27,7 +27,7 @@ Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a dire
 class OwnWeights(NamedTuple):
     """When a convolution on a CPU uses the members' own weights: to write noise costs less there than a second product.
 
-    ``pixels``: least number that each weight serves; ``products``: least number of a call, of which each member has one.
+    ``pixels``: least number that each weight serves; ``products``: least number of multiplications of a member in a call.
     """
 
     pixels: int = 256

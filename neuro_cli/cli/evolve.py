@@ -8,6 +8,7 @@ from hydra.core.hydra_config import HydraConfig
 from neuro_cli.cli.arguments import Parser, folder_of_internal, names, run_arguments, values_of
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import save, shown
+from neuro_cli.cli.options.groups import options_in
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, no_exit, printable
@@ -16,6 +17,8 @@ EXPORT_KEYS = ("file", "from_start", "iteration", "trust")
 APPLY_KEYS = ("file", "trust")
 # groups that a cluster of neuro evolve does not use, with the options that change nothing
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
+ALGO_KEYS = {"_target_", "sigma", "average"}  # those in conf/peers.yaml
+PEERS = "_peers"  # ends the name of an experiment for neuro evolve, where another one is for neuro train
 
 
 def _evolve(config: dict[str, Any], run: Path) -> int:
@@ -26,8 +29,19 @@ def _evolve(config: dict[str, Any], run: Path) -> int:
     for group, usual in EVOLVES_WITH.items():
         if choices.get(group) not in (*usual, "null", "None", None):
             raise ConfigError(group, choices.get(group), "neuro evolve does not use it: see election, selection and cluster")
+    _refuse_training(config, choices.get("experiment"))
     log_to(run, 0)
     return evolve(config, run, shown(run), lambda resolved: save(resolved, run))
+
+
+def _refuse_training(config: dict[str, Any], experiment: str | None) -> None:
+    """Raise ConfigError for an ``experiment`` of neuro train: it sets keys of an algorithm, which a cluster does not have."""
+    more = sorted(config["algo"].keys() - ALGO_KEYS)
+    if experiment is None or not more:
+        return
+    peers = f"{experiment}{PEERS}"
+    instead = f"; take experiment={peers}" if peers in options_in("experiment") else ""
+    raise ConfigError("experiment", experiment, f"is for neuro train: it sets algo.{more[0]}, which neuro evolve lacks{instead}")
 
 
 def export_verb(arguments: list[str]) -> int:

@@ -22,6 +22,12 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
         (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
         (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
+        (
+            ("+experiment=smollm_additions", "model.path=nowhere"),
+            "experiment=smollm_additions: is for neuro train: it sets algo.lr_schedule, which neuro evolve lacks; "
+            "take experiment=smollm_additions_peers",
+        ),
+        (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo.lr_schedule"),
         (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
         (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
         (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),

@@ -60,9 +60,9 @@ class HuggingFace(nn.Module):
 
     def _choose(self, trainable: str, head: bool) -> None:
         """Freeze all but the trained parameters, which become float32; ``head``: the head is trained too."""
-        chosen, body = _chosen(trainable), set(self.pretrained.base_model.parameters())
+        chosen, body = _chosen(trainable, self.pretrained), set(self.pretrained.base_model.parameters())
         for name, parameter in self.pretrained.named_parameters():
-            trained = chosen(name, parameter) or (head and parameter not in body)
+            trained = chosen(name) or (head and parameter not in body)
             if trained and not parameter.is_floating_point():
                 allowed = f"{name} stays in blocks (model.quantised=true): must be norms, lora, or a pattern of other names"
                 raise ConfigError("model.trainable", trainable, allowed)
@@ -238,15 +238,23 @@ def _alike(made: list[Tensor], wanted: list[Tensor]) -> bool:
     return all(bool((one - other).abs().amax() <= share * other.abs().amax()) for one, other in zip(made, wanted, strict=True))
 
 
-def _chosen(trainable: str) -> Callable[[str, nn.Parameter], bool]:
-    """Return a function of name and parameter: whether ``trainable`` selects it."""
+def _chosen(trainable: str, network: nn.Module) -> Callable[[str], bool]:
+    """Return a function of a parameter's name: whether ``trainable`` selects it."""
     if trainable == "all":
-        return lambda name, parameter: True
+        return lambda name: True
     if trainable == LORA:
-        return lambda name, parameter: name.endswith((".down", ".up"))
+        return lambda name: name.endswith((".down", ".up"))
     if trainable == "norms":
-        return lambda name, parameter: parameter.dim() == 1 and not name.endswith("bias")
-    return lambda name, parameter: fnmatchcase(name, trainable)
+        return set(_scales(network)).__contains__
+    return lambda name: fnmatchcase(name, trainable)
+
+
+def _scales(network: nn.Module) -> Iterator[str]:
+    """Yield the names of the norms' scales; vectors of other layers, such as a state's decay or sinks of attention, are none."""
+    for place, module in network.named_modules():
+        if "norm" in type(module).__name__.lower():
+            own = (name for name, _ in module.named_parameters(recurse=False) if not name.endswith("bias"))
+            yield from (f"{place}.{name}" for name in own)
 
 
 @contextmanager

@@ -121,6 +121,8 @@ class Reader:
             return value.to("cpu", torch.int64)
         else:
             what = f"tensor of {value.dtype}; floating numbers and uint8 are taken"
+            tokens = value.dtype in (torch.int32, torch.int64)
+            what += ", and tokens with a loss: task.loss._target_=torch.nn.CrossEntropyLoss" if tokens else ""
         raise ConfigError(key, name_of(source), f"the input of example {number} is a {what}")
 
 

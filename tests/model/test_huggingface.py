@@ -208,6 +208,23 @@ def test_additions_that_a_network_would_pass_by_are_refused(tmp_path):
         HuggingFace(folder, trainable="lora")
 
 
+SINKS = {"num_local_experts": 2, "num_experts_per_tok": 1, "layer_types": ["sliding_attention", "full_attention"]}
+
+
+@pytest.mark.parametrize(
+    ("config", "more", "wanted"),
+    [
+        ("MambaConfig", FAMILIES["MambaConfig"][0], {"norm", "norm_f"}),  # its D is a vector too
+        ("RwkvConfig", FAMILIES["RwkvConfig"][0], {"pre_ln", "ln1", "ln2", "ln_out"}),  # so are decays
+        ("GptOssConfig", {**SINKS, **WINDOW}, {"input_layernorm", "post_attention_layernorm", "norm"}),  # so are sinks
+    ],
+)
+def test_norms_are_scales_of_norms_alone(tmp_path, config, more, wanted):
+    model = HuggingFace(tiny_family(tmp_path / "model", config, **more))
+    trained = {tuple(name.split(".")[-2:]) for name, one in model.named_parameters() if one.requires_grad}
+    assert trained == {(name, "weight") for name in wanted}
+
+
 def test_no_parameter_of_that_name(folders):
     with pytest.raises(ConfigError, match=r"^model.trainable=\*.gate: no parameter has such a name; must be"):
         HuggingFace(folders["llama"], trainable="*.gate")

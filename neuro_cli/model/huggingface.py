@@ -20,7 +20,7 @@ from neuro_cli.language.pretrained import is_classifier, load_config, load_model
 
 log = logging.getLogger(__name__)
 
-LORA = "lora"
+LORA, NORMS = "lora", "norms"
 _TOLD: set[str] = set()  # paths of networks without a cache, which were named once
 SIDES = ("left", "right")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -35,6 +35,8 @@ class HuggingFace(nn.Module):
     ``quantised``: matrices stay in the blocks of a GGUF file, and are dequantised in each product. Causal models take tokens
     padded on the right. Raises ConfigError.
     """
+
+    packages = ("transformers",)  # another version may compute other bits
 
     def __init__(
         self,
@@ -72,9 +74,8 @@ class HuggingFace(nn.Module):
                 vars(parameter).clear()  # the parameter is no longer a view of a file
         self._trained = {name for name, parameter in self.named_parameters() if parameter.requires_grad}
         if not self._trained:
-            raise ConfigError(
-                "model.trainable", trainable, "no parameter has such a name; must be norms, all, lora, or a pattern"
-            )
+            missing = "its norms have no scales" if trainable == NORMS else "no parameter has such a name"
+            raise ConfigError("model.trainable", trainable, f"{missing}; must be norms, all, lora, or a pattern")
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
         """Convert or move all tensors; buffers such as angles of positions stay in float32, as transformers has them."""
@@ -244,7 +245,7 @@ def _chosen(trainable: str, network: nn.Module) -> Callable[[str], bool]:
         return lambda name: True
     if trainable == LORA:
         return lambda name: name.endswith((".down", ".up"))
-    if trainable == "norms":
+    if trainable == NORMS:
         return set(_scales(network)).__contains__
     return lambda name: fnmatchcase(name, trainable)
 

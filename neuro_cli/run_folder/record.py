@@ -51,7 +51,7 @@ class Recorded(ABC):
 
     @property
     def packages(self) -> tuple[str, ...]:
-        """Packages of the task, whose versions ``summary.json`` records."""
+        """Packages of task and model, whose versions ``summary.json`` records."""
         return ()
 
     @abstractmethod

@@ -42,6 +42,10 @@ class PopulationTraining(Trainable):
         self._measured: list[Row] = []
 
     @property
+    def packages(self) -> tuple[str, ...]:
+        return (*super().packages, *getattr(type(self.parts.model), "packages", ()))
+
+    @property
     def schedules(self) -> Sequence[Schedule]:
         return schedules_of(self.parts.algo)
 

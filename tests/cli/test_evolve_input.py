@@ -27,7 +27,7 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
             "experiment=smollm_additions: is for neuro train: it sets algo.lr_schedule, which neuro evolve lacks; "
             "take experiment=smollm_additions_peers",
         ),
-        (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo.lr_schedule"),
+        (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo"),
         (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
         (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
         (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),

@@ -225,7 +225,9 @@ def test_norms_are_scales_of_norms_alone(tmp_path, config, more, wanted):
     assert trained == {(name, "weight") for name in wanted}
 
 
-def test_no_parameter_of_that_name(folders):
+def test_no_parameter_of_that_name(folders, tmp_path):
+    with pytest.raises(ConfigError, match=r"^model.trainable=norms: its norms have no scales; must be norms, all"):
+        HuggingFace(tiny_family(tmp_path / "olmo", "OlmoConfig"))
     with pytest.raises(ConfigError, match=r"^model.trainable=\*.gate: no parameter has such a name; must be"):
         HuggingFace(folders["llama"], trainable="*.gate")
 

@@ -1,6 +1,7 @@
 """Runs of pretrained networks, tokenizer and all, are evaluated, loaded and resumed from their folders."""
 
 import json
+from importlib.metadata import version
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ def test_a_run_with_a_pretrained_tokenizer_is_evaluated_and_loaded(task, tmp_pat
     path = tiny_model(tmp_path / "tiny")
     well(neuro_inside("train", *SHORT, *TASKS[task], f"model.path={path}", "hydra.run.dir=run", cwd=tmp_path))
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert summary["versions"]["transformers"] == version("transformers")
     done = well(neuro_inside("evaluate", "run", cwd=tmp_path))
     assert f"{summary['test_accuracy']:.4f}" in done.stdout
     module = load(tmp_path / "run")

@@ -137,7 +137,7 @@ def test_inputs_of_any_shape_and_more_classes_than_occur():
         (lambda n: (good(n)[0], "cat"), r"example 0 has the target 'cat'; "),
         (lambda n: (torch.zeros(3 + n // 3), 0), r"example 3 is 4 \(torch\.float32\), the first one 3 \(torch"),
         (lambda n: (torch.zeros(3, dtype=torch.uint8 if n == 1 else torch.float32), 0), r"example 1 is 3 \(torch\.uint8\)"),
-        (lambda n: (torch.zeros(3, dtype=torch.int64), 0), r"the input of example 0 is a .*int64; .*, and tokens with a loss: task"),
+        (lambda n: (torch.zeros(3, dtype=torch.int64), 0), r"the input of example 0 is a .*int64; .*, and tokens with a loss: "),
         (lambda n: ("text", 0), "the input of example 0 is a str; give the dataset a transform that makes a tensor"),
         (lambda n: {}["file"], "example 0 cannot be read: KeyError: 'file'"),
         (lambda n: (good(n)[0], [0, 1, 1][n]), "example 3 cannot be read: IndexError: list index out of range"),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from support.configs import composed
-from support.tiny_language import tiny_model
+from support.tiny_language import tiny_family, tiny_model
 
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
@@ -137,3 +137,14 @@ def test_distances_are_of_each_row_and_numbers_must_be_there():
     assert not nearer([noise.long()], [noise.long()], [still.long()], 0.5)
     infinite = torch.cat([noise, torch.full((2, 1), -torch.inf)], 1)
     assert nearer([infinite], [infinite], [torch.cat([still, infinite[:, 3:]], 1)], 0.5)
+
+
+@pytest.mark.parametrize("trainable", ["norms", "*.embed_in.weight"])
+def test_members_without_noise_in_products_generate_in_one_pass(tmp_path, trainable):
+    """Their layers count no products, and generation returns no activation."""
+    folder = tiny_family(tmp_path / "model", "GPTNeoXConfig")
+    asked = ("task=reward", "task.reward=contains", "task.new_tokens=3", "task.count=20", "task.test_size=4")
+    given = ("model=huggingface", f"model.path={folder}", f"model.trainable={trainable}", "sampler=low_rank", "population=8")
+    chosen = scorer((*asked, *given, "layout=per_example", "batch_size=4", "threads=1"), "float32")
+    assert isinstance(chosen, BatchedScorer)
+    assert chosen._length == 4

@@ -65,9 +65,13 @@ class PerturbedForward(ManyForward):
     def _output(self, x: Tensor) -> Tensor:
         if not self._has_rows(x):
             raise Unsupported(f"an output of shape {tuple(x.shape)} for {self._rows.count} rows")
-        if not self.products:  # no layer has noise, so none was counted
-            self.largest = max(self.largest, x.numel() // len(x))
+        self._note(x)
         return self._both_sides(x)
+
+    def _note(self, x: Tensor) -> None:
+        """Note the size of an activation where no layer of products has noise, so that none was counted."""
+        if not self.products:
+            self.largest = max(self.largest, x.numel() // len(x))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -248,10 +252,7 @@ class PerturbedForward(ManyForward):
             return NotImplemented
         if len(place.shape) != 1 or not self._rows_of_vectors(x, place.shape[0]):
             raise Unsupported(f"a product with {place.name} of shape {place.shape}")
-        x = self._both_sides(x)
-        if not self.products:
-            self.largest = max(self.largest, x.numel() // len(x))
-        return self._affine(x, weight, None, (*[1] * (x.dim() - 2), *place.shape))
+        return self._affine(self._both_sides(x), weight, None, (*[1] * (x.dim() - 2), *place.shape))
 
     def _rows_of_vectors(self, x: Any, size: int) -> bool:
         """Return whether ``x`` (n, .., size) has rows of all members or of one side."""
@@ -274,11 +275,13 @@ class PerturbedForward(ManyForward):
         input = self._both_sides(input)
         index = input.reshape(len(input), -1)
         made = F.embedding(index, weight)
+        self._note(made)
         return self._noise.add_lines(place, index, made).view(*input.shape, weight.shape[1])
 
     def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         count = self._rows.count
         if len(x) == count:
+            self._note(x)
             return self._rows.affine(x, self._values(weight), self._values(bias), shape)
         # points that a module has folded into the batch, as for a linear layer
         return self._affine(x.reshape(count, -1, *x.shape[1:]), weight, bias, (1, *shape)).reshape(x.shape)

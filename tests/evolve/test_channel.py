@@ -69,6 +69,22 @@ def test_who_leaves_at_once_leaves_no_warning(caplog):
     assert [record.getMessage() for record in caplog.records] == []
 
 
+async def speaks_on(address, message):
+    channel, _ = await dial(address, tls("the secret of this cluster").client, traffic := Traffic(), message, ("cluster",), 10.0)
+    with pytest.raises(ConnectionError):
+        await channel.receive()
+    before = traffic.sent
+    for _ in range(10):
+        channel.send({"k": "ping"})
+    return traffic.sent - before
+
+
+def test_messages_behind_the_end_of_a_connection_are_dropped_without_a_warning(caplog):
+    """As those of a peer that was stopped while the others ended."""
+    assert asyncio.run(visited(speaks_on, {"k": "hello", "data": b"abc"}))[1] == 0
+    assert [record.getMessage() for record in caplog.records] == []
+
+
 def test_who_knows_the_secret_is_heard_and_counted():
     message = {"k": "x", "data": b"\0" * 30, "pair": [1, 2], "more": b"\0" * 70}
     found, (answer, traffic) = asyncio.run(visited(with_secret("the secret of this cluster"), message))

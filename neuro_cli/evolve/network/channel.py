@@ -65,7 +65,9 @@ class Channel:
             raise ConnectionError("the connection has ended") from error
 
     def send(self, message: dict[str, Any]) -> None:
-        """Queue a message."""
+        """Queue a message; one for a connection that has ended is dropped, as asyncio warns of writes behind its end."""
+        if self._writer.is_closing():
+            return
         content = packed(message)
         self._writer.write(_LENGTH.pack(len(content)) + content)
         self._traffic.sent += _on_wire(len(content) + _LENGTH.size)

@@ -50,11 +50,13 @@ def load_model(
     if place.is_dir():
         return _from(path, place, config, dtype, ignore_mismatched_sizes=classes is not None)  # a head of other sizes
 
-    def convert(folder: Path) -> None:
-        _from_gguf(path, config, dtype).save_pretrained(folder)
+    def convert(folder: Path) -> None:  # with the file's own head, whatever this call wants
+        _from_gguf(path, load_config(path), dtype).save_pretrained(folder)
 
-    folder = kept_folder(place, _versions(), str(dtype).removeprefix("torch."), convert)
-    return _from_gguf(path, config, dtype) if folder is None else _from(path, folder, config, dtype)
+    folder = kept_folder(place, f"{_versions()} own head", str(dtype).removeprefix("torch."), convert)
+    if folder is None:
+        return _from_gguf(path, config, dtype)
+    return _from(path, folder, config, dtype, ignore_mismatched_sizes=classes is not None)
 
 
 def load_tokenizer(path: str | Path) -> Any:

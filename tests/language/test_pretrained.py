@@ -78,6 +78,14 @@ def test_a_gguf_file_is_converted_once_and_then_mapped(folder, file, cache, monk
     assert load_tokenizer(file).decode(load_tokenizer(file)("12 + 35")["input_ids"]) == "12 + 35"
 
 
+def test_a_new_head_is_not_in_the_cache_of_a_gguf_file(tmp_path):
+    """A language model would find no head of its own there, and get a random one."""
+    file = tiny_gguf(tmp_path / "tiny.gguf", tiny_model(tmp_path / "base"), own_head=True)  # -2 times the embedding
+    assert load_model(file, classes=3).score.weight.shape == (3, 32)
+    made = load_model(file)
+    torch.testing.assert_close(made.lm_head.weight, -2 * made.model.embed_tokens.weight, rtol=0, atol=0.02)
+
+
 def _linear(writer, factor):
     writer.add_rope_scaling_type(SimpleNamespace(value="linear"))
     writer.add_rope_scaling_factor(factor)

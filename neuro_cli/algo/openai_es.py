@@ -34,12 +34,13 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`); "auto": chosen
     at the start by a table of gains (:mod:`neuro_cli.algo.auto`).
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
-    pair_z_score | pair_rank. ``top_share`` in (0, 1]: share of the pairs that count, those with the best better sides, as in
-    :class:`~neuro_cli.algo.ars.ARS`; below 1 it needs a shaping of pairs. ``weight_decay`` >= 0. ``sigma_schedule``,
-    ``lr_schedule``: factors by generation. ``layers``: factors on sigma and learning rate by pattern of parameter names.
-    ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules by which they change (:mod:`neuro_cli.algo.adapt`); the rate goes
-    with sigma. ``average`` in [0, 1): share of the past in the average of centres that is evaluated and saved. ``by_inputs``:
-    sigma and the steps of a layer are divided by its number of inputs to this power. Raises ConfigError.
+    pair_z_score | pair_rank | pair_rank_cubed. ``top_share`` in (0, 1]: share of the pairs that count, those with the best
+    better sides, as in :class:`~neuro_cli.algo.ars.ARS`; below 1 it needs a shaping of pairs. ``weight_decay`` >= 0.
+    ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``: factors on sigma and learning rate by pattern
+    of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules by which they change
+    (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the average of centres
+    that is evaluated and saved. ``by_inputs``: sigma and the steps of a layer are divided by its number of inputs to this power.
+    Raises ConfigError.
     """
 
     def __init__(

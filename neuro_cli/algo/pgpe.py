@@ -30,9 +30,9 @@ class PGPE(OptimizedCentre, PopulationAlgorithm):
     optimizer; sigma by ``sigma_learning_rate`` >= 0 times the mean of ``sigma (e**2 - 1) ((u+ + u-) / 2 - b)``, b the mean
     utility, and by at most the share ``sigma_max_change`` in (0, 1] of itself. ``sigma_learning_rate`` 0: sigma stays, and one
     row of sums is needed instead of two. ``sigma`` > 0: initial step size of every parameter. ``shaping``: centred_rank |
-    nes_utilities | z_score | centred | raw | pair_z_score | pair_rank. ``lr_schedule``: factor on the learning rate by
-    generation. ``layers``: factors on the initial sigma and on the learning rate by pattern of parameter names. ``average``
-    in [0, 1): share of the past in the average of centres that is evaluated and saved. Raises ConfigError.
+    nes_utilities | z_score | centred | raw | pair_z_score | pair_rank | pair_rank_cubed. ``lr_schedule``: factor on the
+    learning rate by generation. ``layers``: factors on the initial sigma and on the learning rate by pattern of parameter
+    names. ``average`` in [0, 1): share of the past in the average of centres that is evaluated and saved. Raises ConfigError.
     """
 
     needs_pairs = True

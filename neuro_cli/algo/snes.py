@@ -26,8 +26,8 @@ class SNES(OwnCentre):
 
     ``sigma`` > 0: initial step size of every parameter. ``learning_rate`` > 0: lr. ``sigma_learning_rate`` >= 0: lr_sigma, None:
     ``(3 + ln M) / (5 sqrt M)``. ``shaping``: nes_utilities | centred_rank | z_score | centred | raw; of mirrored pairs
-    pair_z_score | pair_rank. ``lr_schedule``: factor on lr by generation. ``layers``: factors on the initial sigma and on lr by
-    pattern of parameter names. Raises ConfigError.
+    pair_z_score | pair_rank | pair_rank_cubed. ``lr_schedule``: factor on lr by generation. ``layers``: factors on the
+    initial sigma and on lr by pattern of parameter names. Raises ConfigError.
     """
 
     def __init__(

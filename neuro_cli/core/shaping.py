@@ -94,6 +94,15 @@ def pair_rank(fitness: np.ndarray) -> np.ndarray:
     return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(np.abs(half)) + 1) / (2 * len(half)))
 
 
+def pair_rank_cubed(fitness: np.ndarray) -> np.ndarray:
+    """Cubes of signed ranks, scaled to end at 0.5 as :func:`pair_rank` does: the few largest differences decide.
+
+    The mean return depends on rare large differences, which ranks hardly count; a single one of them cannot outweigh the rest, as
+    it can in :func:`pair_z_score`.
+    """
+    return 4 * pair_rank(fitness) ** 3
+
+
 def of_top_pairs(fitness: np.ndarray, share: float, shape: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
     """Shape the ``share`` of pairs with the best better sides; the others get 0 (Mania et al. 2018, algorithm 2, lines 6 and 7).
 
@@ -113,7 +122,7 @@ SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 # members come in mirrored pairs (2j, 2j + 1), each pair compared with itself only: the way to shape when pairs see
 # examples of their own, some of them harder than others
 PAIR_SHAPINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    shaping.__name__: shaping for shaping in (pair_z_score, pair_rank)
+    shaping.__name__: shaping for shaping in (pair_z_score, pair_rank, pair_rank_cubed)
 }
 
 

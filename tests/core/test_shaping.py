@@ -14,6 +14,7 @@ from neuro_cli.core.shaping import (
     nes_utilities,
     of_top_pairs,
     pair_rank,
+    pair_rank_cubed,
     pair_z_score,
     ranks,
     raw,
@@ -90,6 +91,7 @@ def test_pair_shapings_compare_a_pair_with_itself_only(fitness):
 def test_pair_shapings_by_hand():
     fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 5.0])
     np.testing.assert_allclose(pair_rank(fitness)[0::2], [2 / 6, -3 / 6, 0.0])
+    np.testing.assert_allclose(pair_rank_cubed(fitness)[0::2], [8 / 54, -27 / 54, 0.0])
     np.testing.assert_allclose(pair_z_score(fitness)[0::2], np.array([1.0, -2.0, 0.0]) / (5 / 3) ** 0.5)
 
 

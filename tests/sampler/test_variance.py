@@ -109,7 +109,7 @@ def test_ranks_over_all_members_turn_the_estimate_and_the_more_the_larger_the_po
     assert abs(angles[64][0] - independent[0]) < 5 * np.hypot(angles[64][1], independent[1])
 
 
-@pytest.mark.parametrize("shaping", ["pair_rank", "pair_z_score", "centred"])
+@pytest.mark.parametrize("shaping", ["pair_rank", "pair_rank_cubed", "pair_z_score", "centred"])
 @pytest.mark.parametrize("population", [4, 64])
 def test_pairs_that_are_compared_with_themselves_and_plain_fitnesses_keep_the_direction(shaping, population):
     angle, error = script.turned(shaping, population, True, 2.0, 40_000)

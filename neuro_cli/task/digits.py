@@ -4,8 +4,9 @@ E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI Machine
 """
 
 import gzip
-from functools import cache
+from functools import cache, lru_cache
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import pixel_statistics, resizable_shape
 
 PART = 256  # images resized at a time
+SMALL = 3 * 32 * 32  # most numbers of an image for which a process keeps all 1,797 of them, 6 MB
 
 
 class Digits(Classification):
@@ -29,18 +31,26 @@ class Digits(Classification):
     output_size = 10
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
-        channels, height, width = resizable_shape(self.name, input_shape or (1, 8, 8))
-        images, targets = bundled_digits()
-        # part by part: all images in float32 at once would be the peak of a start's memory
-        images = torch.cat([_bytes(part, (height, width)) for part in images.split(PART)]).expand(-1, channels, -1, -1)
-        # after a shuffle and a sort by class, every fifth example is a stratified fifth
-        shuffled = random_permutation(0, 0, len(targets))
-        order = shuffled[targets[shuffled].argsort(stable=True)]
-        test = torch.zeros(len(order), dtype=torch.bool)
-        test[::5] = True
-        train, held_out = (Split(images[rows], targets[rows]) for rows in (order[~test], order[test]))
-        mean, std = pixel_statistics(train.images)
-        return Data(train, held_out, mean, std, classes=10)
+        shape = resizable_shape(self.name, input_shape or (1, 8, 8))
+        return (_read if prod(shape) > SMALL else _kept)(*shape)
+
+
+def _read(channels: int, height: int, width: int) -> Data:
+    """Return both parts, resized; callers do not write to them."""
+    images, targets = bundled_digits()
+    # part by part: all images in float32 at once would be the peak of a start's memory
+    images = torch.cat([_bytes(part, (height, width)) for part in images.split(PART)]).expand(-1, channels, -1, -1)
+    # after a shuffle and a sort by class, every fifth example is a stratified fifth
+    shuffled = random_permutation(0, 0, len(targets))
+    order = shuffled[targets[shuffled].argsort(stable=True)]
+    test = torch.zeros(len(order), dtype=torch.bool)
+    test[::5] = True
+    train, held_out = (Split(images[rows], targets[rows]) for rows in (order[~test], order[test]))
+    mean, std = pixel_statistics(train.images)
+    return Data(train, held_out, mean, std, classes=10)
+
+
+_kept = lru_cache(maxsize=2)(_read)  # jobs of a sweep and seeds of a script read the same
 
 
 def _bytes(images: Tensor, size: tuple[int, int]) -> Tensor:

@@ -15,7 +15,6 @@ FACTORS = SIGMAS | {"2.*": {"lr": 3.0}, "*.weight": {"sigma": 2.0, "lr": 0.5}}
 ADAPTED = ({"sigma": "csa", "lr": "snr"}, {"sigma": "psr", "lr": "none"})
 WITH_AVERAGE = ("openai_es", "forward_gradient", "ars", "pgpe")
 CASES = [
-    *((name, {"sigma": 0.5}) for name in ("cr_fm_nes", "xnes", "cma_es")),
     *(("openai_es", {"adapt": adapt}) for adapt in ADAPTED),
     ("openai_es", {"shaping": "pair_rank", "top_share": 0.5}),
     *((name, {"layers": FACTORS}) for name in ("openai_es", "snes", "pgpe", "ars")),

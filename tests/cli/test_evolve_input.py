@@ -31,7 +31,6 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
         (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
         (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),
-        (("selection.shaping=pair_rank", "sampler.antithetic=false"), "sampler.antithetic=False: selection.shaping shapes"),
         (("selection.lr_schedule.kind=slow",), "selection.lr_schedule.kind=slow: must be one of constant, linear"),
         (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
         (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),

@@ -6,9 +6,9 @@ from collections import namedtuple
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 import torch.nn.functional as F
+from support.pairwise import each_pair
 from torch import Tensor, nn
 
 import neuro_cli as neuro
@@ -215,30 +215,28 @@ def loop(net: nn.Module, noise: Any, args: Any, kwargs: Any, shared: bool) -> li
     return [torch.stack(parts) if not parts[0].dim() else torch.cat(parts) for parts in zip(*outputs, strict=True)]
 
 
-@pytest.mark.parametrize("shared", [False, True], ids=["own", "shared"])
-@pytest.mark.parametrize("name", CASES)
-def test_a_pass_is_the_loop_over_members_or_steps_aside(name, shared, caplog):
+@each_pair(name=list(CASES), sampler=["low_rank", "iid"], shared=[False, True])
+def test_a_pass_is_the_loop_over_members_or_steps_aside(name, sampler, shared, caplog):
     make, args, kwargs = CASES[name]
-    for sampler in ("low_rank", "iid"):
-        net = make()
-        with neuro.perturbed(net, sampler, MEMBERS, sigma=SIGMA, shared=shared) as noise:
-            net.double()
-            args, kwargs = torch.utils._pytree.tree_map(
-                lambda x: x.double() if isinstance(x, Tensor) and x.is_floating_point() else x, (args, kwargs)
-            )
-            generator, state = torch.get_rng_state(), {key: value.clone() for key, value in net.state_dict().items()}
-            with caplog.at_level(logging.WARNING):
-                made = tensors_of(net(*args, **kwargs))
-            assert torch.equal(torch.get_rng_state(), generator)
-            again = tensors_of(net(*args, **kwargs))
-        assert all(torch.equal(value, state[key]) for key, value in net.state_dict().items())
-        assert not {"twice", "table", "forward"} & set(vars(net))
-        wanted = loop(net, noise, args, kwargs, shared)
-        assert len(made) == len(wanted)
-        for got, other, expected in zip(made, again, wanted, strict=True):
-            largest = max(1.0, float(expected.abs().max()))
-            torch.testing.assert_close(got, expected, rtol=0, atol=1e-6 * largest)
-            torch.testing.assert_close(other, expected, rtol=0, atol=1e-6 * largest)
+    net = make()
+    with neuro.perturbed(net, sampler, MEMBERS, sigma=SIGMA, shared=shared) as noise:
+        net.double()
+        args, kwargs = torch.utils._pytree.tree_map(
+            lambda x: x.double() if isinstance(x, Tensor) and x.is_floating_point() else x, (args, kwargs)
+        )
+        generator, state = torch.get_rng_state(), {key: value.clone() for key, value in net.state_dict().items()}
+        with caplog.at_level(logging.WARNING):
+            made = tensors_of(net(*args, **kwargs))
+        assert torch.equal(torch.get_rng_state(), generator)
+        again = tensors_of(net(*args, **kwargs))
+    assert all(torch.equal(value, state[key]) for key, value in net.state_dict().items())
+    assert not {"twice", "table", "forward"} & set(vars(net))
+    wanted = loop(net, noise, args, kwargs, shared)
+    assert len(made) == len(wanted)
+    for got, other, expected in zip(made, again, wanted, strict=True):
+        largest = max(1.0, float(expected.abs().max()))
+        torch.testing.assert_close(got, expected, rtol=0, atol=1e-6 * largest)
+        torch.testing.assert_close(other, expected, rtol=0, atol=1e-6 * largest)
     said = {record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING}
-    assert len(said) <= 2
+    assert len(said) <= 1
     assert all(text.startswith("perturbed: members answer one by one, slower: ") for text in said)

@@ -96,8 +96,13 @@ class ForkServer:
         text = PYTHON.format(
             python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket")
         )
-        (self.folder / "python").write_text(text)
-        (self.folder / "python").chmod(0o755)
+        self._write("python", text)
+        if (mpiexec := Path(sys.executable).with_name("mpiexec")).exists():  # neuro looks for it next to Python
+            self._write("mpiexec", f'#!/bin/sh\nexec "{mpiexec}" "$@"\n')
+
+    def _write(self, name: str, text: str) -> None:
+        (self.folder / name).write_text(text)
+        (self.folder / name).chmod(0o755)
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> int:
         """Return the process id of a new child of this process."""
@@ -146,6 +151,12 @@ def own_server() -> ForkServer:
 def forking_python() -> str:
     """Return the path of an interpreter whose processes are forks of the server."""
     return str(own_server().folder / "python")
+
+
+def forking_neuro() -> list[str]:
+    """Return the command line of a ``neuro`` whose ranks are forks too."""
+    code = "import sys; sys.executable = {!r}; from neuro_cli.cli.main import main; main()"
+    return [sys.executable, "-c", code.format(forking_python())]
 
 
 @cache

@@ -17,9 +17,11 @@ from hydra import initialize_config_dir
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.errors import HydraException
+from hydra.plugins.config_source import ConfigSource
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 
 from neuro_cli.core.errors import ConfigError, UserError
@@ -71,7 +73,7 @@ class ConfigTree:
     def groups(self) -> dict[str, list[str]]:
         """Return the groups of all places with their options; a group within another one is named by its path."""
         with self.loaded() as loader:
-            return _below(loader, "")
+            return _below(loader.get_sources(), "")
 
     @cached_property
     def own_groups(self) -> frozenset[str]:
@@ -82,12 +84,17 @@ class ConfigTree:
         return frozenset(name for name in self.groups if "/" not in name) - ours - set(HYDRAS)
 
 
-def _below(loader: ConfigLoader, parent: str) -> dict[str, list[str]]:
+def _below(sources: list[ConfigSource], parent: str) -> dict[str, list[str]]:
+    """Return the groups below ``parent`` by asking each place: Hydra's loader copies all of its options for each question."""
+
+    def listed(kind: ObjectType) -> list[str]:
+        return sorted({name for source in sources if source.is_group(parent) for name in source.list(parent, kind)})
+
     groups: dict[str, list[str]] = {}
-    for name in loader.list_groups(parent):
-        group = f"{parent}/{name}" if parent else name
-        groups |= {group: sorted(loader.get_group_options(group)), **_below(loader, group)}
-    return {group: options for group, options in groups.items() if options}
+    for name in listed(ObjectType.GROUP):
+        groups |= _below(sources, f"{parent}/{name}" if parent else name)
+    options = listed(ObjectType.CONFIG) if parent else []
+    return {parent: options, **groups} if options else groups
 
 
 def tree_of(verb: str, flags: Namespace) -> ConfigTree:

@@ -104,11 +104,13 @@ class ControlVariates:
             # half of the generations, and half of those of any step: batches of two forms in turn are both fitted
             self.fitted = self._addresses.rewards  # the clean pass
             return True
-        most, first = FIRST_FITS if learnt.squares is None else FITS, self._addresses.draws
+        new, first = learnt.squares is None, self._addresses.draws
+        most = FIRST_FITS if new else FITS
         observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
         passes = 1 + len(observed)
         for draw in range(first + 1, first + 1 + most):
-            if learnt.squares is None or self._suffices:  # nothing is measured here, or no more is needed
+            # nothing is measured here, or no more is needed. Models without a fit may explain enough by the last layer alone
+            if learnt.squares is None or (self._suffices and not (new and fits == 1)):
                 break
             self._learn(clean, observed, draw - 1)
             checked = not clean.record.coupled or fits % COUPLED == 0 or fits == most

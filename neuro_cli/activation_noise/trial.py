@@ -134,7 +134,8 @@ class _Trial:
     """A few passes of the network at the initial centre."""
 
     def __init__(self, settings: PassSettings, centre: Tensor, dtype: torch.dtype) -> None:
-        self._settings, self._dtype, self._module = settings, dtype, settings.module_at(centre, dtype=dtype)
+        self._settings, self._centre, self._dtype = settings, centre, dtype
+        self._module = settings.module_at(centre, dtype=dtype)
         self._counts = (max(1, min(EXAMPLES, settings.batch_size) - 1), min(EXAMPLES, settings.batch_size))
         self._batch = settings.few(EXAMPLES, dtype)
         self._source = ModulePass(self._module, settings, self._batch)
@@ -180,15 +181,55 @@ class _Trial:
         return NetworkPlan(layers, tuple(widths), rewards, largest)
 
     def _set_strides(self, plan: NetworkPlan, record: PassRecord) -> None:
-        """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order."""
-        if all(layer.axes.fold == 1 for layer in plan.layers):
+        """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order.
+
+        Outputs that are all equal, of equal examples or of weights that are zero, show it with noise on both. Raises UserError where
+        they are equal even so.
+        """
+        folded = [number for number, layer in enumerate(plan.layers) if layer.axes.fold > 1]
+        if not folded:
             return
-        inputs, targets = tree_map_only(Tensor, lambda rows: rows.flip(0), (self._batch.inputs, self._batch.targets))
-        reverse, _ = self._record(replace(self._batch, inputs=inputs, targets=targets))
-        for number, (step, other) in enumerate(zip(record.layers, reverse.layers, strict=True)):
-            axes = plan.layers[number].axes
-            if axes.fold > 1 and _strided(axes, step.raw.detach(), other.raw.detach()):
+        strided = self._strided(plan, record, self._record(_reversed(self._batch))[0])
+        if None in strided.values():
+            noisy = self._with_noise()
+            module, self._module = self._module, self._settings.module_at(self._noisy_centre(), dtype=self._dtype)
+            (one, _), (other, _) = self._record(noisy), self._record(_reversed(noisy))
+            self._module = module
+            shown = self._strided(plan, one, other)
+            strided = {number: shown[number] if value is None else value for number, value in strided.items()}
+        for number in folded:
+            if strided[number] is None:
+                raise UserError(
+                    f"sampler=activation: the outputs of layer {number + 1} are all equal and do not show which belong to an example: "
+                    "the first batch needs examples that differ"
+                )
+            if strided[number]:
+                axes = plan.layers[number].axes
                 plan.layers[number] = plan.layers[number]._replace(axes=replace(axes, strided=True))
+
+    def _strided(self, plan: NetworkPlan, record: PassRecord, reverse: PassRecord) -> dict[int, bool | None]:
+        """Return for each folded layer whether positions lie far apart, None where the outputs do not show it."""
+        steps = zip(plan.layers, record.layers, reverse.layers, strict=True)
+        return {
+            number: _strided(layer.axes, step.raw.detach(), other.raw.detach())
+            for number, (layer, step, other) in enumerate(steps)
+            if layer.axes.fold > 1
+        }
+
+    def _noisy_centre(self) -> Tensor:
+        noise = torch.randn(self._centre.shape, generator=torch.Generator().manual_seed(1))
+        return self._centre + SCALE * noise.to(self._centre)
+
+    def _with_noise(self) -> Batch:
+        """Return the examples with noise on inputs that are no integers."""
+        generator = torch.Generator().manual_seed(2)
+
+        def moved(rows: Tensor) -> Tensor:
+            if not rows.is_floating_point():
+                return rows
+            return rows + SCALE * torch.randn(rows.shape, generator=generator).to(rows)
+
+        return replace(self._batch, inputs=tree_map_only(Tensor, moved, self._batch.inputs))
 
     def _warn_unreached(self, record: PassRecord) -> None:
         """Warn of parameters that no layer uses."""
@@ -278,10 +319,17 @@ class _Trial:
         return None
 
 
-def _strided(axes: Axes, outputs: Tensor, reverse: Tensor) -> bool:
-    """Return whether outputs of examples in ``reverse`` order agree better with positions that lie far apart."""
+def _reversed(batch: Batch) -> Batch:
+    """Return the examples in reverse order."""
+    inputs, targets = tree_map_only(Tensor, lambda rows: rows.flip(0), (batch.inputs, batch.targets))
+    return replace(batch, inputs=inputs, targets=targets)
+
+
+def _strided(axes: Axes, outputs: Tensor, reverse: Tensor) -> bool | None:
+    """Return whether outputs of examples in ``reverse`` order agree better with positions that lie far apart; None: as well."""
 
     def error(axes: Axes) -> float:
         return float((axes.to_rows(outputs).flip(0) - axes.to_rows(reverse)).abs().max())
 
-    return error(replace(axes, strided=True)) < error(axes)
+    far, near = error(replace(axes, strided=True)), error(axes)
+    return None if far == near else far < near

@@ -110,11 +110,13 @@ class perturbed:
             answers = Answers(self._module, self._layout, self._sampler, self._generation, self.sigma, given)
             ways = _WAYS.setdefault(self._module, {})
             signature = self._signature(args, kwargs)
-            if signature not in ways:
-                ways[signature] = answers.tried()
-                self._say(ways[signature].reason)
+            # equal rows do not show whether members exchange theirs: those that differ have a trial of their own
+            key = (signature, True) if (signature, True) in ways else (signature, given.differ())
+            if key not in ways:
+                ways[key] = answers.tried()
+                self._say(ways[key].reason)
             try:
-                return answers.made(ways[signature], self._say)
+                return answers.made(ways[key], self._say)
             except Exception as error:  # the module's own code may raise anything
                 raise UserError(f"perturbed: {type(self._module).__name__}: {brief(error)}") from error
 

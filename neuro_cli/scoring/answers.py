@@ -74,6 +74,12 @@ class Given:
             return self.tree
         return self.by_rows(lambda x: x.unflatten(0, (directions, 2, examples)).transpose(0, 1).flatten(0, 2))
 
+    def differ(self) -> bool:
+        """Return whether two rows of some input differ."""
+        rows: list[Tensor] = []
+        self.by_rows(lambda x: rows.append(x) or x)
+        return any(bool((x != x[:1]).any()) for x in rows)
+
     def by_rows(self, function: Callable[[Tensor], Tensor]) -> Any:
         """Return the inputs with ``function`` of each tensor of rows."""
 

@@ -37,7 +37,7 @@ from neuro_cli.scoring.passes.number_reads import NeedsCare
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import has_caches
 from neuro_cli.scoring.traces import traces
-from neuro_cli.scoring.trial import Way, chosen_way, is_heavy
+from neuro_cli.scoring.trial import Way, chosen_way, is_heavy, prove
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
@@ -62,6 +62,7 @@ class BatchedScorer(PopulationScorer):
         self._centre = settings.candidate(flat=centre if self._large else None)
         self._single: MemberScorer | None = None
         self._generations, self._looked = 0, False
+        self._proven: set[tuple[Any, ...]] = set()  # forms of examples on which the way was proven
         self._leaves = ""  # name of what passes changed in spite of their trial
         seen = traces(settings, centre)
         if seen.draws:
@@ -117,6 +118,9 @@ class BatchedScorer(PopulationScorer):
         refused = self._leaves or self.refuses(proposal)
         if part is not None or refused is not None:
             return self._one_by_one(proposal, generation, members, part, refused)
+        self._prove(generation, proposal.bases[0])
+        if self._leaves:
+            return self._one_by_one(proposal, generation, members, None, self._leaves)
         self._generations += 1
         before = Generators()
         scores = self._in_chunks(proposal, generation, members)
@@ -130,6 +134,30 @@ class BatchedScorer(PopulationScorer):
             self._careful = True
             self._renew_modules()
         return self.scores(proposal, generation, members) if draws or changed else scores
+
+    def _prove(self, generation: int, centre: Tensor) -> None:
+        """Prove the way on all examples of a generation, once for each form of an example; all ranks find the same.
+
+        Where all examples are equal no trial shows that members exchange theirs, so a generation with others is tried again.
+        Large networks have their first trial alone: another one would take as long as a generation.
+        """
+        settings = self.settings
+        first = self.task.batch(generation, 0, 1).inputs
+        form = tuple(first.shape[1:]), first.dtype
+        if (*form, True) in self._proven or self._large or is_heavy(settings.module, settings.layout.size):
+            return
+        directions = 2 if settings.per_example else 1
+        inputs = self.task.batch(generation, 0, min(directions * self.examples, settings.batch_size)).inputs
+        unequal = bool((inputs != inputs[:1]).any())
+        if (*form, unequal) in self._proven:
+            return
+        self._proven.add((*form, unequal))
+        try:
+            prove(settings, self._way, centre, generation, self._call)
+        except Unsupported as error:
+            if self._call is not None:
+                raise
+            self._leaves = str(error)
 
     def _renew_modules(self) -> None:
         """Make a module for each thread; the parameters of all are views of one vector, the centre."""

@@ -246,22 +246,38 @@ def chosen_way(
     return ChosenWay(way, forward.largest, is_slower(settings, forward.products, isinstance(forward, MappedForward)))
 
 
+def prove(
+    settings: ScoringSettings, way: Way, centre: Tensor, generation: int, call: Callable[[nn.Module, Batch], Any] | None = None
+) -> None:
+    """Try ``way`` on all examples of two directions of a generation, since a module may treat a few examples in another way.
+
+    ``call``: as of :func:`chosen_way`. Raises Unsupported where the module does not give what single members give.
+    """
+    members = scored_members(settings, centre, call, generation=generation, most=settings.examples)
+    try:
+        trial_of(members, settings.precision).first([way])
+    except Unsupported as error:
+        raise Unsupported(f"{type(settings.module).__name__}: {error}") from None
+
+
 def scored_members(
     settings: ScoringSettings,
     centre: Tensor,
     call: Callable[[nn.Module, Batch], Any] | None = None,
     sides: int | None = None,
+    generation: int = 0,
+    most: int = TRIED,
 ) -> Members:
-    """Return a few members of two directions with the examples of the first generation, of their own where they have such."""
+    """Return a few members of two directions with at most ``most`` examples of a generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
-    examples, score = min(settings.examples, TRIED), task.example_scores if call is None else call
+    examples, score = min(settings.examples, most), task.example_scores if call is None else call
     heavy = tried_in_precision(settings.module, settings.layout.size, settings.precision)
     directions = min(2, sampler.directions, sampler.noise_period or 2)
     rows = MemberBatch([SCALE, -SCALE][: sides or 1 + sampler.antithetic], directions, examples)
 
     def batch(dtype: torch.dtype, direction: int) -> Batch:
         start = direction * settings.examples if settings.per_example else 0
-        return task.batch(0, start, start + examples).to(dtype)
+        return task.batch(generation, start, start + examples).to(dtype)
 
     def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
         """Return outputs of the first call, and the task's scores unless the first layers have proven them in float32."""
@@ -290,4 +306,4 @@ def scored_members(
         targets = joined_rows([part.targets for part in batches], sides)
         return given(module, Batch(*with_mark([inputs, targets])), dtype)
 
-    return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, 0, centre, rows, single, many)
+    return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, generation, centre, rows, single, many)

@@ -240,3 +240,19 @@ def test_a_pass_is_the_loop_over_members_or_steps_aside(name, sampler, shared, c
     said = {record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING}
     assert len(said) <= 1
     assert all(text.startswith("perturbed: members answer one by one, slower: ") for text in said)
+
+
+def mirrored(own: Any, x: Tensor) -> Tensor:
+    return own.b(torch.tanh(own.a(x + x.flip(0))))
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
+def test_equal_observations_prove_nothing_about_those_that_differ(sampler):
+    """Environments that all begin alike, and a module that adds those in reverse order before any parameter."""
+    net = Use(mirrored, a=nn.Linear(4, 6), b=nn.Linear(6, 2))
+    with neuro.perturbed(net, sampler, MEMBERS, sigma=SIGMA) as noise:
+        net.double()
+        for x in (torch.zeros(MEMBERS, 4), torch.ones(MEMBERS, 4), torch.randn(MEMBERS, 4)):
+            made = net(x.double())
+    (wanted,) = loop(net, noise, (x.double(),), {}, shared=False)
+    torch.testing.assert_close(made, wanted, rtol=0, atol=1e-6)

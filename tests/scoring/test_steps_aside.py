@@ -220,6 +220,46 @@ def test_a_chunk_whose_pass_fails_in_a_later_generation_is_scored_one_by_one(cap
     assert said == "members are scored one by one, slower: Later: mean makes one tensor () of the rows of all members"
 
 
+class Mirrors(Base):
+    """Adds the examples in reverse order, before any parameter: it shows only where examples differ."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.o(torch.tanh(self.a(x) + x.flip(0).repeat(1, 2)))
+
+
+class ByLength(Base):
+    """Treats many examples in another way than the few of a trial."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.a(x)
+        return self.o(torch.tanh(h if len(x) < 10 else h.flip(0)))
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
+@pytest.mark.parametrize(("kind", "layout"), [(Mirrors, "per_example"), (ByLength, "shared_batch")])
+def test_a_pass_counts_once_it_is_proven_on_a_complete_batch_of_unequal_examples(kind, layout, sampler, caplog):
+    class Alone(kind):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) + 0.0 * self.o.bias[0].item()  # no pass of many members reads a parameter's number
+
+    equal, unequal, y = torch.zeros(64, 8), torch.randn(64, 8), torch.randint(0, 3, (64,))
+    centres, said = [], []
+    for one in (kind, Alone):
+        torch.manual_seed(0)
+        caplog.clear()
+        with (
+            neuro.Evolution(one(), sampler=sampler, layout=layout, population=POPULATION, threads=1) as es,
+            caplog.at_level(logging.INFO),
+        ):
+            for x in (equal, unequal, unequal):
+                es.step(fitness, x, y)
+            centres.append(es.centre)
+        said.append(caplog.text)
+    torch.testing.assert_close(*centres, rtol=1e-4, atol=1e-6)
+    assert "members in one forward pass" in said[0]
+    assert "do not give what single members give" in said[0]
+
+
 def test_switches_of_the_process_are_as_before_whatever_is_nested():
     before = torch.backends.mha.get_fastpath_enabled()
     with unfused():

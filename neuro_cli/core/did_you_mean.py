@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from neuro_cli.core.errors import ConfigError
+
 
 def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
     """Return at most ``count`` of the ``known`` words that are near ``word``."""
@@ -20,3 +22,8 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
     known = sorted(set(known))
     close = near(word, known, count)
     return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"
+
+
+def no_option(group: str, name: str, known: Iterable[str]) -> ConfigError:
+    """Return the error for a ``name`` that no option of ``group`` has; ``known``: the names that exist."""
+    return ConfigError(group, name, f"no such option; {nearest(name, known)}")

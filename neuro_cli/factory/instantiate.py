@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.removed import refuse_removed
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.script_objects import Made, is_made, made_by_script
 
@@ -57,7 +56,6 @@ def make(config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
             and (plain or (isinstance(value, dict) and TARGET not in value))
         ):
             raise ConfigError(f"{group}.{name}", value, "must be keys with a _target_")
-    refuse_removed(str(node[TARGET]))
     try:
         option = construct(node)
     except ConstructionError as error:

@@ -29,7 +29,6 @@ SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
         ),
         (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo"),
         (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
-        (("election=succession",), "election=succession: was removed; election=takeover works down to one survivor too"),
         (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),
         (("selection.lr_schedule.kind=slow",), "selection.lr_schedule.kind=slow: must be one of constant, linear"),
         (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),

@@ -106,7 +106,7 @@ SWEEPS: list[Command] = [
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=run"), "already contains a run or another sweep"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=text.txt"), "text.txt"),
     (("train", "-m", "seed=1,2", "population=0"), "population=0"),
-    (("train", "-m", "hydra/launcher=broker", "seed=1,2"), "was removed; hydra/launcher=joblib, ray or slurm"),
+    (("train", "-m", "hydra/launcher=broker", "seed=1,2"), "hydra/launcher=broker: no such option; valid are"),
     (("scale", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "already contains a run or another sweep"),
     (("train", "-m", "seed=1,2", "hydra.sweep.dir=swept"), "already contains a run or another sweep"),
 ]  # fmt: skip

@@ -204,7 +204,6 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
         (["task=image_folder", "task.root=nowhere"], "task.root=nowhere: no train folder there"),
         (["task=lunar_lander"], "task=Reinforcement: a search needs a task of images with classes to train on"),
         (["role=boss"], "role=boss: must be one of "),
-        (["pool=local"], "pool=local: was removed; pool=embedded trains candidates on this machine"),
         (
             ["role=model", "pool=embedded"],
             "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",

@@ -77,5 +77,5 @@ class Pruning:
 
 
 def _finite(value: float) -> float:
-    """Return ``value``, or +-1e300 for an infinity: one among other trials' values makes Optuna's median NaN, which prunes nobody."""
+    """Return ``value``, or +-1e300 for an infinity, with which the median of Optuna's pruners is NaN and rejects nobody."""
     return math.copysign(LARGEST, value) if math.isinf(value) else float(value)

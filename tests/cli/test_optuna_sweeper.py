@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -90,6 +91,25 @@ def test_a_pruned_trial_stops_and_counts_as_one(tmp_path: Path) -> None:
     (trial,) = trials(tmp_path / "sweep")
     assert trial["state"] == "PRUNED"
     assert "(pruned); continue with" in (tmp_path / "sweep" / "0" / "log.txt").read_text()
+
+
+def test_a_diverged_trial_does_not_end_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import optuna
+
+    from neuro_cli.cli.sweep import pruning
+
+    monkeypatch.setattr(pruning, "metric_of", lambda run: SimpleNamespace(name="loss"))
+    study = optuna.create_study(pruner=optuna.pruners.MedianPruner(n_startup_trials=1))
+    pruned = []
+    for number, value in enumerate((1, 2, "inf", 50)):
+        run, trial = tmp_path / str(number), study.ask()
+        run.mkdir()
+        (run / "metrics.csv").write_text(f"generation,loss\n1,{value}\n")
+        with pruning.Pruning(study, {trial: run}) as watched:
+            pass
+        pruned.append(trial.number in watched.pruned)
+        study.tell(trial, float(value))
+    assert pruned[3], "a trial far behind the median of 1, 2 and a diverged one continues"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Pruning of trials by the rows of their runs: a run that Optuna's pruner rejects is asked to stop."""
 
+import math
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from neuro_cli.logger.stored_rows import StoredRows
 from neuro_cli.runner.early_stop import ask_to_stop
 
 PAUSE = 0.3  # seconds between two looks at the rows
+LARGEST = 1e300  # stands for an infinite value: the differences of two are finite, which Optuna's medians need
 
 
 class Pruning:
@@ -59,7 +61,7 @@ class Pruning:
         for row in StoredRows(run).after(max(reported, default=0)):
             value, generation = row.get(name), row["generation"]
             if value is not None and generation is not None:
-                trial.report(float(value), int(generation))
+                trial.report(_finite(value), int(generation))
                 if trial.should_prune():
                     return True
         return False
@@ -72,3 +74,8 @@ class Pruning:
                 return ""
             self._metrics[trial.number] = metric.name
         return self._metrics[trial.number]
+
+
+def _finite(value: float) -> float:
+    """Return ``value``, or +-1e300 for an infinity, with which the median of Optuna's pruners is NaN and rejects nobody."""
+    return math.copysign(LARGEST, value) if math.isinf(value) else float(value)

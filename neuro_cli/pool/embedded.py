@@ -62,5 +62,9 @@ class EmbeddedPool(BrokerPool):
         self._cluster.start_broker("broker", peering=False)
         for count in range(self._workers):
             self._cluster.start_worker(
-                f"worker-{count + 1}", kinds=list(self._kinds), more_kinds=self._kinds, memory=self._memory
+                f"worker-{count + 1}",
+                kinds=list(self._kinds),
+                more_kinds=self._kinds,
+                memory=self._memory,
+                ranks=self._ranks,
             )

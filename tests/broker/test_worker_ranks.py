@@ -8,6 +8,7 @@ from made_tasks import EveryByte, Ranks
 from support.worlds import descendants, needs_mpi, wait_for_end
 from test_task_process import run_all as run_by_one_process
 
+import neuro_cli as neuro
 from neuro_cli.broker.local_cluster import cluster_config
 from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.settings import settings_of
@@ -87,3 +88,13 @@ def test_a_worker_has_a_rank_at_least():
     config["worker"] |= {"ranks": 0}
     with pytest.raises(ConfigError, match=r"^worker.ranks=0: must be an integer from 1"):
         settings_of("worker", config)
+
+
+def test_a_cluster_of_ones_own_has_workers_of_as_many_ranks():
+    """``pool.ranks`` and ``BrokerClient.embedded(ranks=)``."""
+    with neuro.BrokerClient.embedded([Ranks], workers=1, ranks=2) as client:
+        client.submit(Ranks("together"))
+        (done,) = client.results()
+    assert not done.error
+    assert done.value["size"] == 2
+    assert len(set(done.value["pids"])) == 2

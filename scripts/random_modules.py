@@ -377,7 +377,7 @@ def verdict(seed: int) -> str:
         scores.append(given[-1])
         return shaped(*given)
 
-    es._algo.combination = seen  # type: ignore[method-assign]
+    es._algo.combination = seen  # type: ignore[method-assign, assignment]
     sides = 2 if es._sampler.antithetic else 1
     for generation, given in enumerate(batches):
         before = copy.deepcopy(es.module)

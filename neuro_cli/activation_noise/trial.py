@@ -183,8 +183,8 @@ class _Trial:
     def _set_strides(self, plan: NetworkPlan, record: PassRecord) -> None:
         """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order.
 
-        Outputs that are all equal, of equal examples or of weights that are zero, show it with noise on both. Raises UserError where
-        they are equal even so.
+        Outputs that are all equal, of equal examples or of weights that are zero, show it with noise on both. Raises UserError
+        where they are equal even so.
         """
         folded = [number for number, layer in enumerate(plan.layers) if layer.axes.fold > 1]
         if not folded:
@@ -199,10 +199,8 @@ class _Trial:
             strided = {number: shown[number] if value is None else value for number, value in strided.items()}
         for number in folded:
             if strided[number] is None:
-                raise UserError(
-                    f"sampler=activation: the outputs of layer {number + 1} are all equal and do not show which belong to an example: "
-                    "the first batch needs examples that differ"
-                )
+                reason = f"the outputs of layer {number + 1} are all equal and do not show which belong to an example"
+                raise UserError(f"sampler=activation: {reason}: the first batch needs examples that differ")
             if strided[number]:
                 axes = plan.layers[number].axes
                 plan.layers[number] = plan.layers[number]._replace(axes=replace(axes, strided=True))

@@ -268,7 +268,7 @@ def scored_members(
     generation: int = 0,
     most: int = TRIED,
 ) -> Members:
-    """Return a few members of two directions with at most ``most`` examples of a generation, of their own where they have such."""
+    """Return members of two directions with at most ``most`` examples of a generation, of their own where they have such."""
     sampler, task = settings.sampler, settings.task
     examples, score = min(settings.examples, most), task.example_scores if call is None else call
     heavy = tried_in_precision(settings.module, settings.layout.size, settings.precision)
@@ -306,4 +306,6 @@ def scored_members(
         targets = joined_rows([part.targets for part in batches], sides)
         return given(module, Batch(*with_mark([inputs, targets])), dtype)
 
-    return Members(lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, generation, centre, rows, single, many)
+    return Members(
+        lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, generation, centre, rows, single, many
+    )

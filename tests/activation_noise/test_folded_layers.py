@@ -1,4 +1,4 @@
-"""Layers whose rows are positions of all examples: which rows are an example's shows on any first batch, also an uninformative one."""
+"""Layers whose rows are positions of all examples: any first batch shows which rows are an example's."""
 
 import pytest
 import torch
@@ -82,7 +82,7 @@ def test_an_estimate_by_noise_alone_is_the_same_after_a_first_batch_of_zeros(spa
 def test_words_that_are_all_equal_are_refused_where_they_hide_the_order_of_rows():
     torch.manual_seed(1)
     module, x, targets = Words(), torch.randint(0, 9, (8, 4)), torch.randint(0, 3, (8,))
-    with pytest.raises(UserError, match="layer 2 are all equal .* the first batch needs examples that differ"):
+    with pytest.raises(UserError, match=r"layer 2 are all equal .* the first batch needs examples that differ"):
         neuro.ForwardGradient(module, draws=1, seed=1, threads=1).backward(loss, torch.zeros_like(x), targets)
     estimate = neuro.ForwardGradient(module, draws=1, seed=1, threads=1)
     estimate.backward(loss, x, targets)

@@ -220,11 +220,15 @@ def test_a_chunk_whose_pass_fails_in_a_later_generation_is_scored_one_by_one(cap
     assert said == "members are scored one by one, slower: Later: mean makes one tensor () of the rows of all members"
 
 
+def reversed_rows(x: Tensor) -> list[int]:
+    return list(range(len(x)))[::-1]
+
+
 class Mirrors(Base):
     """Adds the examples in reverse order, before any parameter: it shows only where examples differ."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.o(torch.tanh(self.a(x) + x.flip(0).repeat(1, 2)))
+        return self.o(torch.tanh(self.a(x) + x[reversed_rows(x)].repeat(1, 2)))
 
 
 class ByLength(Base):
@@ -232,7 +236,7 @@ class ByLength(Base):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.a(x)
-        return self.o(torch.tanh(h if len(x) < 10 else h.flip(0)))
+        return self.o(torch.tanh(h if len(x) < 10 else h[reversed_rows(h)]))
 
 
 @pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
@@ -258,6 +262,36 @@ def test_a_pass_counts_once_it_is_proven_on_a_complete_batch_of_unequal_examples
     torch.testing.assert_close(*centres, rtol=1e-4, atol=1e-6)
     assert "members in one forward pass" in said[0]
     assert "do not give what single members give" in said[0]
+
+
+class Leader(Base):
+    """Looks up the largest of an example's numbers, each moved a little by the mean of the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        leader = (x - 0.01 * x.mean(0)).argmax(-1, keepdim=True)
+        return self.o(torch.tanh(self.a(self.words(leader)[:, 0])))
+
+
+def test_a_mean_over_members_is_seen_where_its_form_is_that_of_their_rows_and_few_members_do_not_show_it(caplog):
+    """Of 8 members with an example of 8 numbers each: a mean over the batch then has as many numbers as there are members."""
+    x, y = torch.eye(8)[[1] * 8] * 3.0, torch.zeros(8, dtype=torch.int64)
+    x[5] = torch.tensor([1.0, 1.001, 0, 0, 0, 0, 0, 0])  # the mean of all would make the first one larger
+    torch.manual_seed(0)
+    net, scores = Leader(), []
+    options: dict[str, Any] = {"sampler": "iid", "population": 8, "sigma": 0.1, "threads": 1}
+    with neuro.Evolution(copy.deepcopy(net), **options) as es, torch.no_grad():  # the members are the same
+        candidates = es.ask()
+        wanted = [float(fitness(candidates[member], x[[member]], y[[member]])) for member in range(8)]
+    with neuro.Evolution(net, layout="per_example", **options) as es, caplog.at_level(logging.INFO):
+        shaped = es._algo.combination
+        es._algo.combination = lambda generation, given: scores.append(given) or shaped(generation, given)
+        es.step(fitness, x, y)
+    assert "mean goes over the rows of all members" in caplog.text
+    assert scores[0].ravel().tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 def test_switches_of_the_process_are_as_before_whatever_is_nested():

@@ -21,6 +21,14 @@ READERS = frozenset(
 SHAPED = frozenset(("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "repeat_interleave"))
 INDEXERS = frozenset(("__getitem__", "index"))
 MASKS = (torch.bool, torch.uint8)
+# functions that go along a dimension, by the place of its number among the arguments
+ALONG = dict.fromkeys(
+    (
+        "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "cummax", "cummin", "cumprod", "cumsum", "flip",
+        "log_softmax", "logcumsumexp", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum", "prod", "softmax",
+        "sort", "std", "std_mean", "sum", "var", "var_mean",
+    ), 1,
+) | dict.fromkeys(("kthvalue", "norm", "normalize", "quantile", "roll", "topk"), 2)  # fmt: skip
 
 
 def name_of(func: Callable[..., Any]) -> str:
@@ -79,6 +87,23 @@ def any_of_rows(values: Sequence[Any]) -> bool:
         elif isinstance(value, list | tuple) and any_of_rows(value):
             return True
     return False
+
+
+@cache
+def _dimension_of(func: Callable[..., Any]) -> int | None:
+    return ALONG.get(name_of(func))
+
+
+def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], rows: int) -> bool:
+    """Return whether ``func`` goes along the dimension of members' ``rows``, whatever form its result has."""
+    place = _dimension_of(func)
+    if place is None or not args or not of_rows(args[0]) or not args[0].dim() or args[0].shape[0] % rows:
+        return False
+    given = kwargs.get("dim", kwargs.get("dims", args[place] if len(args) > place else None))
+    if name_of(func) == "flip" and isinstance(given, int):
+        given = args[place:]
+    some = given if isinstance(given, list | tuple) else (given,)
+    return any(isinstance(one, int) and one in (0, -args[0].dim()) for one in some)
 
 
 def follow(func: Callable[..., Any], made: Any, first: Any, rows: int) -> None:

@@ -25,7 +25,17 @@ from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward
-from neuro_cli.scoring.passes.number_reads import NeedsCare, any_of_rows, follow, may_read, name_of, of_rows, reads, suspect
+from neuro_cli.scoring.passes.number_reads import (
+    NeedsCare,
+    any_of_rows,
+    follow,
+    goes_over_rows,
+    may_read,
+    name_of,
+    of_rows,
+    reads,
+    suspect,
+)
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
 
@@ -95,6 +105,8 @@ class PerturbedForward(ManyForward):
         rows = self._careful and any_of_rows(given)
         if (rows or parameter) and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads {'values of all members together' if rows else 'a parameter'}")
+        if rows and goes_over_rows(func, args, kwargs, self._one_side):
+            raise Unsupported(f"{name_of(func)} goes over the rows of all members")
         made = func(*args, **kwargs)
         # a parameter's shape or device may be read; a tensor computed from it would lack the members' noise
         if parameter and isinstance(made, Tensor | tuple | list) and _has_tensor(made):

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from gpu_evosax import neuro
+from bench_peers import command_of, neuro_config
+from turns import BenchProcess
 
 # model, sampler, members; 128 examples
 CASES = (
@@ -19,13 +20,19 @@ CASES = (
 )
 
 
+def neuro(log: Path, *options: str) -> BenchProcess:
+    """Start neuro's process on the GPU with ``options``."""
+    config = neuro_config("device=cuda", "precision=bfloat16", "threads=1", *options)
+    return BenchProcess("neuro", command_of("neuro", Path(sys.executable), config), log, 1)
+
+
 def main() -> None:
     out, count = Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 30
     rows: list[dict[str, Any]] = []
     for model, sampler, members in CASES:
         options = [f"model={model}", f"sampler={sampler}", f"population={members}"]
         logs = {graphs: out.with_suffix(f".{graphs}.log") for graphs in ("false", "true")}
-        workers = [neuro(log, "bfloat16", *options, f"cuda_graphs={graphs}") for graphs, log in logs.items()]
+        workers = [neuro(log, *options, f"cuda_graphs={graphs}") for graphs, log in logs.items()]
         try:
             for number in range(count + 5):
                 for worker in workers:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-PEERS = {"brevitas", "cocoex", "evosax", "evotorch", "flax", "jax", "nflows", "optax", "spikingjelly", "torch_geometric"}
+PEERS = {"brevitas", "cocoex", "evosax", "evotorch", "flax", "jax", "nflows", "optax", "spikingjelly", "timm", "torch_geometric"}
 
 
 def imports(path: Path) -> list[tuple[str, list[str]]]:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A Minari data set has the last observation in all rows, where an environment returns one array, and seeds that nobody gave
 #
-# Version: minari 0.5.4, gymnasium 1.4.0, jax 0.10.2, numpy 2.4.6
+# Version: minari 0.5.4, gymnasium 1.4.0, h5py 3.16.0, jax 0.10.2, numpy 2.4.6
 # Belief: `DataCollector` records what was played, and changes nothing of the play.
 # Seen: An environment that returns its own array, changed in place, is recorded with observations of 5, 5, 5, 5, 5, 5 where 0 to 5 were
 #   seen; rewards are right. Of actions of one array that the policy writes again all are the last one. And `reset()` without a seed
@@ -13,7 +13,7 @@ set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet "minari[create]==0.5.4" gymnasium==1.4.0 jax==0.10.2 numpy==2.4.6
+"$folder/venv/bin/pip" install --quiet "minari[create,hdf5]==0.5.4" gymnasium==1.4.0 jax==0.10.2 numpy==2.4.6 h5py==3.16.0 pillow==13.0.0
 cd "$folder"
 "$folder/venv/bin/python" -W ignore - <<'EOF'
 import os

@@ -191,9 +191,9 @@ def _exact_node(
 
     given = [replaced(value, constant) for value in args]
     named = {name: replaced(value, constant) for name, value in kwargs.items()}
-    if overwrites(func) and isinstance(given[0], Tensor):
-        given[0] = given[0].clone()  # the call itself overwrites it
     with torch.enable_grad():
+        if overwrites(func) and isinstance(given[0], Tensor):
+            given[0] = given[0].clone()  # the call itself overwrites it
         result = REPLACEMENTS.get(func, func)(*given, **named)
     return BackwardNode(outputs, names), result if result.shape == outputs.shape else None
 

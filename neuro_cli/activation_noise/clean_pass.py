@@ -197,8 +197,9 @@ class RecordingMode(TorchFunctionMode):
             self._note_written(func, written, result)
         if args and isinstance(args[0], Tensor) and overwrites(func):
             self._foreign.see_write(args[0], of_data)
-        if isinstance(result, Tensor) and versions.get(id(result), result._version) != result._version:
-            delattr(result, LAYER)  # an in-place call: these are no longer the step's outputs
+        for tensor in given:
+            if versions.get(id(tensor), tensor._version) != tensor._version and (result is not tensor or not of_weights):
+                delattr(tensor, LAYER)  # an in-place call: these are no longer the step's outputs
         call.result, call.version = result, result._version if isinstance(result, Tensor) else 0
         if not of_data:
             call.foreign |= self._foreign.see_result(func, result)
@@ -233,6 +234,8 @@ class RecordingMode(TorchFunctionMode):
         with torch.enable_grad():
             raw = func(*given, **named)
         if not any(tensor.requires_grad for tensor in tensors([raw])):
+            if raw is None and overwrites(func):
+                raise Unsupported(f"{func.__name__} writes a parameter into data of the examples, which torch shows no call of")
             return raw  # a shape, a comparison
         if not isinstance(raw, Tensor):
             raise Unsupported(f"{func.__name__} with parameters gives several tensors")
@@ -246,6 +249,9 @@ class RecordingMode(TorchFunctionMode):
         step = LayerStep(func, given, named, len(self.record.calls) - 1, raw, places, parameters, data, before)
         if self._backward:
             outputs = self._appended_step(step, args, kwargs, of_weights)
+        if overwrites(func):  # whoever holds the tensor, or a view of it, meets the outputs
+            with torch.set_grad_enabled(self._backward):
+                outputs = args[0].copy_(outputs)
         setattr(outputs, LAYER, len(self.record.steps))
         self.record.steps.append(step)
         return outputs

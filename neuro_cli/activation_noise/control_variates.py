@@ -90,6 +90,11 @@ class ControlVariates:
         if not self._said:
             self._said = True
             log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
+            if self._correction == "never" and clean.predictor.count < len(clean.layers):
+                missed = [layer for layer in clean.layers if layer.node is None or layer.node.derivative is None]
+                names = ", ".join(place.name for layer in missed for place in layer.places)
+                reason = "predictions do not reach these parameters, which stay as they are"
+                self._passes.settings.warn(f"sampler.correction=never: {reason}: {names}")
             if not record.smooth and self._correction == "auto":
                 log.info("scoring: each generation is corrected, as the network has steps; sampler.correction=never does without")
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)

@@ -82,7 +82,7 @@ class NoisyMode(TorchFunctionMode):
             with_mark(args[0], NOISE)
         delta = None if call.layer is None else self._deltas.get(call.layer)
         if delta is not None:
-            result, reached = result + delta, True
+            result, reached = result.add_(delta) if overwrites(func) and result is args[0] else result + delta, True
         return with_mark(result, NOISE) if reached else result
 
     def _marked(self, result: Any) -> Any:

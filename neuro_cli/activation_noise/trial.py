@@ -240,6 +240,11 @@ class _Trial:
     def _choose_way(self, plan: NetworkPlan) -> None:
         """Set the fastest way with the scores of complete passes one after the other. Raises what those raise."""
         record, scores = self._record(self._batch)
+        self._alone = self._scores_alone()
+        if not self._agrees(scores):
+            raise UserError(
+                "sampler=activation: calls of torch one by one do not give the scores that the network gives as it is"
+            )
         for scale in SCALES if scores.isfinite().all() else SCALES[:1]:
             try:
                 noisy = self._noise(record, plan, scale)
@@ -261,6 +266,15 @@ class _Trial:
                 return
             reasons.append(reason)
 
+    def _scores_alone(self) -> Tensor:
+        """Return the scores of a pass that nothing records."""
+        with torch.no_grad(), self._source.state():
+            return by_reward(self._source.rewards())
+
+    def _agrees(self, scores: Tensor) -> bool:
+        """Return whether scores of a recorded pass are those of the network as it is; diverged ones are the run's matter."""
+        return alike(scores.nan_to_num(), self._alone.nan_to_num(), tolerance(scores.dtype))
+
     def _noise(self, record: PassRecord, plan: NetworkPlan, scale: float) -> list[dict[int, Tensor]]:
         """Return noise in the last 1, 2, 4, .. layers: each layer's is in one of these; single layers would take L passes."""
         generator = torch.Generator().manual_seed(0)
@@ -277,12 +291,14 @@ class _Trial:
         """Return the reason why the plan's way does not give the scores ``targets`` of passes with deltas, None where it does."""
         try:
             if not plan.complete:
-                record, _ = self._record(self._batch, copy=False)
+                record, scores = self._record(self._batch, copy=False)
                 overwritten = record.overwritten or record.stale or (None if plan.replayed else record.rewritten)
                 if overwritten is not None:
                     return f"{overwritten} is overwritten"
                 if plan.replayed and not record.replayable:
                     return "Python reads numbers of the examples"
+                if not self._agrees(scores):
+                    return "the scores without noise differ"
             for deltas, target in zip(noisy, targets, strict=True):
                 scores = noisy_scores(record, deltas, self._source, *plan.way)
                 if not alike(scores, target, tolerance(target.dtype)):

@@ -76,9 +76,14 @@ class Given:
 
     def differ(self) -> bool:
         """Return whether two rows of some input differ."""
-        rows: list[Tensor] = []
-        self.by_rows(lambda x: rows.append(x) or x)
-        return any(bool((x != x[:1]).any()) for x in rows)
+        found: list[bool] = []
+
+        def look(x: Tensor) -> Tensor:
+            found.append(bool((x != x[:1]).any()))
+            return x
+
+        self.by_rows(look)
+        return any(found)
 
     def by_rows(self, function: Callable[[Tensor], Tensor]) -> Any:
         """Return the inputs with ``function`` of each tensor of rows."""

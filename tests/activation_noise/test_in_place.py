@@ -1,0 +1,108 @@
+"""Parameters that a network writes into its activations: scores and gradients are those of the network as it is."""
+
+import logging
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+from neuro_cli.core.errors import UserError
+
+
+class Net(nn.Module):
+    """Two layers, then what ``change`` makes of their outputs, then the last layer."""
+
+    def __init__(self, change: Callable[["Net", Tensor], Tensor]) -> None:
+        super().__init__()
+        self.i, self.a, self.o = nn.Linear(8, 16), nn.Linear(16, 16), nn.Linear(16, 3)
+        self.p, self.change = nn.Parameter(torch.randn(16)), change
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.o(self.change(self, self.a(self.i(x).tanh())).tanh())
+
+
+def added(net: Net, h: Tensor) -> Tensor:
+    h += net.p
+    return h
+
+
+def added_by_statement(net: Net, h: Tensor) -> Tensor:
+    h.add_(net.p)
+    return h
+
+
+def multiplied(net: Net, h: Tensor) -> Tensor:
+    h.mul_(net.p)
+    return h
+
+
+def added_to_a_view(net: Net, h: Tensor) -> Tensor:
+    h[:, :8].add_(net.p[:8])
+    return h
+
+
+def added_to_columns(net: Net, h: Tensor) -> Tensor:
+    h[:, :8] += net.p[:8]
+    return h
+
+
+def set_before_a_product(net: Net, h: Tensor) -> Tensor:
+    h[:, 0] = 0.5
+    return h * net.p
+
+
+def put(net: Net, h: Tensor) -> Tensor:
+    h[:, :8] = net.p[:8]
+    return h
+
+
+def mixed(net: Net, h: Tensor) -> Tensor:
+    return torch.addcmul(h, h, net.p)
+
+
+def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    return F.cross_entropy(outputs, targets, reduction="none")
+
+
+def data() -> tuple[Tensor, Tensor]:
+    torch.manual_seed(0)
+    return torch.randn(64, 8), torch.randint(0, 3, (64,))
+
+
+WRITES = (added, added_by_statement, multiplied, added_to_a_view, added_to_columns, set_before_a_product)
+
+
+@pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 64, "control_variates": False}], ids=["default", "noise"])
+@pytest.mark.parametrize("change", WRITES)
+def test_gradients_and_losses_are_those_of_the_network_as_it_is(change, options):
+    x, targets = data()
+    net = Net(change)
+    estimate = neuro.ForwardGradient(net, seed=1, threads=1, **options)
+    for _ in range(2):
+        net.zero_grad()
+        mean = estimate.backward(loss, x, targets)
+    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
+    net.zero_grad()
+    wanted = loss(net(x), targets).mean()
+    wanted.backward()
+    assert float(mean) == pytest.approx(float(wanted), abs=1e-5)
+    least = 0.99 if options["draws"] == 1 else 0.8
+    for name, parameter in net.named_parameters():
+        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > least, name
+
+
+def test_a_parameter_that_is_put_into_activations_is_refused():
+    x, targets = data()
+    with pytest.raises(UserError, match="__setitem__ writes a parameter into data of the examples"):
+        neuro.ForwardGradient(Net(put), seed=1, threads=1).backward(loss, x, targets)
+
+
+def test_parameters_that_predictions_do_not_reach_are_named(caplog):
+    x, targets = data()
+    with caplog.at_level(logging.WARNING):
+        neuro.ForwardGradient(Net(mixed), draws=1, seed=1, threads=1, correction="never").backward(loss, x, targets)
+    (said,) = [record.getMessage() for record in caplog.records if "do not reach" in record.getMessage()]
+    assert said.endswith("which stay as they are: i.weight, i.bias, a.weight, a.bias")

@@ -96,7 +96,7 @@ def resolved(config: DictConfig) -> dict[str, Any]:
 def plain_keys(config: DictConfig, *without: str, resolve: bool = False) -> dict[str, Any]:
     """Return the keys of ``config`` as plain values, but those of ``without``. Raises errors of OmegaConf where they resolve."""
     keys: DictConfig = config
-    if resolve:  # in a copy: what is left out may refer to what is missing
+    if resolve:  # a copy, since what is left out may refer to what is missing
         keys = OmegaConf.masked_copy(config, [str(key) for key in config if key not in without])
         OmegaConf.copy_cache(from_config=config, to_config=keys)  # ${now:...} stays what it was in the folder's name
     plain = OmegaConf.to_container(keys, resolve=resolve, throw_on_missing=resolve)

@@ -50,7 +50,7 @@ def load_model(
     if place.is_dir():
         return _from(path, place, config, dtype, ignore_mismatched_sizes=classes is not None)  # a head of other sizes
 
-    def convert(folder: Path) -> None:  # with the file's own head, whatever this call wants
+    def convert(folder: Path) -> None:  # the file's own head goes along, whatever this call wants
         _from_gguf(path, load_config(path), dtype).save_pretrained(folder)
 
     folder = kept_folder(place, f"{_versions()} own head", str(dtype).removeprefix("torch."), convert)

@@ -80,7 +80,7 @@ async def speaks_on(address, message):
 
 
 def test_messages_behind_the_end_of_a_connection_are_dropped_without_a_warning(caplog):
-    """As those of a peer that was stopped while the others ended."""
+    """A peer that was stopped while the others ended has such a connection."""
     assert asyncio.run(visited(speaks_on, {"k": "hello", "data": b"abc"}))[1] == 0
     assert [record.getMessage() for record in caplog.records] == []
 

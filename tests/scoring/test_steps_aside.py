@@ -277,7 +277,7 @@ class Leader(Base):
 
 
 def test_a_mean_over_members_is_seen_where_its_form_is_that_of_their_rows_and_few_members_do_not_show_it(caplog):
-    """Of 8 members with an example of 8 numbers each: a mean over the batch then has as many numbers as there are members."""
+    """8 members have an example of 8 numbers each, so a mean over the batch has as many numbers as there are members."""
     x, y = torch.eye(8)[[1] * 8] * 3.0, torch.zeros(8, dtype=torch.int64)
     x[5] = torch.tensor([1.0, 1.001, 0, 0, 0, 0, 0, 0])  # the mean of all would make the first one larger
     torch.manual_seed(0)

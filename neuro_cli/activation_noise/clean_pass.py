@@ -235,7 +235,7 @@ class RecordingMode(TorchFunctionMode):
             raw = func(*given, **named)
         if not any(tensor.requires_grad for tensor in tensors([raw])):
             if raw is None and overwrites(func):
-                raise Unsupported(f"{func.__name__} writes a parameter into data of the examples, which torch shows no call of")
+                raise Unsupported(f"{func.__name__} writes a parameter into data of the examples: use torch.where or torch.cat")
             return raw  # a shape, a comparison
         if not isinstance(raw, Tensor):
             raise Unsupported(f"{func.__name__} with parameters gives several tensors")

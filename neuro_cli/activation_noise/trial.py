@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from neuro_cli.activation_noise.backward_graph import depends_on_steps
@@ -140,8 +140,10 @@ class _Trial:
         self._batch = settings.few(EXAMPLES, dtype)
         self._source = ModulePass(self._module, settings, self._batch)
 
-    def _record(self, batch: Batch, copy: bool = True, backward: bool = False) -> tuple[PassRecord, Tensor]:
-        return record_pass(ModulePass(self._module, self._settings, batch), copy, backward)
+    def _record(
+        self, batch: Batch, copy: bool = True, backward: bool = False, module: nn.Module | None = None
+    ) -> tuple[PassRecord, Tensor]:
+        return record_pass(ModulePass(module or self._module, self._settings, batch), copy, backward)
 
     def plan(self, space: str) -> NetworkPlan:
         """Plan the passes, with noise in ``space``."""
@@ -191,10 +193,8 @@ class _Trial:
             return
         strided = self._strided(plan, record, self._record(_reversed(self._batch))[0])
         if None in strided.values():
-            noisy = self._with_noise()
-            module, self._module = self._module, self._settings.module_at(self._noisy_centre(), dtype=self._dtype)
-            (one, _), (other, _) = self._record(noisy), self._record(_reversed(noisy))
-            self._module = module
+            noisy, module = self._with_noise(), self._settings.module_at(self._noisy_centre(), dtype=self._dtype)
+            (one, _), (other, _) = (self._record(batch, module=module) for batch in (noisy, _reversed(noisy)))
             shown = self._strided(plan, one, other)
             strided = {number: shown[number] if value is None else value for number, value in strided.items()}
         for number in folded:

@@ -17,7 +17,7 @@ EXPORT_KEYS = ("file", "from_start", "iteration", "trust")
 APPLY_KEYS = ("file", "trust")
 # groups that a cluster of neuro evolve does not use, with the options that change nothing
 EVOLVES_WITH: dict[str, tuple[str, ...]] = {"algo": (), "distribution": ("auto", "local"), "fabric": ("native",)}
-ALGO_KEYS = {"_target_", "sigma", "average"}  # those in conf/peers.yaml
+ALGO_KEYS = {"_target_", "sigma", "average"}  # other keys of algo have no effect on peers: conf/peers.yaml has these alone
 PEERS = "_peers"  # ends the name of an experiment for neuro evolve, where another one is for neuro train
 
 

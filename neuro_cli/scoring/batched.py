@@ -63,6 +63,8 @@ class BatchedScorer(PopulationScorer):
         self._single: MemberScorer | None = None
         self._generations, self._looked = 0, False
         self._proven: set[tuple[Any, ...]] = set()  # forms of examples on which the way was proven
+        # another trial of a large network would take as long as a generation
+        self._provable = not (self._large or is_heavy(settings.module, settings.layout.size))
         self._leaves = ""  # name of what passes changed in spite of their trial
         seen = traces(settings, centre)
         if seen.draws:
@@ -139,12 +141,13 @@ class BatchedScorer(PopulationScorer):
         """Prove the way on all examples of a generation, once for each form of an example; all ranks find the same.
 
         Where all examples are equal no trial shows that members exchange theirs, so a generation with others is tried again.
-        Large networks have their first trial alone: another one would take as long as a generation.
         """
+        if not self._provable:
+            return
         settings = self.settings
         first = self.task.batch(generation, 0, 1).inputs
         form = tuple(first.shape[1:]), first.dtype
-        if (*form, True) in self._proven or self._large or is_heavy(settings.module, settings.layout.size):
+        if (*form, True) in self._proven:
             return
         directions = 2 if settings.per_example else 1
         inputs = self.task.batch(generation, 0, min(directions * self.examples, settings.batch_size)).inputs

@@ -57,10 +57,10 @@ ALLOWED = {
         "neuro_cli.library.named",
     },
     "cryptography": {
-        "neuro_cli.core.tls",
+        "neuro_cli.tls.certificates",
         "neuro_cli.evolve.network.names",
-        "neuro_cli.evolve.network.tls",
-        "neuro_cli.broker.certificates",
+        "neuro_cli.tls.from_secret",
+        "neuro_cli.tls.from_folder",
         "neuro_cli.broker.credentials",
     },
     "grpc": below("broker"),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import grpc
 
-from neuro_cli.broker.certificates import make_certificates
+from neuro_cli.tls.from_folder import make_certificates
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.services import SUBMISSION, Stub
 

@@ -22,7 +22,7 @@ from neuro_cli.evolve.identity import FORMAT, canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.network.channel import Channel, dial
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.network.tls import Authority
+from neuro_cli.tls.from_secret import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_state import PeerState

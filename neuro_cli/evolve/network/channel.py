@@ -5,7 +5,7 @@ import ssl
 import struct
 from typing import Any
 
-from neuro_cli.core.tls import refuses_authority
+from neuro_cli.tls.certificates import refuses_authority
 from neuro_cli.election.fields import printable
 from neuro_cli.election.plain import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked

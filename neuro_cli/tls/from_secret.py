@@ -13,7 +13,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
-from neuro_cli.core.tls import certificate, context, named, private_text
+from neuro_cli.tls.certificates import certificate, context, named, private_text
 from neuro_cli.evolve.network.names import identifier_of
 
 _SALT = b"neuro evolve: key of a cluster, 1"

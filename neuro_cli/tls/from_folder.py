@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from neuro_cli.broker.credentials import AUTHORITY, AUTHORITY_KEY, CERTIFICATE, KEY, default_folder
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.tls import certificate, named, private_text
+from neuro_cli.tls.certificates import certificate, named, private_text
 
 log = logging.getLogger(__name__)
 

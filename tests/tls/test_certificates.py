@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.tls import certificate, context, named, private_text, refuses_authority
+from neuro_cli.tls.certificates import certificate, context, named, private_text, refuses_authority
 
 VALID = (datetime.datetime(2020, 1, 1), datetime.datetime(2120, 1, 1))
 KEYS = {"ed25519": Ed25519PrivateKey.generate, "p256": lambda: ec.generate_private_key(ec.SECP256R1())}
@@ -85,7 +85,7 @@ def test_who_shows_no_certificate_or_speaks_an_older_version_is_refused(sides):
 
 def test_a_cluster_s_certificate_is_the_same_bytes_at_every_peer_and_in_every_version():
     pytest.importorskip("msgpack")
-    from neuro_cli.evolve.network.tls import Authority
+    from neuro_cli.tls.from_secret import Authority
 
     digest = hashlib.sha256(Authority("a secret for the tests").certificate).hexdigest()
     assert digest == "1ed5e7e24fd822779eba3d4294ad79c5f222020391dfe4877a3f9577dc988569"

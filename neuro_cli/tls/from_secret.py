@@ -5,16 +5,17 @@ of its name, so a member cannot speak as another.
 """
 
 import datetime
+import hashlib
 import ssl
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
 from neuro_cli.tls.certificates import certificate, context, named, private_text
-from neuro_cli.evolve.network.names import identifier_of
 
 _SALT = b"neuro evolve: key of a cluster, 1"
 _COMMON_NAME = "neuro evolve"
@@ -52,3 +53,21 @@ class Authority:
                 for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
             )
         return Credentials(identifier, server, client)
+
+
+def identifier_of(key: Ed25519PublicKey) -> str:
+    """Return the identifier of a public key: the first 16 bytes of its SHA-256, 32 hex digits."""
+    return hashlib.sha256(key.public_bytes_raw()).digest()[:16].hex()
+
+
+def identifier_in(certificate: bytes | None) -> str:
+    """Return the identifier of a certificate (DER). Raises ConnectionError for one of another kind."""
+    if certificate is None:
+        raise ConnectionError("no certificate")
+    try:
+        key = x509.load_der_x509_certificate(certificate).public_key()
+    except ValueError as error:
+        raise ConnectionError("a certificate that cannot be read") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise ConnectionError("a certificate without an Ed25519 key")
+    return identifier_of(key)

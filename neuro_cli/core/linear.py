@@ -1,4 +1,4 @@
-"""Linear layers of many members on a CPU, by compiled loops (:mod:`neuro_cli.core.kernels.linear`).
+"""Linear layers of many members on a CPU, by compiled loops (:mod:`neuro_cli.core.kernels.numba_linear`).
 
 Legend: n rows of S sides, D directions; I inputs, O outputs of a layer.
 """

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, blocks, own_layer, rounding, winograd
-from neuro_cli.core.kernels import rows as row_kernels
+from neuro_cli.core.kernels import attention, blas, blocks, own_layer, winograd
+from neuro_cli.core.kernels import numba_rounding as rounding
+from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
 from neuro_cli.core.rows import Geometry, MemberBatch, out_sizes, random_orders

@@ -25,9 +25,9 @@ from neuro_cli.cli.overrides import composition
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import SHARED, listed
-from neuro_cli.cli.reproduce import entries_of
-from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
-from neuro_cli.cli.search import SEARCH_RESUME_KEYS
+from neuro_cli.cli.verbs.reproduce import entries_of
+from neuro_cli.cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS
+from neuro_cli.cli.verbs.search import SEARCH_RESUME_KEYS
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local

@@ -10,7 +10,7 @@ below what they are places of.
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.noise import add_moment
+from neuro_cli.core.kernels.numba_noise import add_moment
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 
@@ -26,7 +26,7 @@ def _fit(count, base, scale, plus, minus):
 def _write(base, scale, start, noise, plus, minus):
     """Write one row, which begins at column ``start``; ``noise`` is scratch afterwards; start + width is in the block.
 
-    The loops of :func:`neuro_cli.core.kernels.noise.perturb` on slices took 1.1 to 1.6 times as long here.
+    The loops of :func:`neuro_cli.core.kernels.numba_noise.perturb` on slices took 1.1 to 1.6 times as long here.
     """
     width = noise.size
     if scale.size == 1:

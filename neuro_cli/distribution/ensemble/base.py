@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.ensemble import JointOutcome, joint_outcome
-from neuro_cli.algo.member import Member
+from neuro_cli.algo.ensemble_member import Member
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import CandidateError, ConfigError

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES, Ensemble
-from neuro_cli.algo.member import Member, numbers_of
+from neuro_cli.algo.ensemble_member import Member, numbers_of
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.copies import in_precision, own_memory, state_of

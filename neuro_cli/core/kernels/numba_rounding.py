@@ -3,7 +3,7 @@
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.noise import words_of
+from neuro_cli.core.kernels.numba_noise import words_of
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 

@@ -14,13 +14,13 @@ from typing import Any
 from neuro_cli.cli.arguments import names, values_of
 from neuro_cli.cli.compose import composed_training
 from neuro_cli.cli.error_lines import mending
-from neuro_cli.cli.evaluate import EVALUATE_KEYS, evaluate_arguments
 from neuro_cli.cli.hydra_job import at_work, save, shown
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
-from neuro_cli.cli.resume import Session, resumed
-from neuro_cli.cli.train import start
 from neuro_cli.cli.values import Request, request_of
+from neuro_cli.cli.verbs.evaluate import EVALUATE_KEYS, evaluate_arguments
+from neuro_cli.cli.verbs.resume import Session, resumed
+from neuro_cli.cli.verbs.train import start
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
 from neuro_cli.core.machine.threads import REST
 from neuro_cli.fabric.base import SingleProcess, World

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_cli.cli.arguments import names, run_and_overrides, set_key, values_of
 from neuro_cli.cli.options.groups import option_of
-from neuro_cli.cli.search import resume_search
 from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
-from neuro_cli.cli.train import start
+from neuro_cli.cli.verbs.search import resume_search
+from neuro_cli.cli.verbs.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.start import launched
 from neuro_cli.run_folder.config import saved_config

@@ -6,7 +6,7 @@ Arrays are float32, weights (D,); signs are bits of words (D, W) uint32, +1 wher
 import numba as nb
 import numpy as np
 
-from neuro_cli.core.kernels.linear import add_row
+from neuro_cli.core.kernels.numba_linear import add_row
 from neuro_cli.core.kernels.products import GROUP, add_products
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
 

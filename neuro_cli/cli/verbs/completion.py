@@ -10,11 +10,11 @@ from neuro_cli.cli.registry import HELP, listed
 from neuro_cli.core.files import config_folder
 
 RUN_VERBS = {  # verbs that take a run folder, and where the keys after it are listed
-    "resume": ("neuro_cli.cli.resume", "CHANGES"),
-    "evaluate": ("neuro_cli.cli.evaluate", "EVALUATE_KEYS"),
-    "export": ("neuro_cli.cli.export", "EXPORT_KEYS"),
-    "predict": ("neuro_cli.cli.export", "PREDICT_KEYS"),
-    "report": ("neuro_cli.cli.report", "REPORT_KEYS"),
+    "resume": ("neuro_cli.cli.verbs.resume", "CHANGES"),
+    "evaluate": ("neuro_cli.cli.verbs.evaluate", "EVALUATE_KEYS"),
+    "export": ("neuro_cli.cli.verbs.export", "EXPORT_KEYS"),
+    "predict": ("neuro_cli.cli.verbs.export", "PREDICT_KEYS"),
+    "report": ("neuro_cli.cli.verbs.report", "REPORT_KEYS"),
 }
 SECOND = {"evolve": ("export",), "search": ("certs", "status"), "completion": ("bash", "zsh", "fish")}
 FLAGS = ("--help", "--cfg", "-m", "-q", "-v")

@@ -2,8 +2,8 @@
 
 Rows are (S sides, D directions, e examples) in that order, S scales tell how far a side goes along its direction (the
 minus half of an antithetic pair has -sigma). On a CPU, in float32 or float64 and with channels last in memory, compiled
-loops do it (:mod:`neuro_cli.core.kernels.numba_rows`), on a GPU Triton kernels (:mod:`neuro_cli.core.kernels.triton_rows`); elsewhere
-torch operations do.
+loops do it (:mod:`neuro_cli.core.kernels.numba_rows`), on a GPU Triton kernels (:mod:`neuro_cli.core.kernels.triton_rows`);
+elsewhere torch operations do.
 
 Legend: n = S D e rows, C channels.
 """

@@ -19,11 +19,10 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import number, one_of
-from neuro_cli.core.kernels.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels, product_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import MemberBatch, placed_values
-from neuro_cli.core.sums import Vectors, add_outer_sum
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.placement import Placement, PlacementPlan, count_places, placed_sum
@@ -215,7 +214,8 @@ class Permutation(NoiseReusing):
         if left.device.type != "cpu":
             return torch.mm(left[:, first : first + height].T, right, out=out)
         result = left.new_empty(height, right.shape[1]) if out is None else out
-        add_outer_sum(Vectors(left, first), Vectors(right), 1, torch.ones(len(left)), result.zero_())
+        ones = np.ones(len(left), np.float32)
+        product_kernels.add_products(left.numpy(), first, 0, right.numpy(), 0, 0, 1, ones, result.zero_().numpy())
         return result
 
     def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, int, Tensor]:

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.election.messages import InvalidMessageError, checked
-from neuro_cli.election.raft_log import Entry, Log
-from neuro_cli.election.raft_messages import FIELDS, entry_of, plain
+from neuro_cli.election.raft_log import FIELDS, Entry, Log, entry_of, plain
 from neuro_cli.election.raft_voter import Timing, Voter
 
 logger = logging.getLogger(__name__)

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import one_line
-from neuro_cli.logger.columns import Row
-from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.columns import Row, grouped
 from neuro_cli.logger.stored_rows import StoredRows
 
 

@@ -21,7 +21,7 @@ from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.bind import Population
 from neuro_cli.runner.build import Parts
-from neuro_cli.runner.centre import centre_module, evaluate_centre
+from neuro_cli.runner.centre_evaluation import centre_module, evaluate_centre
 from neuro_cli.runner.gains import choose_open
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.runner.vote import vote_of

@@ -1,6 +1,9 @@
 """Records of a search between its strategy and the pool: candidates to train, under way, and done."""
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.factory.instantiate import make
+from neuro_cli.model.module_cnn import LAYERS
+from neuro_cli.search.config import SearchConfig
 from neuro_cli.strategy.base import Archive, Brood, Strategy
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module, Space, text_of
@@ -73,3 +76,13 @@ class Engine:
         """Return the ``count`` fittest of all trained candidates, the fittest first."""
         trained = [outcome for outcome in self.archive.outcomes.values() if outcome.fitness is not None]
         return sorted(trained, key=lambda one: one.rank, reverse=True)[:count]
+
+
+def engine_of(search: SearchConfig) -> Engine:
+    """Make the engine of a search that begins. Raises UserError."""
+    return Engine(make(search.plain, "strategy", Strategy), space_of(search), search.seed, search.trainings)
+
+
+def space_of(search: SearchConfig) -> Space:
+    """Return the space of the modules that a search may try."""
+    return Space(tuple(search.layers or LAYERS), search.max_layers)

@@ -1,4 +1,4 @@
-"""``neuro resume``: checks the keys that may change, and continues a run from its checkpoint.
+"""``neuro resume``: checks the keys that may change, and continues a run or a search from its checkpoint.
 
 :mod:`neuro_cli.runner.load` reads config and checkpoint, :mod:`neuro_cli.runner.ensemble.recover` an ensemble after a lost rank;
 :mod:`neuro_cli.launch.requeue` resumes jobs that SLURM has started again.
@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omegaconf import OmegaConf
+
 from neuro_cli.cli.arguments import names, run_and_overrides, set_key, values_of
+from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.options.groups import option_of
 from neuro_cli.cli.sweep.resume import is_sweep, refuse_other_sweep, resume_sweep
-from neuro_cli.cli.verbs.search import resume_search
 from neuro_cli.cli.verbs.train import start
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.start import launched
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from neuro_cli.run_folder.checkpoint import Checkpoint
     from neuro_cli.runner.options import Options
 
+SEARCH_RESUME_GROUPS = ("pool", "logger")  # groups and keys that a resumed search takes
+SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
 CHANGES = (*RESUME_GROUPS, *RESUME_KEYS, "checkpoint", "trust")  # keys that a resumed run takes
 
 
@@ -94,3 +98,20 @@ def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None,
     generation, trust = values.pop("checkpoint", None), names(values.pop("trust", []))
     changes = {key: option_of(key, value) if key in RESUME_GROUPS else value for key, value in values.items()}
     return changes, generation, trust
+
+
+def resume_search(run: Path, overrides: list[str]) -> int:
+    """Resume a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
+    from neuro_cli.run_folder.config import resumed_config, saved_config
+    from neuro_cli.search.command import resume
+
+    config = saved_config(run)
+    keys = [*SEARCH_RESUME_KEYS, *SEARCH_RESUME_GROUPS, "pool.", "trust"]
+    values = values_of(overrides, keys, "a resumed search keeps it; what can change:")
+    trust = names(values.pop("trust", []))
+    for key, value in values.items():
+        set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
+    # a pool may refer to what the config says of a cluster
+    config = plain_keys(OmegaConf.create(config), resolve=True)
+    with resumed_config(run, config) if overrides else nullcontext():
+        return resume(config, run, trust)

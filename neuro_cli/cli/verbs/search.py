@@ -1,19 +1,11 @@
-"""``neuro search`` and its processes: also status, certs and resume."""
+"""``neuro search`` and its processes: also status and certs."""
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-
-from neuro_cli.cli.arguments import Parser, names, set_key, values_of
+from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.command import hydra_verb
-from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import save, shown
-from neuro_cli.cli.options.groups import option_of
-
-SEARCH_RESUME_GROUPS = ("pool", "logger")
-SEARCH_RESUME_KEYS = ("trainings", "time_limit", "best", "checkpoint.keep", "task.root", "task.download")
 
 
 def _search(config: dict[str, Any], run: Path) -> int:
@@ -74,20 +66,3 @@ def certs_verb(arguments: list[str]) -> int:
     for path in make_certificates(options.folder, options.hosts):
         print(f"neuro: {path}")
     return 0
-
-
-def resume_search(run: Path, overrides: list[str]) -> int:
-    """Resume a search from its last checkpoint, with the keys of ``SEARCH_RESUME_KEYS`` and the pool as in ``overrides``."""
-    from neuro_cli.run_folder.config import resumed_config, saved_config
-    from neuro_cli.search.command import resume
-
-    config = saved_config(run)
-    keys = [*SEARCH_RESUME_KEYS, *SEARCH_RESUME_GROUPS, "pool.", "trust"]
-    values = values_of(overrides, keys, "a resumed search keeps it; what can change:")
-    trust = names(values.pop("trust", []))
-    for key, value in values.items():
-        set_key(config, key, option_of(key, value) if key in SEARCH_RESUME_GROUPS else value)
-    # a pool may refer to what the config says of a cluster
-    config = plain_keys(OmegaConf.create(config), resolve=True)
-    with resumed_config(run, config) if overrides else nullcontext():
-        return resume(config, run, trust)

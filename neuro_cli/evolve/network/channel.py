@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 from neuro_cli.election.fields import printable
-from neuro_cli.election.plain import packed, unpacked
+from neuro_cli.evolve.network.encoding import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of
 from neuro_cli.fabric.base import Traffic

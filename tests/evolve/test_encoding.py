@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuro_cli.election.plain import packed, unpacked
+from neuro_cli.evolve.network.encoding import packed, unpacked
 
 PLAIN = st.recursive(
     st.one_of(

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.search.candidate import hold_out
 from neuro_cli.task.classification import Data, Split
 from neuro_cli.task.digits import Digits
-from neuro_cli.task.held_out import hold_out
 
 
 def data(count: int, classes: int) -> Data:

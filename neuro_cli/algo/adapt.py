@@ -46,7 +46,7 @@ class Adaptation:
 
     @property
     def is_used(self) -> bool:
-        """Return whether anything adapts."""
+        """Return whether sigma or the learning rate adapts."""
         return (self.of_sigma, self.of_rate) != (NONE, NONE)
 
     def start(self, centre: Tensor, population: int) -> None:
@@ -119,7 +119,7 @@ class Adaptation:
         return State(tensors, {"adapt": [self.sigma, self.rate, self._success, self._square]})
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`; other entries of ``state`` are ignored."""
+        """Restore a :meth:`state` of the adaptation; other entries of ``state`` are ignored."""
         if not self.is_used:
             return
         self._before = state.tensors["adapt.before"].cpu().clone()

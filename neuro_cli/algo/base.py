@@ -180,7 +180,7 @@ class CentreAlgorithm(Algorithm):
 
 
 class PopulationAlgorithm(CentreAlgorithm):
-    """An algorithm that learns from the fitnesses of a population.
+    """Algorithm that learns from the fitnesses of a population.
 
     ``mirrored``: members 2j and 2j + 1 are the two sides of one direction, see :meth:`pair`.
     """
@@ -202,7 +202,7 @@ class PopulationAlgorithm(CentreAlgorithm):
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:
-        """Propose the candidates of a generation."""
+        """Propose the candidates of a generation of the algorithm."""
 
     @abstractmethod
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
@@ -239,7 +239,7 @@ class PopulationAlgorithm(CentreAlgorithm):
 
 
 class GradientAlgorithm(CentreAlgorithm):
-    """An algorithm that learns from the gradient of the loss."""
+    """Algorithm that learns from the gradient of the loss."""
 
     uses_gradient = True
 

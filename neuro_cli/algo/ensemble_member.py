@@ -19,7 +19,7 @@ from neuro_cli.core.seeds import number_seed, seeded
 
 
 class Member:
-    """Legend: B examples, K classes. ``module`` is trained in place; ``staleness`` >= 0."""
+    """Network of an ensemble in training, ``module``, in place. Legend: B examples, K classes. ``staleness`` >= 0."""
 
     def __init__(self, number: int, kind: str, module: nn.Module, optimizer: ScheduledOptimizer, seed: int, staleness: int = 0):
         self.number, self.kind, self.module = number, kind, module.train()
@@ -59,7 +59,7 @@ class Member:
         self._optimizer.step(iteration)
 
     def learn(self, iteration: int, gradient: Tensor) -> None:
-        """Back-propagate, then step."""
+        """Back-propagate the ensemble's gradient through the member, then step its optimizer."""
         self.back(iteration, gradient)
         self.step(iteration)
 
@@ -70,7 +70,7 @@ class Member:
         return gradients + [(buffer, True) for buffer in dense if buffer.is_floating_point()]
 
     def forget(self) -> None:
-        """Drop the passes in flight."""
+        """Drop the member's passes in flight."""
         for passes in (self._logits, self._buffers, self._restored):
             passes.clear()
 
@@ -93,7 +93,7 @@ class Member:
             yield
 
     def rate_at(self, iteration: int) -> float:
-        """Return the learning rate of an iteration."""
+        """Return the learning rate of the member in an iteration."""
         return self._optimizer.rate_at(iteration)
 
     def state(self) -> State:
@@ -111,7 +111,7 @@ class Member:
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, by copies."""
+        """Restore a :meth:`state` of the member, by copies."""
         self.forget()
         _copy(state.part("model"), numbers_of(self.module))
         for key, tensor in state.part("flight").items():

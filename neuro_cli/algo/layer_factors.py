@@ -57,7 +57,7 @@ class Layers:
 
     @property
     def factored(self) -> bool:
-        """Return whether parameters have factors on the step size."""
+        """Return whether parameters of some layers have factors on the step size."""
         return set(self._sigmas.values()) != {1.0}
 
     @property

@@ -40,7 +40,7 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
 
 
 def class_of(factory: OptimizerFactory) -> Any:
-    """Return the class, or function, behind ``factory``."""
+    """Return the class of optimizer, or the function, behind ``factory``."""
     return factory.func if isinstance(factory, partial) else factory
 
 

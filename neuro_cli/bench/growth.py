@@ -43,7 +43,7 @@ class Point:
     ranks: int = 1
 
     def at(self, axis: str, value: int) -> "Point":
-        """Return the point with another value on an axis."""
+        """Return the point of growth with another value on an axis."""
         changes: dict[str, Any] = {axis: value}
         return replace(self, **changes)
 

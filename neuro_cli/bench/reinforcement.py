@@ -70,12 +70,12 @@ class Reinforcement:
         return self.tasks[task] if self.setting == "tuned" else self.common
 
     def goal(self, task: str) -> float:
-        """Return the mean return to reach. Raises ConfigError."""
+        """Return the mean return that reinforcement must reach. Raises ConfigError."""
         name = "goal" if self.threshold == "ours" else "registered"
         return number(f"reinforcement.tasks.{task}.{name}", self.tasks[task][name])
 
     def budget(self, task: str) -> float:
-        """Return the most minutes of a trial. Raises ConfigError."""
+        """Return the most minutes of a trial of reinforcement. Raises ConfigError."""
         return self.minutes or positive(f"reinforcement.tasks.{task}.minutes", self.tasks[task]["minutes"])
 
 

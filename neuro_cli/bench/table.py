@@ -41,7 +41,7 @@ def spread(values: Sequence[float], form: str = ".2f") -> str:
 
 
 def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Return the ratios of the pairs of a round."""
+    """Return the ratios of the pairs of a round in a table."""
     return [a / b for a, b in zip(seconds, reference, strict=True)]
 
 

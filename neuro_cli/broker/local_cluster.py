@@ -46,7 +46,7 @@ class Cluster:
         self.nameserver = "127.0.0.1:0"
 
     def start_nameserver(self, **settings: Any) -> str:
-        """Start the nameserver. Returns its address."""
+        """Start the nameserver of the local cluster. Returns its address."""
         said = self._start("nameserver", "nameserver", {"address": self.nameserver, **settings})
         self.nameserver = self.members["nameserver"].config["nameserver"]["address"] = said.rpartition(" at ")[2]
         return self.nameserver
@@ -58,11 +58,11 @@ class Cluster:
         return address
 
     def start_worker(self, name: str, **settings: Any) -> None:
-        """Start a worker."""
+        """Start a worker of the local cluster."""
         self._start(name, "worker", {"name": name, **settings})
 
     def revive(self) -> list[str]:
-        """Restart processes that have ended. Returns their names."""
+        """Restart processes of the local cluster that have ended. Returns their names."""
         ended = [name for name, member in self.members.items() if member.process.poll() is not None]
         for name in ended:
             member = self.members[name]
@@ -77,7 +77,7 @@ class Cluster:
         return code
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes of the local cluster."""
         processes = [member.process for member in self.members.values()]
         for process in processes:
             if process.poll() is None:

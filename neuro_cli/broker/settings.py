@@ -30,7 +30,7 @@ class Security:
 
     @property
     def only_here(self) -> bool:
-        """True where no connection leaves this machine."""
+        """True where the settings let no connection leave this machine."""
         return self.certificates is None or self.local
 
 

@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 
 def options(security: Security) -> list[tuple[str, int]]:
-    """Return the options for both ends of a connection."""
+    """Return the options of gRPC for both ends of a connection."""
     return [
         ("grpc.max_receive_message_length", security.message_bytes),
         ("grpc.max_send_message_length", security.message_bytes),

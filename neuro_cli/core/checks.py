@@ -68,7 +68,7 @@ def boolean(key: str, value: Any) -> bool:
 
 
 def one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return ``value`` if it is among ``allowed``. Raises ConfigError."""
+    """Check that ``value`` is among ``allowed``, and return it. Raises ConfigError."""
     if value not in allowed:
         raise ConfigError(key, value, f"must be one of {', '.join(allowed)}")
     return str(value)

@@ -144,7 +144,7 @@ class ParameterLayout:
             parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=self.dtype)
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
-        """Copy ``flat`` into the module's own parameters."""
+        """Copy the flat vector ``flat`` into the module's own parameters."""
         parameters = dict(module.named_parameters())
         evolved = [parameters[place.name] for place in self.places]
         own_memory(evolved)

@@ -40,7 +40,7 @@ class LinearLayer:
 
     @property
     def served_half(self) -> bool:
-        """Return whether :meth:`low_rank` serves in bfloat16."""
+        """Return whether :meth:`low_rank` serves the linear layer in bfloat16."""
         return self.x.dtype == torch.bfloat16 and self._plain
 
     @property

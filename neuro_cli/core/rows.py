@@ -137,11 +137,11 @@ class MemberBatch:
         self.count = len(self.scales) * directions * examples
 
     def scaled(self, factor: float) -> "MemberBatch":
-        """Return the same rows with all scales times ``factor``."""
+        """Return the batch of the same rows with all scales times ``factor``."""
         return MemberBatch([factor * scale for scale in self.scales], self.directions, self.examples)
 
     def one_side(self) -> "MemberBatch":
-        """Return the rows of one side, with scale 1."""
+        """Return the batch of the rows of one side, with scale 1."""
         return MemberBatch([1.0], self.directions, self.examples)
 
     def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:

@@ -81,12 +81,12 @@ class Distribution(Method):
 
     @property
     def algo(self) -> PopulationAlgorithm:
-        """The algorithm of a population."""
+        """Algorithm of the population that this method distributes."""
         assert isinstance(self.job.algo, PopulationAlgorithm)
         return self.job.algo
 
     def check(self) -> None:
-        """Raise UserError where the method cannot serve this job."""
+        """Raise UserError where the distribution method cannot serve this job."""
         job = self.job
         if job.algo.uses_gradient:
             raise UserError(f"distribution={self.name}: algo=sgd has no population; allowed: local, data_parallel")

@@ -28,7 +28,7 @@ class Codec(ABC):
 
     @abstractmethod
     def size(self, rows: int, columns: int) -> int:
-        """Return the bytes of the message for (rows, columns)."""
+        """Return the bytes of the codec's message for (rows, columns)."""
 
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:

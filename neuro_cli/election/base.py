@@ -66,12 +66,12 @@ class Election(ABC):
     @property
     @abstractmethod
     def term(self) -> int:
-        """Term, which grows with every leader."""
+        """Term of the election, which grows with every leader."""
 
     @property
     @abstractmethod
     def members(self) -> list[str]:
-        """Members of the cluster, dead ones too, sorted."""
+        """Members of the cluster that elects, dead ones too, sorted."""
 
     @property
     @abstractmethod
@@ -85,7 +85,7 @@ class Election(ABC):
     @property
     @abstractmethod
     def needed(self) -> int:
-        """Number of members that a commit needs."""
+        """Number of members that a commit needs in this election."""
 
     @abstractmethod
     def propose(self, content: bytes) -> None:
@@ -97,7 +97,7 @@ class Election(ABC):
 
     @abstractmethod
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
-        """Remove ``peer``, as the leader."""
+        """Remove ``peer`` from the election's members, as the leader."""
 
     @abstractmethod
     def resign(self, removed: Callable[[], None]) -> None:
@@ -124,4 +124,4 @@ class Election(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop taking part."""
+        """Stop taking part in the election."""

@@ -9,7 +9,7 @@ Content = bytes | tuple[str, ...] | None
 
 
 class Entry(NamedTuple):
-    """``content``: proposed bytes, the members of the cluster from here on, or None for the first entry of a term."""
+    """Entry of Raft's log; ``content``: proposed bytes, the cluster's members from here on, or None for the first of a term."""
 
     term: int
     content: Content
@@ -25,7 +25,7 @@ class Log:
         self.reset(base, base_term, members)
 
     def reset(self, base: int, base_term: int, members: tuple[str, ...]) -> None:
-        """Replace everything by a prefix up to ``base``."""
+        """Replace the entries of the log by a prefix up to ``base``."""
         self.base, self.base_term = base, base_term
         self._entries: list[Entry] = []
         self._memberships = [(base, members)]  # (index, members), ascending; the first holds at ``base``
@@ -43,14 +43,14 @@ class Log:
         return self._memberships[-1][1]
 
     def memberships_since(self, index: int) -> list[tuple[str, ...]]:
-        """Return the members at ``index``, then those of every later entry that changes them."""
+        """Return the members at ``index``, then those of every later entry of the log that changes them."""
         if index >= self._memberships[-1][0]:  # the usual case, at every message
             return [self._memberships[-1][1]]
         later = [members for at, members in self._memberships if at > index]
         return [self.members_at(index), *later]
 
     def members_at(self, index: int) -> tuple[str, ...]:
-        """Return the members at ``index`` >= ``base``."""
+        """Return the members by the log at ``index`` >= ``base``."""
         return next(members for at, members in reversed(self._memberships) if at <= index)
 
     def term_at(self, index: int) -> int | None:
@@ -103,7 +103,7 @@ class Log:
         return previous
 
     def truncate(self, index: int) -> None:
-        """Drop entry ``index`` > ``base`` and all after it."""
+        """Drop entry ``index`` > ``base`` of the log and all after it."""
         del self._entries[index - self.base - 1 :]
         while self._memberships[-1][0] >= index:
             self._memberships.pop()
@@ -124,7 +124,7 @@ def plain(entry: Entry) -> list[Any]:
 
 
 def entry_of(value: list[Any]) -> Entry:
-    """Return the entry of a checked :func:`plain` list."""
+    """Return the entry of the log from a checked :func:`plain` list."""
     term, content = value
     return Entry(term, tuple(content) if isinstance(content, list) else content)
 

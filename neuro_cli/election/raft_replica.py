@@ -40,7 +40,7 @@ class Progress:
 
 
 class Replica(Voter):
-    """``committed`` grows; the owner takes entries up to it in order. ``outbox``: (peer, message) to be sent, may be lost.
+    """Replica of Raft; ``committed`` grows, and the owner takes entries up to it. ``outbox``: (peer, message), may be lost.
 
     ``base``: 1 for founders of a cluster, 0 for a peer that is being admitted (its log begins with a snapshot).
     ``has(position, head)``: whether the ledger of this peer holds the iterations of a snapshot.

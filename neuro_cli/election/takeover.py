@@ -79,7 +79,7 @@ class Settling:
 
 
 class FirstToFinish(Election):
-    """``port``: the leader's, the same on every machine."""
+    """Takeover by the first peer to finish; ``port``: the leader's, the same on every machine."""
 
     name = "takeover"
 
@@ -248,7 +248,7 @@ class FirstToFinish(Election):
             self.host.close_port()
 
     def stop(self) -> None:
-        """Close the port, where the others then reach nobody."""
+        """Close the leader's port, where the others then reach nobody."""
         self._resigned = True
         if self._started:
             self.host.close_port()

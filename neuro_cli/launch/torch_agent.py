@@ -54,7 +54,7 @@ class ForkedAgent:
             os.kill(self._pid, number)
 
     def wait(self) -> int:
-        """Return the exit code, -N after signal N."""
+        """Return the exit code of torch's agent, -N after signal N."""
         if self._code is None:
             self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         return self._code

@@ -170,7 +170,7 @@ class AskTell:
 
     @property
     def population(self) -> int:
-        """Members per generation of the present run."""
+        """Members per generation of the present run of ask and tell."""
         return self._run.population
 
     @property

@@ -165,7 +165,7 @@ class Evolution(Loop):
 
     @property
     def module(self) -> nn.Module:
-        """The user's module, with the present solution as its parameters."""
+        """Module of the user, with the present solution as its parameters."""
         return self._module
 
     @property

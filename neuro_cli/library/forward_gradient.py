@@ -41,7 +41,7 @@ WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 class Slope(PopulationAlgorithm):
-    """The gradient of the loss at a centre that someone else moves; ``sigma``: size of the noise."""
+    """Gradient of the loss at a centre that someone else moves; ``sigma``: size of the noise."""
 
     proportional = True
 
@@ -53,7 +53,7 @@ class Slope(PopulationAlgorithm):
         self._centre = centre
 
     def place(self, centre: Tensor) -> None:
-        """Set the centre (M,)."""
+        """Set the centre (M,) at which the forward gradient is estimated."""
         self._centre = centre
 
     @property
@@ -74,7 +74,7 @@ class Slope(PopulationAlgorithm):
         return State()
 
     def restore(self, state: State) -> None:
-        """Do nothing: the centre is the user's."""
+        """Do nothing: the centre of a forward gradient is the user's."""
 
 
 class ForwardGradient(Loop):

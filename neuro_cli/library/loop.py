@@ -74,7 +74,7 @@ class Loop:
                 raise ConfigError(key, value, f"the saved state has {saved}")
 
     def close(self) -> None:
-        """End the threads; the module stays as it is."""
+        """End the threads of the loop; the module stays as it is."""
         self._threads.close()
 
     def __enter__(self) -> Self:

@@ -43,7 +43,7 @@ TASK = f"{FitnessTask.__module__}.{FitnessTask.__qualname__}"
 
 
 class Work(Recorded):
-    """A loop as its record sees it."""
+    """Loop in a user's script as its record sees it."""
 
     metrics: tuple[Metric, ...] = ()
 
@@ -170,7 +170,7 @@ class LoopFolder:
                     part.training = training
 
     def save(self, generation: int, best: Best | None) -> None:
-        """Write a checkpoint. Every rank calls this."""
+        """Write a checkpoint of the loop. Every rank calls this."""
         assert self._work is not None
         state = compared(self._work.population, generation)
         self._saved = generation

@@ -29,7 +29,7 @@ class Restarts:
     is_small: bool = True
 
     def ended(self, evaluations: int) -> None:
-        """Take the evaluations of the run that ended."""
+        """Take the evaluations of the run that ended before a restart."""
         self.runs += 1
         if self.is_small:
             self.small += evaluations

@@ -27,7 +27,7 @@ class Call(NamedTuple):
     name: str | None
 
     def outputs(self, module: nn.Module, inputs: Tensor) -> Any:
-        """Return what ``module`` gives for other inputs."""
+        """Return what ``module`` gives in a shared pass for other inputs."""
         return module(inputs) if self.name is None else module(**{self.name: inputs})
 
 

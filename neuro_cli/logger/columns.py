@@ -58,7 +58,7 @@ class Cost:
 
 
 def training_row(fitness_mean: float, fitness_best: float, train_loss: float | None, **more: float | None) -> Row:
-    """Return what training measured in one generation."""
+    """Return the columns that training measured in one generation."""
     return {"fitness_mean": fitness_mean, "fitness_best": fitness_best, "train_loss": train_loss, **more}
 
 

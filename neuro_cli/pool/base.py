@@ -20,7 +20,7 @@ class WorkUnit:
 
     @property
     def data(self) -> bytes:
-        """The payload in bytes, as it is sent."""
+        """Payload of the work in bytes, as it is sent."""
         return self.payload if isinstance(self.payload, bytes) else json.dumps(self.payload).encode()
 
 

@@ -120,6 +120,6 @@ def metric_of(groups: Sequence[Group], name: str) -> Metric | None:
 
 
 def heading_of(groups: Sequence[Group], name: str) -> str:
-    """Return a column's name in words."""
+    """Return the heading of a column's curve in words."""
     metric = metric_of(groups, name)
     return metric.heading if metric is not None else name.replace("_", " ")

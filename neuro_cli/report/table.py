@@ -73,7 +73,7 @@ def _job_or_damaged(run: Path, name: str) -> RunState:
 
 
 def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
-    """Print the table."""
+    """Print the table of the report."""
     from rich.markup import escape
 
     keys, metrics = differing(jobs), headlines(jobs)

@@ -39,7 +39,7 @@ def verdict_words(result: RowResult) -> str:
 
 
 def facts(results: Sequence[RowResult]) -> str:
-    """Return the lines with commands, date, versions and machine."""
+    """Return the lines of Markdown with commands, date, versions and machine."""
     first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
     machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]

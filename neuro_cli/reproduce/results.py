@@ -42,7 +42,7 @@ RATIO = "measured / published"  # a bound is met from one side alone, and this s
 def results_of(
     entry: Entry, cells: Mapping[str, EntryRun], records: Mapping[str, RunOutcome], reasons: Mapping[str, str]
 ) -> list[RowResult]:
-    """Compute all rows. ``records``: of the finished runs; ``reasons``: why the others cannot run here."""
+    """Compute all rows of an entry's results. ``records``: of the finished runs; ``reasons``: why the others cannot run here."""
     values: dict[str, Measured] = {}
     troubles: dict[str, Verdict] = {}
     for row in entry.rows:
@@ -100,7 +100,7 @@ def write_results(path: Path, results: Sequence[RowResult]) -> None:
 
 
 def shown(value: float | None) -> str:
-    """Format a number for tables; empty for None."""
+    """Format a result for tables; empty for None."""
     if value is None:
         return ""
     if math.isinf(value):

@@ -99,7 +99,7 @@ class EntryRun:
 
     @property
     def finished(self) -> bool:
-        """True once it has run to its end."""
+        """True once the run of an entry has come to its end."""
         record = self.record()
         return record is not None and record.finished
 

@@ -61,14 +61,14 @@ class Recorded(ABC):
 
     @abstractmethod
     def inputs(self) -> Inputs:
-        """Return the inputs that the trained network takes."""
+        """Return the inputs of the recorded run's network."""
 
     @abstractmethod
     def trained(self, generation: int) -> nn.Module:
         """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
 
     def facts(self) -> dict[str, Any]:
-        """Return further entries of ``summary.json``."""
+        """Return further entries of the recorded run's ``summary.json``."""
         return {}
 
 

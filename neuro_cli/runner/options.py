@@ -45,7 +45,7 @@ class Options:
 
     @cached_property
     def config(self) -> RunConfig:
-        """The root keys, checked."""
+        """Config of the run: the root keys, checked."""
         return RunConfig.of(self.plain)
 
     @cached_property
@@ -58,7 +58,7 @@ class Options:
 
     @cached_property
     def algo(self) -> Algorithm:
-        """The algorithm, without the networks of ``algo.members``: each rank makes its own."""
+        """Algorithm of the run, without the networks of ``algo.members``: each rank makes its own."""
         node = self.plain.get("algo")
         if isinstance(node, dict) and isinstance(node.get("members"), list):
             # Hydra would make every object in the list at once, on every rank
@@ -76,7 +76,7 @@ class Options:
 
     @cached_property
     def method(self) -> Method:
-        """The distribution method."""
+        """Distribution method of the run."""
         return make(self.plain, "distribution", Method)
 
     def method_of(self, kind: type[Kind]) -> Kind:
@@ -97,7 +97,7 @@ class Options:
 
     @cached_property
     def logger(self) -> Logger:
-        """The chosen logger; metrics.csv is written in any case."""
+        """Logger of the run; metrics.csv is written in any case."""
         return make(self.plain, "logger", Logger)
 
     def world(self) -> World:

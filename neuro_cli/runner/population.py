@@ -62,7 +62,7 @@ class PopulationTraining(Trainable):
         return self._measured[-1]
 
     def facts(self) -> dict[str, Any]:
-        """Return the median efficiencies of this session."""
+        """Return the median efficiencies of the population's training in this session."""
         return {name: statistics.median(row[name] or 0.0 for row in self._measured) for name in RANK_COLUMNS if self._measured}
 
     def step(self, generation: int) -> Row:

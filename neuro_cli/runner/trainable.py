@@ -55,7 +55,7 @@ class Trainable(Recorded):
 
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore a checkpoint. Raises UserError."""
+        """Restore a checkpoint of what is trained. Raises UserError."""
 
     @abstractmethod
     def parameters_sha256(self) -> str:
@@ -83,5 +83,5 @@ class Trainable(Recorded):
         """Finish a session on rank 0 after its last checkpoint was written."""
 
     def close(self) -> None:
-        """Finish pending exchanges."""
+        """Finish pending exchanges of what is trained."""
         self.threads.close()

@@ -27,7 +27,7 @@ from neuro_cli.core.rows import Geometry, MemberBatch
 
 
 class Operator(Protocol):
-    """A linear layer or a convolution without its bias. ``geometry`` is None for a linear layer.
+    """Operator of a layer with noise, linear or a convolution, without its bias. ``geometry`` is None for a linear layer.
 
     ``transposed``: it reads the channels that are the weight's rows and writes the others.
     """
@@ -125,7 +125,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def check(self, population: int) -> None:
-        """Raise ConfigError when ``population`` does not fit."""
+        """Raise ConfigError when ``population`` does not fit the sampler."""
 
     def serve(self, algo: Learner) -> None:  # noqa: B027 (noise of parameters serves all)
         """Prepare for an algorithm. Raises ConfigError where it does not fit."""
@@ -140,7 +140,7 @@ class Estimator(ABC):
 
     @property
     def directions(self) -> int:
-        """Number of directions in the population."""
+        """Number of directions of noise in the population."""
         return self.side(self.population - 1)[0] + 1
 
     @abstractmethod

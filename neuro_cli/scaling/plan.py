@@ -73,7 +73,7 @@ class Study:
         return usable_cores()
 
     def crowded(self, ranks: int) -> bool:
-        """Return whether ``ranks`` ranks share cores on this machine."""
+        """Return whether ``ranks`` ranks of the study share cores on this machine."""
         return ranks * self.threads > self.cores
 
     def points(self, ranks: int) -> list[Point]:

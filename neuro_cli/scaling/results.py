@@ -50,11 +50,11 @@ class ScalingRow:
 
     @property
     def error(self) -> float | None:
-        """Error of the projection, relative to the measurement."""
+        """Error of the projected scaling, relative to the measurement."""
         return None if self.source != MEASURED or self.projected is None else self.projected / self.seconds.middle - 1.0
 
     def fields(self) -> dict[str, Any]:
-        """Return the cells of one CSV line."""
+        """Return the cells of one CSV line of scaling."""
         plain = {key: value for key, value in asdict(self).items() if key not in ("seconds", "efficiency", "bytes")}
         for key, spread in (("seconds", self.seconds), ("efficiency", self.efficiency)):
             for part in ("middle", "least", "most"):
@@ -152,5 +152,5 @@ def measured(
 
 
 def medians(results: list[Any]) -> list[float]:
-    """Return the median generation of every round."""
+    """Return the median generation of every round of a scaling study."""
     return [statistics.median(result["seconds"]) for result in results]

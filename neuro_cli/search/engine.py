@@ -10,7 +10,7 @@ from neuro_cli.strategy.space import Module, Space, text_of
 
 
 class Engine:
-    """``trainings``: number of candidates that are trained. Call :meth:`ask` at the start and after every :meth:`tell`."""
+    """Engine of a search; ``trainings``: candidates that are trained. Call :meth:`ask` at the start and after :meth:`tell`."""
 
     def __init__(self, strategy: Strategy, space: Space, seed: int, trainings: int) -> None:
         self.strategy, self.trainings = strategy, trainings

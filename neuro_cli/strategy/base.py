@@ -27,7 +27,7 @@ class Brood:
 
 @dataclass
 class Archive:
-    """``started``: every module whose training began, with its number; ``outcomes`` of the finished ones."""
+    """Archive of a search; ``started``: every module whose training began, with its number; ``outcomes`` of finished ones."""
 
     started: dict[Module, int] = field(default_factory=dict)
     outcomes: dict[Module, TrainingOutcome] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Archive:
 
 
 class Strategy(ABC):
-    """``population``: candidates of a generation, >= 2. ``members``: the present population, fittest first.
+    """Strategy of a search; ``population``: candidates of a generation, >= 2. ``members``: the present ones, fittest first.
 
     ``outstanding``: candidates that are in training or waiting at a time. As many broods are bred, each fittest candidate may
     enter the population at once, and generations are counted for comparison only. A strategy of real generations has None, and

@@ -18,13 +18,13 @@ DRAWS = 1000  # random modules to try before the space is searched from its begi
 
 
 def text_of(module: Module) -> str:
-    """Write the module on one line."""
+    """Write a module of the space on one line."""
     return " ".join(module)
 
 
 @dataclass(frozen=True)
 class Space:
-    """All modules of 1 to ``longest`` of the ``layers``."""
+    """Space of all modules of 1 to ``longest`` of the ``layers``."""
 
     layers: Sequence[str]
     longest: int

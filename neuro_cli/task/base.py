@@ -40,7 +40,7 @@ class Batch:
         return Batch(self.inputs if self.inputs.dtype in (torch.int32, torch.int64) else self.inputs.to(dtype), self.targets)
 
     def clone(self) -> "Batch":
-        """Return a copy, which a module may write to."""
+        """Return a copy of the batch, which a module may write to."""
         return Batch(self.inputs.clone(), self.targets.clone())
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -189,7 +189,7 @@ class Task(ABC):
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027
-        """Restore what :meth:`state` gave; may be called before :meth:`load`."""
+        """Restore what the task's :meth:`state` gave; may be called before :meth:`load`."""
 
     def deployed(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with what it needs of this task's state to work alone: what is evaluated and loaded."""

@@ -78,7 +78,7 @@ def _host(name: str) -> x509.GeneralName:
 
 
 def private_text(key: Key) -> bytes:
-    """Return a private key as PEM, not encrypted."""
+    """Return a certificate's private key as PEM, not encrypted."""
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
 
 

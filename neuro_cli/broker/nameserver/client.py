@@ -73,7 +73,7 @@ class Registration:
         self._beat = 1.0
 
     async def begin(self) -> None:
-        """Register for the first time. Raises UserError."""
+        """Register at the nameserver for the first time. Raises UserError."""
         await brokers(self._stub, self._nameserver, self._security)
         await self._register()
 

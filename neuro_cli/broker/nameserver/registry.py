@@ -59,7 +59,7 @@ class Registry:
         self._entries[info.broker_id] = BrokerEntry(info, token, self._clock())
 
     def living(self) -> list[BrokerInfo]:
-        """Return all living brokers by id."""
+        """Return all living brokers in the registry by id."""
         self._drop_silent()
         return [self._entries[number].info for number in sorted(self._entries)]
 

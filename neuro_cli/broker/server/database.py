@@ -68,7 +68,7 @@ class Database:
         self._db.close()
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[Sequence[Any]]:
-        """Return all rows of a query. Raises StoreError."""
+        """Return all rows of a query to the database. Raises StoreError."""
         try:
             return self._db.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError) as error:

@@ -47,7 +47,7 @@ class Queues:
 
     @property
     def running(self) -> int:
-        """Tasks that consumers hold."""
+        """Tasks of the queues that consumers hold."""
         return len(self._holders)
 
     @property
@@ -83,7 +83,7 @@ class Queues:
         self.consumers.append(consumer)
 
     def disconnect(self, consumer: Consumer) -> None:
-        """Remove a consumer, and let others have its tasks."""
+        """Remove a consumer from the queues, and let others have its tasks."""
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
@@ -99,7 +99,7 @@ class Queues:
         self.assign()
 
     def hear(self, consumer: Consumer, message: messages.WorkerMessage) -> None:
-        """Take a consumer's report on its tasks."""
+        """Take a consumer's report on its tasks from the queues."""
         consumer.heard = self._clock()
         consumer.capacity = message.capacity
         for named in message.started:

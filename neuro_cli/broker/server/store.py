@@ -107,7 +107,7 @@ class Store:
         return kept
 
     def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[Row]:
-        """Take tasks. Returns the new ones. Raises NotYoursError."""
+        """Store tasks. Returns the new ones. Raises NotYoursError."""
         new: list[Row] = []
         runs = {task.run for task in tasks}
         for run in runs:
@@ -139,7 +139,7 @@ class Store:
         return [owned for part in parts for owned in self._owned(f"row IN ({','.join('?' * len(part))})", part)]
 
     def find(self, run: str, task_id: str) -> Owned | None:
-        """Load the task if it has no result yet."""
+        """Load the stored task if it has no result yet."""
         return next(iter(self._owned("run = ? AND id = ?", (run, task_id))), None)
 
     def _owned(self, condition: str, values: Sequence[Any]) -> list[Owned]:
@@ -176,7 +176,7 @@ class Store:
             return [(place, messages.Result.FromString(text)) for place, text in self._db.read(query, (run, after, most))]
 
     def acknowledge(self, run: str, ids: Sequence[str]) -> None:
-        """Forget received results."""
+        """Remove received results from the store."""
         with self._db.change() as db:
             for task_id in ids:
                 db.execute("DELETE FROM tasks WHERE run = ? AND id = ? AND finished IS NOT NULL", (run, task_id))
@@ -201,7 +201,7 @@ class Store:
         return [row[0] for row in self._db.read(query, (time.time() - seconds, f"{LENT}*"))]
 
     def letters(self, most: int) -> list[messages.DeadLetter]:
-        """Return the dead letters, newest first."""
+        """Return the dead letters in the store, newest first."""
         with self._db.parsing():
             rows = self._db.read("SELECT letter FROM dead ORDER BY number DESC LIMIT ?", (most,))
             return [messages.DeadLetter.FromString(row[0]) for row in rows]

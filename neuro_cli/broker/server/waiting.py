@@ -37,7 +37,7 @@ class Consumer:
 
     @property
     def spare(self) -> int:
-        """Number of tasks that it may get now."""
+        """Number of waiting tasks that a consumer may get now."""
         free = max(0, self.capacity - len(self.tasks))
         return free if self.bytes < ASSIGNED_BYTES else min(free, 0 if self.tasks else 1)
 
@@ -75,7 +75,7 @@ class Waiting:
         return sum(len(queue) for (_, lent), queue in self._queues.items() if lent)
 
     def kinds(self) -> set[str]:
-        """Return the kinds of the tasks that `own` counts."""
+        """Return the kinds of the waiting tasks that `own` counts."""
         return {kind for (kind, lent), queue in self._queues.items() if queue and not lent}
 
     def add(self, row: Row, *, first: bool = False) -> None:

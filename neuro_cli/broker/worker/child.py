@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Do tasks until the input ends."""
+    """Do the owner's tasks in this child process until the input ends."""
     if sys.platform == "linux":
         _be_killed_first()
     faulthandler.enable()

@@ -103,7 +103,7 @@ class TaskProcess:
 
     @property
     def pid(self) -> int | None:
-        """Id of the process; None while none exists."""
+        """Id of the process of tasks; None while none exists."""
         return None if self._process is None else self._process.pid
 
     def abandon(self) -> None:
@@ -111,7 +111,7 @@ class TaskProcess:
         self._end(None, "")
 
     async def close(self) -> None:
-        """Kill the process and all processes that it started."""
+        """Kill the process of tasks and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return

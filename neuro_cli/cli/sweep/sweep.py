@@ -69,7 +69,7 @@ class Sweep:
         self.record = record
 
     def run(self, config: DictConfig, task: TaskFunction, loader: ConfigLoader) -> None:
-        """Run the jobs of ``config``."""
+        """Run the jobs of the sweep that ``config`` asks for."""
         inner = Plugins.instance().instantiate_launcher(context_of(loader), task, config)
         rules = Rules(
             self.continues, bool(config.sweep.fail_fast), self.trust, _launch_by(inner, config.sweep.detach), self._begins

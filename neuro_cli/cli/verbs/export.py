@@ -17,7 +17,7 @@ PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
 
 
 def export_verb(arguments: list[str]) -> int:
-    """``neuro export RUN [file=NAME.safetensors|.pt|.onnx] [checkpoint=GENERATION|best] [trust=PACKAGE]``."""
+    """Run ``neuro export RUN [file=NAME.safetensors|.pt|.onnx] [checkpoint=GENERATION|best] [trust=PACKAGE]``."""
     run, values = run_arguments("export", arguments, EXPORT_KEYS)
     saved_config(run)  # refuses a folder that is no run
     file = _file(run, values)
@@ -42,7 +42,7 @@ def _file(run: Path, values: dict[str, Any]) -> Path:
 
 
 def predict_verb(arguments: list[str]) -> int:
-    """``neuro predict RUN FILE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
+    """Run ``neuro predict RUN FILE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
     parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument(

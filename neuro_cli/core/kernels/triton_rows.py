@@ -176,7 +176,7 @@ def order_of(x: Tensor, channel: int) -> int | None:
 
 
 def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.flip``; ``rows`` (D, examples)."""
+    """Launch Triton's kernel for ``MemberBatch.flip``; ``rows`` (D, examples)."""
     x, inner = _dense(x, channel)
     out, words = torch.empty_like(x), words.contiguous()
     lines = _lines(out, inner, channel)
@@ -185,7 +185,7 @@ def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tenso
 
 
 def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.add_flipped``."""
+    """Launch Triton's kernel for ``MemberBatch.add_flipped``."""
     y, inner = _dense(y, channel)
     t, words = _like(t, inner, channel), words.contiguous()
     lines = _lines(y, inner, channel)
@@ -195,7 +195,7 @@ def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], 
 
 
 def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.gather``; ``index`` (D, r) int32."""
+    """Launch Triton's kernel for ``MemberBatch.gather``; ``index`` (D, r) int32."""
     x, inner = _dense(x, channel)
     shape = [*x.shape]
     shape[channel] = index.shape[1]
@@ -208,7 +208,7 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
 
 
 def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
+    """Launch Triton's kernel for ``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
     y, inner = _dense(y, channel)
     t = _like(t, inner, channel)
     shape = (t.numel(), index.shape[1], y.shape[channel], inner, t[0].numel(), *_sides(rows))

@@ -58,7 +58,7 @@ class EnsembleMethod(Method):
         return range(*shares(size, world.size)[world.rank])
 
     def bind(self, job: EnsembleContext) -> None:
-        """Take the parts of the run."""
+        """Take the parts of the ensemble's run."""
         self.job = job
 
     @abstractmethod
@@ -66,7 +66,7 @@ class EnsembleMethod(Method):
         """Train all members on one minibatch. Raises CandidateError (on every rank) for logits that are not finite."""
 
     def close(self) -> None:
-        """Finish pending exchanges."""
+        """Finish pending exchanges of the ensemble."""
 
     def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member], piece: int = 0) -> list[Tensor]:
         """Compute the logits (B, K) of ``members``, one forward pass per thread."""

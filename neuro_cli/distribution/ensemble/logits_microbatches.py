@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class LogitsMicrobatches(LogitsInFlight):
-    """``pieces`` of every minibatch, at least 2. Batch norm normalises each piece by itself."""
+    """Exchange of logits by ``pieces`` of every minibatch, at least 2. Batch norm normalises each by itself."""
 
     name = "logits_microbatches"
 

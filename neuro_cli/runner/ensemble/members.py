@@ -70,7 +70,7 @@ def _entry(key: str, entry: Any, optimizer: dict[str, Any]) -> Kind:
 
 
 def members_of(kinds: Iterable[Kind]) -> list[Kind]:
-    """Return the kind of each member, in order."""
+    """Return the kind of each member of the ensemble, in order."""
     return [kind for kind in kinds for _ in range(kind.count)]
 
 

@@ -85,7 +85,7 @@ class EnvironmentPool:
         return self._simulator
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
-        """Play all episodes of ``plan``."""
+        """Play all episodes of ``plan`` in the pool."""
         total, inputs = len(plan.seeds), self.spaces.inputs
         outcome = EpisodeOutcome(
             np.zeros(total), np.zeros(total, np.int64), np.zeros((total, 2 * inputs if normaliser is not None else 0))

@@ -35,7 +35,7 @@ class ObservationStatistics:
 
     @property
     def deviation(self) -> np.ndarray:
-        """Standard deviations (I,) float64, 1 before any count."""
+        """Standard deviations of observations (I,) float64, 1 before any count."""
         counted = self.count - self.missed
         variance = self.squares / np.where(counted > 0, counted, 1.0)
         return np.where(counted > 0, np.maximum(np.sqrt(variance), self.least), 1.0)
@@ -73,7 +73,7 @@ class ObservationStatistics:
 
     @staticmethod
     def of(state: dict[str, Tensor], least: float = LEAST_DEVIATION) -> "ObservationStatistics":
-        """Restore what :meth:`state` gave."""
+        """Restore the statistics that :meth:`state` gave."""
         statistics = ObservationStatistics(state["mean"].numel(), least)
         statistics.count = float(state["count"])
         for name in state.keys() & {"mean", "squares", "missed"}:

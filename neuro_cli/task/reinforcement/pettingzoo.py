@@ -68,7 +68,7 @@ class PettingZoo(Reinforcement):
 
 
 class World:
-    """A parallel ``environment``: an episode number ``episode`` of a schedule with its living ``agents`` and their returns.
+    """World of agents: a parallel ``environment``, its episode number ``episode``, the living ``agents`` and their returns.
 
     :meth:`reset` and :meth:`step` are the calls of gymnasium's, for the trial: every agent takes the same action.
     """

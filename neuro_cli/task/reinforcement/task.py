@@ -215,12 +215,12 @@ class Reinforcement(Task):
         return outcome
 
     def stage(self) -> Any:
-        """Return a pool of environments for a thread."""
+        """Return a pool of environments for a thread of the task."""
         return EnvironmentPool(self.maker, self.spaces, self.environments, self.recreate, self.simulator)
 
     @property
     def seats(self) -> int:
-        """Number of agents in an episode."""
+        """Number of agents in an episode of the task."""
         return 1
 
     def settled(self, spaces: Spaces) -> bool:
@@ -319,7 +319,7 @@ def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
 
 
 def closed(stages: "queue.SimpleQueue[EnvironmentPool]") -> None:
-    """Close all environments."""
+    """Close all environments of the task."""
     while not stages.empty():
         _close(stages.get())
 

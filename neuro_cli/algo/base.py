@@ -31,7 +31,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerScale:
-    """One scale for each parameter tensor: ``sigma`` times its factor in ``factors``, by its name."""
+    """Scale of each parameter tensor: ``sigma`` times its factor in ``factors``, by its name."""
 
     sigma: float
     factors: Mapping[str, float]
@@ -172,11 +172,11 @@ class CentreAlgorithm(Algorithm):
 
     @abstractmethod
     def state(self) -> State:
-        """Return copies of the state that the next generation depends on."""
+        """Return copies of the algorithm's state that the next generation depends on."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, by copies: the caller may restore its tensors again."""
+        """Restore a :meth:`state` of the algorithm, by copies: the caller may restore its tensors again."""
 
 
 class PopulationAlgorithm(CentreAlgorithm):

@@ -55,7 +55,7 @@ class Member:
                 live.grad, stale.grad = stale.grad, None
 
     def step(self, iteration: int) -> None:
-        """Step the optimizer along the parameters' gradients, with the iteration's learning rate."""
+        """Step the member's optimizer along the parameters' gradients, with the iteration's learning rate."""
         self._optimizer.step(iteration)
 
     def learn(self, iteration: int, gradient: Tensor) -> None:

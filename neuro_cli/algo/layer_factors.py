@@ -18,7 +18,7 @@ SIGMA, RATE = "sigma", "lr"
 
 
 class Layers:
-    """Factors by pattern: ``{"head.*": {"sigma": 0.5, "lr": 2.0}}``; sigma > 0, lr >= 0. The last that fits a name counts.
+    """Factors of layers by pattern: ``{"head.*": {"sigma": 0.5, "lr": 2.0}}``; sigma > 0, lr >= 0. The last that fits counts.
 
     Patterns are a shell's (``*``, ``?``) for the names of ``named_parameters``. ``kinds``: sigma, lr or both, as the algorithm
     has them. ``by_inputs``: power p >= 0; the optimizer moves w I**p in place of each parameter w of a layer with I inputs, with

@@ -109,7 +109,7 @@ class CentreOptimizer:
         return found
 
     def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
-        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
+        """Take :meth:`ascend` for the columns from ``start`` on, as many as ``gradient`` (n,) has: all, or one of the spans."""
         stop = start + len(gradient)
         if self.rounding is not None and (self._room is None or len(self._room) < len(gradient)):
             # one memory for all spans: the C library would reuse none

@@ -17,7 +17,7 @@ class BenchConfig(RunConfig):
     samplers: dict[str, Any] = key()
 
     def own(self, kind: type[Section], name: str) -> Section:
-        """Return the section ``name`` with the keys of ``kind``. Raises UserError."""
+        """Return the bench's section ``name`` with the keys of ``kind``. Raises UserError."""
         return section(kind, self.plain.get(name), f"{name}.")
 
 

@@ -72,7 +72,7 @@ class Cluster:
         return ended
 
     def stop(self, name: str) -> int:
-        """Ask a process to end, and wait for it. Returns its exit code."""
+        """Ask a process of the local cluster to end, and wait for it. Returns its exit code."""
         (code,) = stop(self.members.pop(name).process, patience=STOP_SECONDS)
         return code
 

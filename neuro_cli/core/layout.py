@@ -26,7 +26,7 @@ STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
 
 @dataclass(frozen=True)
 class Place:
-    """One parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``.
+    """Place of one parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``.
 
     ``groups``: of the convolution that has it as its weight, else 1.
     """

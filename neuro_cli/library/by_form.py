@@ -70,7 +70,7 @@ class ByForm:
             scorer_of(population).refresh(module)
 
     def clear(self, begun: bool = True) -> None:
-        """Forget the populations: the module has changed. ``begun``: the algorithm stays as it is."""
+        """Forget the populations of all forms: the module has changed. ``begun``: the algorithm stays as it is."""
         self._populations, self._begun = {}, self._begun and begun
 
 

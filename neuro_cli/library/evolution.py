@@ -170,7 +170,7 @@ class Evolution(Loop):
 
     @property
     def centre(self) -> Tensor:
-        """Present solution (M,) float32, a copy, in the order of ``module.parameters()``."""
+        """Present solution (M,) float32 of Evolution, a copy, in the order of ``module.parameters()``."""
         evolved = [parameter.detach().reshape(-1) for parameter in self._module.parameters() if parameter.requires_grad]
         return torch.cat(evolved).float()
 
@@ -287,7 +287,7 @@ class Evolution(Loop):
             self._folder.begin(self._population, self._module, inputs, self.generation)
 
     def close(self) -> None:
-        """End the threads, and finish the run folder: every rank calls this. The module stays as it is."""
+        """End the threads of Evolution, and finish its run folder: every rank calls this. The module stays as it is."""
         folder, self._folder = self._folder, None
         try:
             if folder is not None:
@@ -348,7 +348,7 @@ class Evolution(Loop):
             distribution.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits on any number of ranks.
+        """Return tensors and values from which :meth:`load_state_dict` resumes Evolution with the same bits on any rank count.
 
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
@@ -364,7 +364,7 @@ class Evolution(Loop):
         return {**state, "tensors": saved.tensors, "scalars": saved.scalars}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
+        """Resume Evolution from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
 
         Raises ConfigError for the state of another population, sampler, algorithm or module.
         """

@@ -217,13 +217,13 @@ class ForwardGradient(Loop):
                 parameter.grad = torch.empty_like(parameter).copy_(part)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits."""
+        """Return tensors and plain values from which :meth:`load_state_dict` resumes forward gradients with the same bits."""
         learnt = self._populations.sampler.learnt.state()
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in learnt.items()}
         return {**self._state(), "tensors": tensors}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read; parameters are the model's own.
+        """Resume forward gradients from ``state``, which ``torch.load(path, weights_only=True)`` reads; parameters are the model's.
 
         Every rank calls this. Raises ConfigError for the state of another model or other options.
         """

@@ -57,7 +57,7 @@ class Loop:
 
     @property
     def rank(self) -> int:
-        """Number of this process among the ranks: rank 0 is the one to print and save."""
+        """Number of the loop's process among the ranks: rank 0 is the one to print and save."""
         return self.world.rank
 
     def _state(self) -> dict[str, Any]:

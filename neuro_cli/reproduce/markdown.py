@@ -49,7 +49,7 @@ def facts(results: Sequence[RowResult]) -> str:
 
 
 def counts(results: Sequence[RowResult]) -> str:
-    """Format counts of verdicts, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
+    """Format counts of verdicts as Markdown, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
     words = Counter(result.verdict for result in results)
     return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])
 

@@ -28,7 +28,7 @@ ADVICE = "draw them by torch, numpy.random or random, which the seed sets, and n
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> list[float]:
-    """Return a number >= 0 for each tensor; it depends on the sign and the place of each of the first numbers.
+    """Return a fingerprint of initial parameters, a number >= 0 for each tensor, by sign and place of each of the first numbers.
 
     0 for tensors that are not compared: nested, quantised, without numbers, or of a class of their own.
     """

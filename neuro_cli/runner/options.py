@@ -18,7 +18,7 @@ from neuro_cli.task.base import Task
 
 
 class Options:
-    """Parts of one run before they are bound to each other. Each property raises UserError for a wrong config.
+    """Options of one run: its parts before they are bound to each other. Each property raises UserError for a wrong config.
 
     ``plain``: the resolved config; sizes of models that it leaves null are the task's.
     """
@@ -110,7 +110,7 @@ class Options:
             raise ConfigError("distribution", self.method.name, str(error)) from error
 
     def bind(self) -> None:
-        """Mark the parts as bound to one world. Raises AssertionError the second time."""
+        """Mark the options' parts as bound to one world. Raises AssertionError the second time."""
         if self._bound:
             raise AssertionError("options serve one run: another one needs options of its own")
         self._bound = True

@@ -29,7 +29,7 @@ from neuro_cli.sampler.base import Sampler
 
 
 class PopulationTraining(Trainable):
-    """Training of one centre. Every rank has a copy; rank 0 writes checkpoints."""
+    """Training of one population's centre. Every rank has a copy; rank 0 writes checkpoints."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -102,7 +102,7 @@ class PopulationTraining(Trainable):
         return vote_of(module, parts.distribution.job.sampler, parts.layout, algo, self.config.plain)
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
-        """Write a checkpoint on rank 0, after all ranks have compared their centres."""
+        """Write a population's checkpoint on rank 0, after all ranks have compared their centres."""
         parts = self.parts
         state = compared(parts, generation)
         if record is None:

@@ -37,7 +37,7 @@ OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # making these classes starts
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
-    """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the resolved config there.
+    """Run the command ``neuro search`` from the start. ``shown``: the folder as typed; ``save`` writes the resolved config there.
 
     Raises UserError before anything is written.
     """
@@ -70,7 +70,7 @@ def resume(config: dict[str, Any], run: Path, trust: list[str]) -> int:
 
 
 def check(config: dict[str, Any]) -> SearchConfig:
-    """Check all that can be checked without data. Raises UserError."""
+    """Check all of a search's config that can be checked without data. Raises UserError."""
     search = SearchConfig.of(config)
     if search.layers is not None:
         names = check_layers("layers", search.layers)
@@ -85,7 +85,7 @@ def check(config: dict[str, Any]) -> SearchConfig:
 
 
 def completed(search: SearchConfig) -> SearchConfig:
-    """Fill in the sizes of the model that the config leaves null. Raises UserError.
+    """Fill in the sizes of the model that a search's config leaves null. Raises UserError.
 
     Reads the examples once, so that errors in them come before any candidate is sent out.
     """

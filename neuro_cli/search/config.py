@@ -57,12 +57,12 @@ class SearchConfig:
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> Self:
-        """Check the keys. Raises UserError for one that is missing, of another type, or out of its range."""
+        """Check the keys of a search's config. Raises UserError for one that is missing, of another type, or out of its range."""
         return section(cls, plain, plain=plain)
 
 
 def identity_of(search: SearchConfig) -> dict[str, Any]:
-    """Return the dotted keys and values that the search's numbers depend on."""
+    """Return the dotted config keys and values that the search's numbers depend on."""
     leaves = flatten({key: search.plain[key] for key in IDENTITY})
     # the search chooses modules: the one in the config is never used
     return {key: value for key, value in leaves.items() if key not in FREE and key != "model.module"}

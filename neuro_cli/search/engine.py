@@ -29,11 +29,11 @@ class Engine:
 
     @property
     def finished(self) -> bool:
-        """True when all trainings are done, or no module is left to train."""
+        """True when all trainings of the search engine are done, or no module is left to train."""
         return not self._open and (self.exhausted or len(self.archive.started) >= self.trainings)
 
     def ask(self) -> list[Module]:
-        """Return the modules to train now; none while the strategy waits for outcomes."""
+        """Return the modules that the search engine wants trained now; none while the strategy waits for outcomes."""
         fresh: list[Module] = []
         while not self.exhausted and len(self.archive.started) < self.trainings and self.strategy.ready(len(self.under_way)):
             brood = self.strategy.breed(self._broods)
@@ -59,7 +59,7 @@ class Engine:
         return fresh
 
     def tell(self, outcome: TrainingOutcome) -> None:
-        """Take the outcome of a module that was asked for. Raises UserError for one that was not, or that has an outcome."""
+        """Tell the search engine a module's outcome. Raises UserError for one that was not asked for, or that has an outcome."""
         module = outcome.module
         if module not in self.archive.started or module in self.archive.outcomes:
             raise UserError(f"module {text_of(module)}: this search has not asked for it; is the checkpoint of another version?")

@@ -132,7 +132,7 @@ class SearchRecord:
         return row
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
-        """Write the best architectures, the plot and the summary; return the summary."""
+        """Write the best architectures, the plot and the summary of a search's record; return the summary."""
         self._store.refuse_other()
         best = engine.best(self._search.best)
         self.candidates(engine, tested=True)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples: ``inputs`` ``(B, *input_shape)``, floats or token numbers; ``targets`` (B, ..), classes int64."""
+    """Batch of examples: ``inputs`` ``(B, *input_shape)``, floats or token numbers; ``targets`` (B, ..), classes int64."""
 
     inputs: Tensor
     targets: Tensor
@@ -48,7 +48,7 @@ class Batch:
 
 
 class Task(ABC):
-    """Scores a module. Legend: B examples, C score columns, E evaluation columns."""
+    """Task that scores a module. Legend: B examples, C score columns, E evaluation columns."""
 
     input_shape: tuple[int, ...]
     output_size: int
@@ -185,7 +185,7 @@ class Task(ABC):
         """
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
+        """Return all that the task's :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027

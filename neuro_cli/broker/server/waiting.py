@@ -23,7 +23,7 @@ def task_key(key: Key) -> messages.TaskKey:
 
 @dataclass(eq=False)
 class Consumer:
-    """Connected worker or helper; ``send`` puts a message on its stream, ``close`` ends the stream with a reason."""
+    """Consumer of waiting tasks, a worker or a helper; ``send`` puts a message on its stream, ``close`` ends it with a reason."""
 
     name: str
     kinds: frozenset[str]  # empty: all kinds
@@ -87,7 +87,7 @@ class Waiting:
         return sum(map(len, self._for(consumer)))
 
     def take(self, consumer: Consumer, most: int) -> list[int]:
-        """Remove and return up to ``most`` rows for ``consumer``, a share of each kind, so that none waits for another."""
+        """Remove and return up to ``most`` waiting rows for ``consumer``, a share of each kind, so that none waits for others."""
         queues = self._for(consumer)
         share = -(-most // max(1, len(queues)))
         taken: list[int] = []
@@ -96,7 +96,7 @@ class Waiting:
         return taken
 
     def take_kind(self, kind: str) -> list[int]:
-        """Remove and return the rows of a kind, without those of other brokers."""
+        """Remove and return the waiting rows of a kind, without those of other brokers."""
         return list(self._queues.pop((kind, False), ()))
 
     def _for(self, consumer: Consumer) -> list[deque[int]]:

@@ -68,7 +68,7 @@ def _world(ranks: int) -> "TaskWorld | None":
 
 
 def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int) -> Attempt:
-    """Do one task. The attempt has any error that it raises."""
+    """Do one task in this child process. The attempt has any error that it raises."""
     began = time.perf_counter()
 
     def ended(ending: Ending, error: str) -> Attempt:

@@ -34,7 +34,7 @@ class Tail(asyncio.Protocol):
         self._transport: asyncio.ReadTransport | None = None
 
     async def open(self) -> int:
-        """Make the pipe. Returns its end to write to, which the caller closes. Raises OSError."""
+        """Open the pipe of a task process's errors. Returns its end to write to, which the caller closes. Raises OSError."""
         reading, writing = os.pipe()
         self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
         return writing

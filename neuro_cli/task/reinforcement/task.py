@@ -163,7 +163,7 @@ class Reinforcement(Task):
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
-        """Look at the environment and try it. ``batch_size`` is not used: ``episodes`` takes its place."""
+        """Look at the task's environment and try it. ``batch_size`` is not used: ``episodes`` takes its place."""
         spaces = self.spaces
         if input_shape is not None and int(np.prod(input_shape)) != spaces.inputs:
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
@@ -308,7 +308,7 @@ class Reinforcement(Task):
 
 
 def finite(value: Any) -> bool:
-    """Return whether ``value`` is a finite number."""
+    """Return whether a return, ``value``, is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 

@@ -223,7 +223,7 @@ class ForwardGradient(Loop):
         return {**self._state(), "tensors": tensors}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume forward gradients from ``state``, which ``torch.load(path, weights_only=True)`` reads; parameters are the model's.
+        """Resume forward gradients from ``state``, which ``torch.load(path, weights_only=True)`` reads; it has no parameters.
 
         Every rank calls this. Raises ConfigError for the state of another model or other options.
         """

@@ -49,7 +49,7 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
 
 
 def unanimous(world: World, work: Callable[[], T]) -> T:
-    """Run ``work`` of a session. Raises errors of all ranks together or of a world of one; prints another and aborts the world."""
+    """Run ``work`` of a session. Raises errors of all ranks together, or of a world of one; prints others and aborts."""
     try:
         return work()
     except (AgreedError, CandidateError):
@@ -76,7 +76,7 @@ def hand_out(world: World, config: Mapping[str, Any], run: Path, checkpoint: Che
 
 
 def follow(world: World) -> int:
-    """Follow a session as another rank: train each config that rank 0 broadcasts until it dismisses them. Returns its exit code."""
+    """Follow a session as another rank: train each config that rank 0 broadcasts until it dismisses them. Returns its code."""
     log_to(None, world.rank)
     while isinstance(job := receive(world), Job):
         if job.own_code:

@@ -182,7 +182,7 @@ class Store:
                 db.execute("DELETE FROM tasks WHERE run = ? AND id = ? AND finished IS NOT NULL", (run, task_id))
 
     def drop(self, run: str, ids: Iterable[str] | None = None) -> int:
-        """Remove tasks of a run from the store, with their results; None: the run. Returns the number of its tasks and results."""
+        """Remove tasks of a run from the store, with their results; None: the run. Returns the number of tasks and results."""
         with self._db.change() as db:
             if ids is None:
                 db.execute("DELETE FROM runs WHERE run = ?", (run,))

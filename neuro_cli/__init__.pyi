@@ -18,7 +18,7 @@ from .library.evolution import Evolution as Evolution
 from .library.forward_gradient import ForwardGradient as ForwardGradient
 from .library.perturbed_layers import perturbed as perturbed
 from .library.result import Result as Result
-from .library.seeds import run_seeds as run_seeds
+from .library.run_seeds import run_seeds as run_seeds
 from .library.stopping import Stopping as Stopping
 from .pool.client import BrokerClient as BrokerClient
 from .pool.client import TaskResult as TaskResult

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.shell import in_shell
+from neuro_cli.fabric.srun_shell import in_shell
 from neuro_cli.fabric.start import launched
 
 

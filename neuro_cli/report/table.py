@@ -93,7 +93,7 @@ def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
 
 
 def write(path: Path, jobs: Sequence[RunState]) -> None:
-    """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
+    """Write the table ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
     keys = differing(jobs)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")

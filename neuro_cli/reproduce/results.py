@@ -17,7 +17,7 @@ from neuro_cli.run_folder.checkpoint import write_atomically
 
 @dataclass(frozen=True)
 class RowResult:
-    """Row of the table. Missing numbers are None; ``expected`` is empty for a row that is only a reference."""
+    """Result of a row of the table. Missing numbers are None; ``expected`` is empty for a row that is only a reference."""
 
     table: str
     size: str
@@ -91,7 +91,7 @@ def _line(
 
 
 def write_results(path: Path, results: Sequence[RowResult]) -> None:
-    """Write the CSV file, with numbers in full and missing ones empty."""
+    """Write the results as a CSV file, with numbers in full and missing ones empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [each.name for each in fields(RowResult)], lineterminator="\n")
     writer.writeheader()

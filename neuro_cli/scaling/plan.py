@@ -36,7 +36,7 @@ def _integers(high: int, empty: bool = False) -> Check:
 
 @dataclass(frozen=True)
 class Point:
-    """Point to time: a method on ``ranks`` ranks with ``population`` members in all, of one of the study's models."""
+    """Point of a scaling study to time: a method on ``ranks`` ranks with ``population`` members in all, of one of the models."""
 
     method: str
     ranks: int

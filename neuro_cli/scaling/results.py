@@ -18,7 +18,7 @@ MEASURED, PROJECTED, EXTRAPOLATED = "measured", "projected", "projected (extrapo
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, minimum and maximum; all the same for a projection."""
+    """Spread of a scaling study's seconds: median, minimum and maximum; all the same for a projection."""
 
     middle: float
     least: float

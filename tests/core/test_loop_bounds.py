@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, blocks, numba_noise, own_layer, winograd
+from neuro_cli.core.kernels import attention, blas, numba_noise, own_layer, winograd
+from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from neuro_cli.core.kernels.compiled import product_kernels, sum_kernels
-from neuro_cli.core.kernels.products import GROUP
+from neuro_cli.core.kernels.numba_products import GROUP
 from neuro_cli.core.rows import random_signs
 
 

@@ -4,11 +4,11 @@ from neuro_cli.core.lazy import LazyModule
 
 attention_kernels = LazyModule("neuro_cli.core.kernels.attention")
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
-block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
+block_kernels = LazyModule("neuro_cli.core.kernels.numba_blocks")
 linear_kernels = LazyModule("neuro_cli.core.kernels.numba_linear")
 noise_kernels = LazyModule("neuro_cli.core.kernels.numba_noise")
 own_layer_kernels = LazyModule("neuro_cli.core.kernels.own_layer")
-product_kernels = LazyModule("neuro_cli.core.kernels.products")
+product_kernels = LazyModule("neuro_cli.core.kernels.numba_products")
 row_kernels = LazyModule("neuro_cli.core.kernels.numba_rows")
 sum_kernels = LazyModule("neuro_cli.core.kernels.numba_sums")
 winograd_kernels = LazyModule("neuro_cli.core.kernels.winograd")

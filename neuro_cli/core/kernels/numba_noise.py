@@ -108,7 +108,7 @@ def _words_into(key0, key1, generation, direction, stream, out, tile_words):
 
 @_compiled
 def words_of(key0, key1, generation, stream, directions, out):
-    """Random words of ``directions`` (D,) at columns [0, n) into ``out`` (D, n) uint32."""
+    """Write random words of noise for ``directions`` (D,) at columns [0, n) into ``out`` (D, n) uint32."""
     assert out.shape[0] == directions.size
     tile_words = np.empty((4, LANE), np.uint32)
     for d in range(directions.size):
@@ -117,7 +117,7 @@ def words_of(key0, key1, generation, stream, directions, out):
 
 @_compiled
 def draw(key0, key1, generation, stream, directions, start, out):
-    """Write normals of ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
+    """Write normals of noise for ``directions`` (D,) at columns [start, start + n) into ``out`` (D, n) float32."""
     # addresses where a tile is complete: TILE numbers that lie side by side
     assert out.shape[0] == directions.size and start >= 0
     assert out.itemsize == 4 and (out.shape[1] <= 1 or out.strides[1] == 4)

@@ -7,7 +7,7 @@ import numba as nb
 import numpy as np
 
 from neuro_cli.core.kernels.numba_linear import add_row
-from neuro_cli.core.kernels.products import GROUP, add_products
+from neuro_cli.core.kernels.numba_products import GROUP, add_products
 from neuro_cli.core.kernels.vectors import LANES, added_flipped, added_flipped_one, flipped, flipped_one
 
 BLOCK = 64 * GROUP  # directions whose signs are spread out at a time

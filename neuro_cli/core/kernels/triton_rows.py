@@ -219,7 +219,7 @@ def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...]
 def add_outer(
     y: Tensor, maps: Tensor, factors: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int, groups: int
 ) -> Tensor:
-    """Return ``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
+    """Launch Triton's kernel for ``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
     y = y if y.movedim(channel, -1).is_contiguous() else _channels_last(y, channel)
     maps = _channels_last(maps, channel)
     factors = factors if factors.stride(2) == 1 else factors.contiguous()
@@ -230,7 +230,7 @@ def add_outer(
 
 
 def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -> Tensor:
-    """Return ``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
+    """Launch Triton's kernel for ``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W')."""
     rank, inner, *kernel = filters.shape[1:]
     bank = filters.permute(0, 1, 3, 4, 2).contiguous()
     sides = zip(x.shape[2:], geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -249,7 +249,7 @@ def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -
 
 
 def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
-    """Return ``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
+    """Launch Triton's kernel for ``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
     x, filters = x.contiguous(), filters if filters.stride(2) == 1 else filters.contiguous()
     (count, points, channels), rank = x.shape, filters.shape[1]
     out = x.new_empty(count, points, rank)

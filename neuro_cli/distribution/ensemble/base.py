@@ -41,7 +41,7 @@ class EnsembleContext:
     device: torch.device
 
     def batch(self, iteration: int, low: int = 0, high: int | None = None) -> Batch:
-        """Return examples [low, high) of an iteration's minibatch, by default all."""
+        """Return examples [low, high) of an iteration's minibatch for the ensemble, by default all."""
         return self.task.batch(iteration, low, self.batch_size if high is None else high).to(self.dtype)
 
 

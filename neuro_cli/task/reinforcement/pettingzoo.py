@@ -19,7 +19,8 @@ from neuro_cli.core.install import install
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, reason, spaces_of
-from neuro_cli.task.reinforcement.episodes import EpisodeOutcome, EpisodeSchedule, Normaliser, unusable
+from neuro_cli.task.reinforcement.episodes import EpisodeOutcome, EpisodeSchedule, unusable
+from neuro_cli.task.reinforcement.observations import Normaliser
 from neuro_cli.task.reinforcement.policies import Policies
 from neuro_cli.task.reinforcement.simulators import ENDLESS
 from neuro_cli.task.reinforcement.task import Reinforcement

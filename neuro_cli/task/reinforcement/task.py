@@ -27,8 +27,8 @@ from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.envpool_simulator import envpool_spaces
-from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
-from neuro_cli.task.reinforcement.observations import LEAST_DEVIATION, NormalisedPolicy, ObservationStatistics
+from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule
+from neuro_cli.task.reinforcement.observations import LEAST_DEVIATION, NormalisedPolicy, Normaliser, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 from neuro_cli.task.reinforcement.simulators import SIMULATORS
 from neuro_cli.task.reinforcement.trial import settled

@@ -42,7 +42,7 @@ class Place:
         return self.view_of(flat[self.start : self.stop])
 
     def view_of(self, piece: Tensor) -> Tensor:
-        """Return the tensor whose part of the flat vector is ``piece``."""
+        """Return the tensor whose place in the flat vector is ``piece``."""
         if len(self.shape) == 4 and self.channels_last:
             out, inner, height, width = self.shape
             return piece.view(out, height, width, inner).permute(0, 3, 1, 2)

@@ -35,7 +35,7 @@ class LinearLayer:
 
     @property
     def served(self) -> bool:
-        """Return whether the loops serve: float32 on a CPU without gaps in memory, and a BLAS for them to call."""
+        """Return whether loops serve the linear layer: float32 on a CPU without gaps in memory, and a BLAS for them to call."""
         return self.x.dtype == torch.float32 and self._plain and bool(blas_kernels.SERVES)
 
     @property

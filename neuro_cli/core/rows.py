@@ -122,7 +122,7 @@ class Geometry:
 
 
 def out_sizes(image: Sequence[int], kernel: Sequence[int], geometry: Geometry) -> list[int]:
-    """Height and width of what a convolution gives for images of so many lines and columns."""
+    """Return height and width of what a convolution gives for rows of images of so many lines and columns."""
     return [
         (side + 2 * pad - gap * (taps - 1) - 1) // step + 1
         for side, pad, gap, taps, step in zip(image, geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -159,7 +159,7 @@ class MemberBatch:
         return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
 
     def add(self, y: Tensor, t: Tensor) -> Tensor:
-        """Return y + scale * t; may write to ``y``."""
+        """Return y + scale * t for the rows of a batch; may write to ``y``."""
         for side, scale in enumerate(self.scales):
             half = slice(side * self.directions * self.examples, (side + 1) * self.directions * self.examples)
             if y.device.type == "cpu":
@@ -186,7 +186,7 @@ class MemberBatch:
         return y
 
     def gather(self, x: Tensor, index: Tensor, channel: int) -> Tensor:
-        """Return ``x`` at channels index[direction] (D, r): (n, .., r, ..)."""
+        """Return ``x`` of a batch at channels index[direction] (D, r): (n, .., r, ..)."""
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             return kernels.gather(x, index, self._rows(), channel)

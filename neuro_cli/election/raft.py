@@ -113,7 +113,7 @@ class Raft(Election):
             self.remove(self.me, lambda done: removed() if done else None)
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """Take a message. Raises ValueError for one that no peer of this version sends."""
+        """Take a message of Raft. Raises ValueError for one that no peer of this version sends."""
         if self._replica is not None:
             self._replica.receive(peer, message, self.host.now())
             if message["type"] in ("ask", "append", "snapshot"):

@@ -65,7 +65,7 @@ class Log:
         return self._entries[index - self.base - 1]
 
     def after(self, index: int, size: int) -> list[Entry]:
-        """Return the entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
+        """Return the log's entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
         entries: list[Entry] = []
         for entry in self._entries[index - self.base :]:
             size -= len(entry.content) if isinstance(entry.content, bytes) else 64
@@ -94,7 +94,7 @@ class Log:
             self.append(entry)
 
     def conflict(self, previous: int, committed: int) -> int:
-        """Return the index that a leader may try next, before all entries of the term that does not fit at ``previous``."""
+        """Return the log's index that a leader may try next, before all entries of the term that does not fit at ``previous``."""
         if previous > self.last:
             return self.last + 1
         wrong = self.term_at(previous)
@@ -109,7 +109,7 @@ class Log:
             self._memberships.pop()
 
     def compact(self, index: int) -> None:
-        """Drop the entries up to ``index``, all of them committed."""
+        """Drop the entries of the log up to ``index``, all of them committed."""
         if not self.base < index <= self.last:
             return
         members, term = self.members_at(index), self[index].term

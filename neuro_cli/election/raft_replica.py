@@ -67,7 +67,7 @@ class Replica(Voter):
         self._beat = 0.0
 
     def tick(self, now: float) -> None:
-        """Do what is due at ``now``, in seconds of any clock that never goes back."""
+        """Do what is due for the replica at ``now``, in seconds of any clock that never goes back."""
         if not self.leads:
             if now >= self._deadline:
                 self._stand(now)
@@ -80,7 +80,7 @@ class Replica(Voter):
             self._follow(self.term, None, now)
 
     def propose(self, content: bytes, now: float) -> bool:
-        """Append an entry and send it, as the leader. Returns whether that was possible."""
+        """Append an entry to the replica's log and send it, as the leader. Returns whether that was possible."""
         return self._lead_entry(Entry(self.term, content), now)
 
     def change(self, members: tuple[str, ...], now: float) -> bool:

@@ -39,7 +39,7 @@ SECONDS = 10.0  # longest wait of a new leader for its peers
 
 
 class Settling:
-    """Peers that a new leader waits for. ``longest``: number of iterations of the peer that is farthest."""
+    """Settling of a takeover: peers that a new leader waits for. ``longest``: iterations of the peer that is farthest."""
 
     def __init__(self) -> None:
         self._silent: set[str] = set()
@@ -47,7 +47,7 @@ class Settling:
         self._until = 0.0
 
     def begin(self, connected: set[str], now: float) -> None:
-        """Wait for an answer of each peer in ``connected``."""
+        """Wait for an answer of each peer in ``connected`` after a takeover."""
         self._silent, self._ahead, self._until = set(connected), {}, now + SECONDS
 
     def answered(self, peer: str, position: int) -> None:
@@ -69,7 +69,7 @@ class Settling:
         return now >= self._until or (not self._silent and position >= self.longest)
 
     def end(self, position: int) -> str:
-        """End the wait. Returns what the leader does without, "" where it has everything."""
+        """End the wait after a takeover. Returns what the leader does without, "" where it has everything."""
         silent, longest = len(self._silent), max(self.longest, position)
         incomplete = bool(silent) or position < longest
         self._silent, self._ahead = set(), {}

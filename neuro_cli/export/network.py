@@ -35,7 +35,7 @@ CREATED = ("strategy", "task", "model", "training")  # groups of a search whose 
 
 @dataclass(frozen=True)
 class Network:
-    """Trained ``module`` in evaluation mode, on the CPU. ``facts``: as in ``model.safetensors``."""
+    """Network to export: the trained ``module`` in evaluation mode, on the CPU. ``facts``: as in ``model.safetensors``."""
 
     module: nn.Module
     inputs: Inputs

@@ -75,7 +75,7 @@ class ByForm:
 
 
 def scorer_of(population: Population) -> ActivationScorer:
-    """Return the scorer of a population with noise on activations."""
+    """Return the scorer of a population of one form, with noise on activations."""
     scorer = population.distribution.job.scorer
     assert isinstance(scorer, ActivationScorer)
     return scorer

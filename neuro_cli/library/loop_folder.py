@@ -208,7 +208,7 @@ class LoopFolder:
 
 
 def metric_of(name: str) -> Metric:
-    """Return the metric of a column; names with loss or error are better when lower. Raises ConfigError."""
+    """Return the metric of a column in the loop's folder; names with loss or error are better when lower. Raises ConfigError."""
     lower = any(word in name for word in ("loss", "error"))
     try:
         return Metric(name, name.replace("_", " "), better=LOWER if lower else HIGHER)

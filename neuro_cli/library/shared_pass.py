@@ -54,7 +54,7 @@ def _call(inputs: tuple[Any, ...], named: dict[str, Any]) -> Call | None:
 
 
 def rows(outputs: Any, start: int, stop: int) -> Any:
-    """Return rows [start, stop) of outputs, those of one member, copied so that no member can see or change another's."""
+    """Return rows [start, stop) of a shared pass's outputs, those of one member, copied so that no member changes another's."""
     with torch._C.DisableTorchFunction():
         return by_tensor(outputs, lambda x: x[start:stop].clone())
 

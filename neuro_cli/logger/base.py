@@ -68,5 +68,5 @@ class Tracker(Logger):
 
 
 def reason(error: Exception) -> str:
-    """Return kind and text of an error of a library as one line."""
+    """Return kind and text of an error of a logger's library as one line."""
     return one_line(f"{type(error).__name__}: {error}")[:300]

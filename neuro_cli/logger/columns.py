@@ -63,7 +63,7 @@ def training_row(fitness_mean: float, fitness_best: float, train_loss: float | N
 
 
 def row_of(generation: int, training: Row, tested: Mapping[str, float | None], cost: Cost, **more: float | None) -> Row:
-    """Return the row of ``generation``: what ``training`` and the test measured, then the cost, then ``more``."""
+    """Return the columns of ``generation``: what ``training`` and the test measured, then the cost, then ``more``."""
     return {
         "generation": generation,
         **training,

@@ -193,7 +193,7 @@ class RunRecord:
 
 
 def header(config: Mapping[str, Any], work: Recorded) -> str:
-    """Return one line about the run: network, task, method, ranks and device."""
+    """Return one line about the recorded run: network, task, method, ranks and device."""
     names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
     ranks, threads = work.world.size, work.threads.count
     parts = (

@@ -34,7 +34,7 @@ def evaluate_centre(parts: Parts, module: nn.Module) -> dict[str, float]:
 def sums_over_chunks(
     task: Task, module: nn.Module, world: World, threads: Threads, isolation: Isolation | None = None
 ) -> np.ndarray:
-    """Return the sums (E,) over the test set. Ranks and threads share the chunks; sums are added in one order.
+    """Evaluate on the test set: the sums (E,). Ranks and threads share the chunks; sums are added in one order.
 
     ``isolation``: state that passes of this module change, which no chunk may pass on to another.
     """

@@ -21,7 +21,7 @@ from neuro_cli.runner.options import Options
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of the network of ``generation``: ``values`` by name; ``metrics``: the declared ones."""
+    """Evaluation of the network of ``generation``: ``values`` of metrics by name; ``metrics``: the declared ones."""
 
     generation: int
     values: dict[str, float]

@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Job:
-    """Training of ``config`` in the folder ``run`` from ``checkpoint``. ``own_code``: the current folder is importable."""
+    """Job of a session: to train ``config`` in ``run`` from ``checkpoint``. ``own_code``: the current folder is importable."""
 
     config: dict[str, Any]
     run: Path

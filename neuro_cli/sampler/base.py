@@ -41,7 +41,7 @@ class Operator(Protocol):
 
 
 class Perturbation(ABC):
-    """Noise of some directions in the form that a forward pass over all of them applies."""
+    """Perturbation, noise of some directions in the form that a forward pass over all of them applies."""
 
     rows: MemberBatch
 
@@ -128,7 +128,7 @@ class Estimator(ABC):
         """Raise ConfigError when ``population`` does not fit the sampler."""
 
     def serve(self, algo: Learner) -> None:  # noqa: B027 (noise of parameters serves all)
-        """Prepare for an algorithm. Raises ConfigError where it does not fit."""
+        """Prepare the sampler for an algorithm. Raises ConfigError where it does not fit."""
 
     def side(self, member: int) -> tuple[int, int]:
         """Return a member's direction, and its sign +1 or -1."""
@@ -222,7 +222,7 @@ class Sampler(Estimator):
         return rows
 
     def period_of(self, direction: int) -> int:
-        """Return the number of a direction's period."""
+        """Return the number of a direction's period of the sampler."""
         return direction // self.noise_period if self.noise_period else 0
 
     def prepare(self, generation: int, directions: range) -> None:

@@ -18,7 +18,7 @@ PIECE = 256  # rows of a block summed at once; pieces start at its multiples, so
 
 @dataclass(frozen=True)
 class Block:
-    """One parameter. ``first``: column of a direction at which its factors begin."""
+    """Block, one parameter. ``first``: column of a direction at which its factors begin."""
 
     place: Place
     rows: int
@@ -37,7 +37,7 @@ class Block:
         return slice(self.place.start, self.place.stop)
 
     def cube(self, piece: Tensor) -> Tensor:
-        """Return a flat ``piece`` (.., n * width) of complete rows as (.., n, inner, spatial)."""
+        """Return a flat ``piece`` (.., n * width) of complete rows of the block as (.., n, inner, spatial)."""
         if self.inner_last:
             return piece.unflatten(-1, (-1, self.spatial, self.inner)).transpose(-1, -2)
         return piece.unflatten(-1, (-1, self.inner, self.spatial))

@@ -68,7 +68,7 @@ class LowRank(Structured):
         return True
 
     def vectors_of(self, block: Block, factors: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
+        """Return the low-rank factors a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
         part = factors[:, block.first : block.first + self.factor_columns(block)].to(dtype)
         middle = self.rank * block.rows
         rows, columns = part[:, :middle], part[:, middle:]
@@ -89,7 +89,7 @@ class LowRank(Structured):
         return block.cube(product.flatten(1))
 
     def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
-        """Return zeros for the sum itself: no noise is shared."""
+        """Return zeros for the sum itself of low-rank noise: none is shared."""
         return (
             out.zero_()
             if out is not None

@@ -97,14 +97,14 @@ class Permutation(NoiseReusing):
         return {name: self.plan(block).draw(block, words) for name, block in self.blocks.items()}
 
     def shape(self, block: Block) -> tuple[int, int, float]:
-        """Return E's rows and columns (of inputs), and the factor for variance 1 over the weight."""
+        """Return rows and columns (of inputs) of E, which is permuted, and the factor for variance 1 over the weight."""
         plan = self.plan(block)
         rows = (plan.groups or 1) * (plan.outputs or block.rows // plan.all_groups)
         inner = plan.inputs or block.inner
         return rows, inner, math.sqrt(block.rows * block.inner / (rows * inner))
 
     def shared_cube(self, block: Block, address: Address) -> Tensor:
-        """Return E (rows, inner, spatial) float32, a corner of the weight's noise."""
+        """Return E of the permutation (rows, inner, spatial) float32, a corner of the weight's noise."""
         rows, inner, _ = self.shape(block)
         return block.cube(self.shared.flat(address)[block.columns])[:rows, :inner]
 

@@ -18,7 +18,7 @@ def typed_overrides(config: DictConfig, loader: ConfigLoader) -> dict[str, Overr
 
 
 def grid_of(overrides: dict[str, Override]) -> list[list[str]]:
-    """Return the overrides of each job. Raises UserError for values that cannot be listed."""
+    """Return the overrides of each job of the grid. Raises UserError for values that cannot be listed."""
     return [list(job) for job in itertools.product(*(_texts(key, override) for key, override in overrides.items()))]
 
 

@@ -32,7 +32,7 @@ KINDS = {
 
 
 def bench_help() -> str:
-    """Return the help: a line for each kind of measurement."""
+    """Return the help of ``neuro bench``: a line for each kind of measurement."""
     kinds = "\n".join(f"  {name:15s} {text}" for name, text in KINDS.items())
     return (
         f"usage: neuro bench KIND [key=value ...]\n\nkinds\n{kinds}\n\nneuro bench KIND --help lists all keys and their defaults."

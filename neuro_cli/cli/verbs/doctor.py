@@ -80,7 +80,7 @@ if world.rank == 0:
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the report. ``needed``: ``neuro train`` does not work while this is not ``good``."""
+    """Finding of the doctor, one line of the report. ``needed``: ``neuro train`` does not work while this is not ``good``."""
 
     name: str
     good: bool
@@ -90,7 +90,7 @@ class Finding:
 
 
 def doctor() -> int:
-    """Print the report. Returns 0 when ``neuro train`` has all that it needs, else 1."""
+    """Print the doctor's report. Returns 0 when ``neuro train`` has all that it needs, else 1."""
     console = Console()
     broken = 0
     for check in (python, packages, devices, numba_kernels, folder, mpi, torch_ranks, cluster, extras, data_sets):

@@ -43,7 +43,7 @@ def evaluate_verb(arguments: list[str]) -> int:
 
 
 def evaluate_arguments(values: dict[str, Any]) -> tuple[int | str | None, list[str], dict[str, Any]]:
-    """Return generation, trusted packages and changed keys of the ``values`` by key. Raises ConfigError."""
+    """Return generation, trusted packages and changed keys of ``neuro evaluate``'s ``values`` by key. Raises ConfigError."""
     generation, trust = values.pop("checkpoint", None), names(values.pop("trust", []))
     if values.get("threads") is not None:
         values["threads"] = thread_count("threads", values["threads"])

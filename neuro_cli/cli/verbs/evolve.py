@@ -85,7 +85,7 @@ def evolve_verb(arguments: list[str]) -> int:
 
 
 def peer_verb(arguments: list[str]) -> int:
-    """Run a further peer of this machine in a run folder with a written config."""
+    """Run a further peer of ``neuro evolve`` on this machine in a run folder with a written config."""
     from neuro_cli.evolve.evolve import evolve
     from neuro_cli.launch.lock import take
     from neuro_cli.run_folder.log import log_to

@@ -76,7 +76,7 @@ class Threads:
         torch.set_num_threads(1)
 
     def map(self, function: Callable[[T], None], items: Iterable[T]) -> None:
-        """Call ``function`` on every item; the first exception is raised after all have ended."""
+        """Call ``function`` on every item by the threads; the first exception is raised after all have ended."""
         left = deque(enumerate(items))
         workers = min(self.count, len(left)) - 1
         if self._pool is None or workers < 1:

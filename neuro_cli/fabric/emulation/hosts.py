@@ -126,7 +126,7 @@ def pass_on(pid: int) -> None:
 
 
 def code_of(returned: int) -> int:
-    """Return the exit code for a status of ``wait``: 128 + N for a process that signal N ended."""
+    """Return the exit code of a host's process for a status of ``wait``: 128 + N for one that signal N ended."""
     return returned if returned >= 0 else 128 - returned
 
 

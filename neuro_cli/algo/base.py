@@ -55,7 +55,7 @@ class Proposal:
 
     @cached_property
     def sigma(self) -> float:
-        """Scale of all parameters, or the base of the factors of ``layers``. Cached: to read it from a GPU is to wait for it."""
+        """Scale of all parameters of a proposal, or the base of the factors of ``layers``. Cached: a GPU is waited for."""
         return float(self.scale) if self.layers is None else self.layers.sigma
 
     @classmethod

@@ -70,7 +70,7 @@ class Projection:
     pretended: Mapping[Point, list[dict[str, Any]]]
 
     def seconds(self, point: Point) -> float:
-        """Return the seconds of work outside of collectives, plus those of collectives that the work does not hide."""
+        """Return the projected seconds of work outside of collectives, plus those of collectives that the work does not hide."""
         seconds = []
         for result in self.pretended[point]:
             calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]

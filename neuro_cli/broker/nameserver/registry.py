@@ -18,7 +18,7 @@ DRAWN = 2**48  # ids that are drawn are at most this: a thousand brokers have tw
 
 @dataclass
 class BrokerEntry:
-    """Broker and its token; ``heard`` in seconds of the registry's clock."""
+    """Entry of a broker in the registry, and its token; ``heard`` in seconds of the registry's clock."""
 
     info: BrokerInfo
     token: str

@@ -139,7 +139,7 @@ class Queues:
         self.assign()
 
     def lendable(self) -> int:
-        """Return the number of tasks of another broker that the workers here could begin now."""
+        """Return the number of queued tasks of another broker that the workers here could begin now."""
         if self.waiting.own or self.waiting.helping:
             return 0
         return sum(consumer.spare for consumer in self.consumers if not consumer.peer)

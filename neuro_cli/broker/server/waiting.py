@@ -57,7 +57,7 @@ class Consumer:
 
 
 class Waiting:
-    """Queues by kind, first come, first served. A row may be stale (finished or dropped since); the store knows."""
+    """Waiting tasks by kind, first come, first served. A row may be stale (finished or dropped since); the store knows."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._queues: dict[tuple[str, bool], deque[int]] = {}  # key: kind, and whether another broker owns the tasks

@@ -23,7 +23,7 @@ TAIL_BYTES = 4096
 
 
 class Tail(asyncio.Protocol):
-    """Last bytes of a pipe: ``text``, complete when ``ended`` is set.
+    """Tail of a task process's pipe of errors, its last bytes: ``text``, complete when ``ended`` is set.
 
     The pipe is not one of asyncio's process, which counts as running while a process that a task left behind keeps the pipe open.
     """

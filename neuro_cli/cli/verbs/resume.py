@@ -52,7 +52,7 @@ def resume_verb(arguments: list[str]) -> int:
 
 @dataclass(frozen=True)
 class Session:
-    """Session of a run that is about to train. ``again``: arguments of a command for its ranks; ``changed``: keys differ."""
+    """Resumed run that is about to train. ``again``: arguments of a command for its ranks; ``changed``: keys differ."""
 
     options: "Options"
     run: Path

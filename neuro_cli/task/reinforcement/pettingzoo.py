@@ -115,7 +115,7 @@ class ParallelFactory(EnvironmentFactory):
     agents: tuple[str, ...] = ()
 
     def make(self) -> Any:
-        """Create an environment. Raises UserError: no such module, or its package is missing."""
+        """Create a parallel environment of PettingZoo. Raises UserError: no such module, or its package is missing."""
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # a line on standard output at every import
         try:
             module = importlib.import_module(self.identifier)

@@ -43,7 +43,7 @@ class Policies(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """Chain of linear layers: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
+    """Chain of a policy's linear layers: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
 
     layers: np.ndarray
 

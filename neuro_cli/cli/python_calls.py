@@ -14,12 +14,12 @@ from typing import Any
 from neuro_cli.cli.arguments import names, values_of
 from neuro_cli.cli.compose import composed_training
 from neuro_cli.cli.error_lines import mending
-from neuro_cli.cli.hydra_job import at_work, save, shown
+from neuro_cli.cli.hydra_job import at_work, shown
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.values import Request, request_of
 from neuro_cli.cli.verbs.evaluate import EVALUATE_KEYS, evaluate_arguments
-from neuro_cli.cli.verbs.resume import Session, resumed
+from neuro_cli.cli.verbs.resume import ReadyRun, resumed
 from neuro_cli.cli.verbs.train import start
 from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
 from neuro_cli.core.machine.threads import REST
@@ -29,7 +29,7 @@ from neuro_cli.factory.own_code import let_import
 from neuro_cli.factory.script_objects import placed, plain
 from neuro_cli.launch.requeue import checkpoint_left
 from neuro_cli.library.result import Result
-from neuro_cli.run_folder.config import is_search, resumed_config
+from neuro_cli.run_folder.config import is_search, resumed_config, save_config
 from neuro_cli.run_folder.log import log_to, messages
 from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner import evaluate as evaluation
@@ -38,7 +38,7 @@ from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.session import hand_out, receive, unanimous
 
-Prepare = Callable[[Request, World, ExitStack], Session]
+Prepare = Callable[[Request, World, ExitStack], ReadyRun]
 
 
 def train(*overrides: str, folder: str | Path | None = None, **values: Any) -> Result:
@@ -96,7 +96,7 @@ def _agreed(
         return _trained(world, session, request)
 
 
-def _begun(request: Request, world: World, cleanup: ExitStack) -> Session:
+def _begun(request: Request, world: World, cleanup: ExitStack) -> ReadyRun:
     """Compose the config and begin the run folder on rank 0; ``cleanup`` gives the folder up."""
     composed = composed_training(request.texts)
     objects = request.made()
@@ -105,13 +105,13 @@ def _begun(request: Request, world: World, cleanup: ExitStack) -> Session:
     options = Options(composed.config | objects)
     _check(options, request, world)
     composed.save([f"{group}={node['_target_']}" for group, node in objects.items()])
-    save(plain(options.plain), composed.run)
+    save_config(plain(options.plain), composed.run)
     log_to(composed.run, 0)
     run = shown(composed.run)
-    return Session(options, run, checkpoint_left(run, options), ["start", str(run)])
+    return ReadyRun(options, run, checkpoint_left(run, options), ["start", str(run)])
 
 
-def _continued(request: Request, world: World, cleanup: ExitStack) -> Session:
+def _continued(request: Request, world: World, cleanup: ExitStack) -> ReadyRun:
     """Read config and checkpoint of a run folder on rank 0; ``cleanup`` gives the folder up."""
     run = Path(request.run)
     if is_search(run):
@@ -140,7 +140,7 @@ def _check(options: Options, request: Request, world: World) -> None:
         raise ConfigError("ranks", ranks, f"objects are in this process alone: name classes, or mpiexec -n {ranks} python ...")
 
 
-def _trained(world: World, session: Session | None, request: Request) -> Result:
+def _trained(world: World, session: ReadyRun | None, request: Request) -> Result:
     """Train on this world, every rank in its part, or on the ranks that the config asks for."""
     if session is not None and session.options.config.ranks is not None and not launched():
         _on_ranks(session)
@@ -173,7 +173,7 @@ def _trust(request: Request) -> list[str] | None:
     return None if request.verb == "train" else [name for key, value in pairs if key == "trust" for name in names(value)]
 
 
-def _on_ranks(session: Session) -> None:
+def _on_ranks(session: ReadyRun) -> None:
     """Train on a world of the command's. Raises UserError with what its ranks said, RuntimeError where they failed."""
     code = start(session.options, session.run, session.checkpoint, session.again)
     if not code:

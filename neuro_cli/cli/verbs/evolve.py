@@ -7,11 +7,12 @@ from hydra.core.hydra_config import HydraConfig
 
 from neuro_cli.cli.arguments import Parser, folder_of_internal, names, run_arguments, values_of
 from neuro_cli.cli.command import hydra_verb
-from neuro_cli.cli.hydra_job import save, shown
+from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.options.groups import options_in
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, no_exit, printable
+from neuro_cli.run_folder.config import save_config
 
 EXPORT_KEYS = ("file", "from_start", "iteration", "trust")
 APPLY_KEYS = ("file", "trust")
@@ -31,7 +32,7 @@ def _evolve(config: dict[str, Any], run: Path) -> int:
             raise ConfigError(group, choices.get(group), "neuro evolve does not use it: see election, selection and cluster")
     _refuse_training(config, choices.get("experiment"))
     log_to(run, 0)
-    return evolve(config, run, shown(run), lambda resolved: save(resolved, run))
+    return evolve(config, run, shown(run), lambda resolved: save_config(resolved, run))
 
 
 def _refuse_training(config: dict[str, Any], experiment: str | None) -> None:

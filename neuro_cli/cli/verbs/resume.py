@@ -51,8 +51,8 @@ def resume_verb(arguments: list[str]) -> int:
 
 
 @dataclass(frozen=True)
-class Session:
-    """Resumed run that is about to train. ``again``: arguments of a command for its ranks; ``changed``: keys differ."""
+class ReadyRun:
+    """Run that is ready to train or to resume. ``again``: arguments of a command for its ranks; ``changed``: keys differ."""
 
     options: "Options"
     run: Path
@@ -61,7 +61,7 @@ class Session:
     changed: bool = False
 
 
-def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> Session:
+def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None = None) -> ReadyRun:
     """Return options and checkpoint of a resumed run. ``objects``: those of a script, by group. Raises UserError."""
     from neuro_cli.factory.script_objects import Made, is_made
     from neuro_cli.launch.lock import launched_by_us
@@ -89,7 +89,7 @@ def resumed(run: Path, overrides: list[str], objects: Mapping[str, Any] | None =
     if generations < checkpoint.generation:
         raise ConfigError("generations", generations, f"the checkpoint has {checkpoint.generation} already")
     again = ["resume", str(run), *[text for text in overrides if not text.startswith("ranks=")]]
-    return Session(options, run, checkpoint, again, bool(changes))
+    return ReadyRun(options, run, checkpoint, again, bool(changes))
 
 
 def _resume_arguments(overrides: list[str]) -> tuple[dict[str, Any], int | None, list[str]]:

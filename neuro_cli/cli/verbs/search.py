@@ -5,7 +5,8 @@ from typing import Any
 
 from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.command import hydra_verb
-from neuro_cli.cli.hydra_job import save, shown
+from neuro_cli.cli.hydra_job import shown
+from neuro_cli.run_folder.config import save_config
 
 
 def _search(config: dict[str, Any], run: Path) -> int:
@@ -19,7 +20,7 @@ def _search(config: dict[str, Any], run: Path) -> int:
             world_launcher()  # an error now is better than one at the first task
         log_to(run, 0)
         return serve(config)
-    return begin(config, run, shown(run), lambda resolved: save(resolved, run))
+    return begin(config, run, shown(run), lambda resolved: save_config(resolved, run))
 
 
 def search_verb(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from neuro_cli.cli.arguments import folder_of_internal
 from neuro_cli.cli.command import hydra_verb
-from neuro_cli.cli.hydra_job import save, shown
+from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
@@ -15,6 +15,7 @@ from neuro_cli.core.verbosity import say
 from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm
 from neuro_cli.launch.restarts import restarts
+from neuro_cli.run_folder.config import save_config
 from neuro_cli.runner import early_stop
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def _train(config: dict[str, Any], run: Path) -> int:
         from neuro_cli.runner.options import Options
 
     options = Options(config)
-    save(options.plain, run)
+    save_config(options.plain, run)
     left = Left.NOTHING if restarts() else left_in(run)  # an earlier command may have begun this sweep
     if left is Left.FINISHED:
         return 0

@@ -86,7 +86,7 @@ class Peer:
             raise
 
     def close(self) -> None:
-        """End the threads that compute."""
+        """End the peer's threads that compute."""
         self.parts.threads.close()
 
     def work(self, stop: StopRequest, address: str, secret: str) -> None:

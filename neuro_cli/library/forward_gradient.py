@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import CREDITS, Activation
-from neuro_cli.activation_noise.generation_passes import unevolved
+from neuro_cli.activation_noise.passes import unevolved
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import integer, number, one_of

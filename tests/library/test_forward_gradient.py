@@ -358,7 +358,7 @@ def test_predictions_alone_make_no_pass_for_a_correction(monkeypatch):
     def gains(*_: object) -> Tensor:
         raise RuntimeError("a correction")
 
-    monkeypatch.setattr("neuro_cli.activation_noise.generation_passes.Passes.gains", gains)
+    monkeypatch.setattr("neuro_cli.activation_noise.passes.Passes.gains", gains)
     monkeypatch.setattr("neuro_cli.activation_noise.control_variates.UNEXPLAINED", 0.0)
     with pytest.raises(RuntimeError, match="a correction"):
         neuro.ForwardGradient(model, threads=1).backward(cross_entropy, inputs, targets)

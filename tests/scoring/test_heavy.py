@@ -144,7 +144,7 @@ OPT = {"ffn_dim": 64, "word_embed_proj_dim": 32}  # it looks up learnt positions
 
 @pytest.mark.parametrize(
     ("family", "trainable", "more"),
-    [("GPTNeoXConfig", "norms", {}), ("GPTNeoXConfig", "*.embed_in.weight", {}), ("OPTConfig", "all", OPT)],
+    [("GPTNeoXConfig", "norms", {}), ("GPTNeoXConfig", "*.embed_in.weight", {}), ("OPTConfig", "all", OPT), ("GPT2Config", "all", {})],
 )
 def test_members_without_counted_products_and_with_learnt_positions_generate_in_one_pass(tmp_path, family, trainable, more):
     """Layers without noise count no products, and generation returns no activation."""

@@ -233,6 +233,25 @@ def test_convolutions_with_the_members_own_weights(sampler, kind, dtype, pairs, 
     check(sampler, module, (module.in_channels, 9, 8), pairs=pairs, examples=2, dtype=dtype, matters=True, layout=layout)
 
 
+class Reversed(nn.Module):
+    """Linear layers of folded points with a weight (inputs, outputs), as GPT-2 has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(4, 7) / 3), nn.Parameter(torch.linspace(-1, 1, 7))
+        self.out = nn.Parameter(torch.randn(7, 5) / 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.addmm(self.bias, x.flatten(0, 1), self.weight).tanh()
+        return torch.addmm(torch.zeros(5, dtype=x.dtype), hidden, self.out).unflatten(0, (-1, x.shape[1]))
+
+
+@each_pair(indirect=["sampler"], sampler=SETTINGS, pairs=[True, False])
+def test_linear_layers_with_their_weight_the_other_way_round(sampler, pairs):
+    check(sampler, Reversed(), (1, 4), pairs=pairs, examples=2, matters=True)
+    check(sampler, Reversed(), (3, 4), pairs=False, examples=2)
+
+
 class Computed(nn.Module):
     """Norms as families of transformers have them, whose scale is computed from the parameter; some of points in the batch."""
 

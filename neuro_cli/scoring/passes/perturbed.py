@@ -91,7 +91,7 @@ class PerturbedForward(ManyForward):
         # every operation of the pass comes by here, whatever its tensors are
         handler = HANDLERS.get(func)
         if handler is not None:
-            if args and id(args[0]) in self._places and func not in PRODUCTS:
+            if args and id(args[0]) in self._places and func not in FIRST_PARAMETER:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
             if self._computed.known and func not in TAKE_VECTORS and self._computed.has_any((*args, *kwargs.values())):
                 raise Unsupported(f"{name_of(func)} gets what was computed from a parameter")
@@ -143,15 +143,26 @@ class PerturbedForward(ManyForward):
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if self._place(weight) is None and self._place(bias) is None:
             return F.linear(input, weight, bias)
+        return self._linear(LinearOperator(), input, weight, bias)
+
+    def addmm(self, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """Linear layer with its weight the other way round, as GPT-2 has them; NotImplemented without an evolved parameter."""
+        evolved = self._place(mat2) is not None or self._place(input) is not None
+        if not evolved or input.dim() != 1 or beta != 1 or alpha != 1:
+            return NotImplemented
+        return self._linear(LinearOperator(transposed=True), mat1, mat2, input)
+
+    def _linear(self, operator: LinearOperator, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         count, rows = self._rows.count, len(input) if input.dim() < 2 else input.shape[0]  # len() of a tensor takes microseconds
         if input.dim() < 2 or (rows % count and rows != self._one_side):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
         # a module may have folded points into the batch, (n points, ..): a member's own points stay together
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
-        result = self._whole(LinearOperator(), x, weight, bias)
+        result = self._whole(operator, x, weight, bias)
         if result is None:
-            centre = by_rows(lambda part: linear(part, weight, bias), x)
-            result = self._layer(LinearOperator(), centre, x, weight, bias)
+            matrix = weight.t() if operator.transposed else weight
+            centre = by_rows(lambda part: linear(part, matrix, bias), x)
+            result = self._layer(operator, centre, x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
     def conv2d(
@@ -350,6 +361,8 @@ def _tanh(_: PerturbedForward, *args: Any, **kwargs: Any) -> Tensor:
 PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
     (torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__)
 )
+SUMS = (torch.addmm, Tensor.addmm)
+FIRST_PARAMETER = PRODUCTS | {*SUMS}
 # functions by which modules of torch.nn and of transformers call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.tanh: _tanh,
@@ -363,6 +376,7 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.instance_norm: PerturbedForward.instance_norm,
     F.rms_norm: PerturbedForward.rms_norm,
     F.embedding: PerturbedForward.embedding,
+    **dict.fromkeys(SUMS, PerturbedForward.addmm),
     **dict.fromkeys(PRODUCTS, PerturbedForward.product),
 }
 TAKE_VECTORS = PRODUCTS | {F.batch_norm, F.layer_norm, F.group_norm, F.instance_norm, F.rms_norm}

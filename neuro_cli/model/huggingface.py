@@ -125,9 +125,8 @@ class HuggingFace(nn.Module):
     def _generated(self, tokens: Tensor, mask: Tensor, max_new: int, more: Collection[int]) -> Tensor:
         ends, pad = self._special(more)
         order = _plain(mask).sort(dim=1, stable=True, descending=not self.caches).indices
-        tokens, places = tokens.gather(1, order), mask.gather(1, order).cumsum(1).sub(1).clamp(min=0)
-        mask = _plain(mask).gather(1, order)
-        lengths = mask.sum(1, keepdim=True)
+        tokens, mask = tokens.gather(1, order), _plain(mask).gather(1, order)
+        places, lengths = mask.cumsum(1).sub(1).clamp(min=0), mask.sum(1, keepdim=True)
         running, made, fed, cache = torch.ones_like(lengths, dtype=torch.bool), list[Tensor](), tokens, None
         for number in range(max_new):
             if self.caches:

@@ -270,6 +270,7 @@ class Computed(nn.Module):
 SCALES: dict[str, Callable[[Tensor], Tensor]] = {
     "gemma": lambda weight: 1.0 + weight.float().to(weight.dtype),
     "nemotron": lambda weight: weight + 1,
+    "by name": lambda weight: torch.add(input=weight, other=2, alpha=0.5),
     "decay": lambda weight: -torch.exp(2.0 * weight / 3),
     "two of one kind": lambda weight: (1.5 - weight) * 2.0,
 }

@@ -61,6 +61,7 @@ class ComputedVectors:
             if made is vector:  # it has the wanted type already
                 return vector
             values = members(vector)
-            of_members = func(*(values if value is vector else value for value in args), **kwargs)
+            theirs = [values if value is vector else value for value in given]
+            of_members = func(*theirs[: len(args)], **dict(zip(kwargs, theirs[len(args) :], strict=True)))
             self._made[key] = self.known[id(made)] = Computed(made, of_members)
         return self._made[key].centre

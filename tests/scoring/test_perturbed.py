@@ -284,7 +284,7 @@ def test_vectors_that_are_computed_from_parameters(kind, pairs):
 
 
 class Uses(nn.Module):
-    """Uses a vector that is computed from a parameter."""
+    """Module that uses a vector computed from a parameter."""
 
     def __init__(self, use: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from support.inside import neuro_in_one_world, neuro_inside, well
 from support.tables import rows_of
 from support.worlds import clean_environment, needs_mpi
 
-pytestmark = [needs_mpi, pytest.mark.waits]
+pytestmark = [needs_mpi, pytest.mark.xdist_group("ranks")]
 
 SETTING = (
     "task=reward", "task.count=40", "task.test_size=4", "model.width=8", "model.depth=1", "model.heads=2", "population=4",

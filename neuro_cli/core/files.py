@@ -57,6 +57,18 @@ def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
     sync_folder(path.parent)
 
 
+def name_complete(new: Path, path: Path) -> None:
+    """Give the complete file or folder ``new`` the name ``path``, once its content is on disk. Raises OSError."""
+    for part in (new, *new.rglob("*")):
+        if part.is_dir():
+            sync_folder(part)
+        else:
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+    os.replace(new, path)
+    sync_folder(path.parent)
+
+
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, read piece by piece. Raises OSError."""
     with path.open("rb") as file:

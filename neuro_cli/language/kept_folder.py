@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from neuro_cli.core.files import file_sha256
+from neuro_cli.core.files import file_sha256, name_complete
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
     new = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
     try:
         make(new)
-        os.replace(new, folder)
+        name_complete(new, folder)
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
         raise

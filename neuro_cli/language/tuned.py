@@ -1,6 +1,5 @@
 """Tuned copies of a pretrained model's files: trained tensors are replaced, all other bytes stay."""
 
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +9,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.files import name_complete
 from neuro_cli.core.machine.pages import Part
 from neuro_cli.language.gguf_file import PLAIN, GgufFile, Stored
 from neuro_cli.language.mapped_files import parts_of_file
@@ -36,7 +36,7 @@ def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str,
             _gguf(source, new, named)
         else:
             _as_folder(source, new, named)
-        os.replace(new, target)
+        name_complete(new, target)
     finally:
         _remove(new)
 

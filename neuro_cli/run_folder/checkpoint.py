@@ -107,9 +107,13 @@ class CheckpointStore:
         self._held: HeldFolder | None = None
 
     def hold(self) -> None:
-        """Open the folder for all later saves, even if it is moved. Raises UserError where it is no folder."""
+        """Open the folder for all later saves, even if it is moved, and remove what a killed writer left.
+
+        Raises UserError where it is no folder.
+        """
         try:
             self._held = HeldFolder(self.run)
+            self._sweep()
         except OSError as error:
             raise UserError(f"{self.run}: {error.strerror}") from error
 

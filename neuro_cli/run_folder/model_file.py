@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -97,7 +98,14 @@ def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None
     def write(new: Path) -> None:
         os.close(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
         mode = new.stat().st_mode
-        save_file(plain_tensors(tensors_of(module)), new, _header(facts))
+        inner = new.with_name(f"{new.name}.folder")  # save_file begins with a file of a random name, which a kill would leave
+        shutil.rmtree(inner, ignore_errors=True)
+        inner.mkdir()
+        try:
+            save_file(plain_tensors(tensors_of(module)), inner / new.name, _header(facts))
+            os.replace(inner / new.name, new)
+        finally:
+            shutil.rmtree(inner)
         new.chmod(mode)  # save_file puts a file in place that its owner alone may read
 
     try:

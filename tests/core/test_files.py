@@ -32,3 +32,20 @@ def test_a_folder_that_cannot_be_synced_is_one_warning(number, goes_on, tmp_path
                 files.write_atomically(tmp_path / "file", content)
     # compare by identity: a handler of the package's logger, left by a run in this process, sees a record once more
     assert len({id(each) for each in caplog.records if "does not sync folders" in each.getMessage()}) == goes_on
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_content_is_on_disk_before_it_gets_its_name(kind, tmp_path: Path, monkeypatch) -> None:
+    """Else a machine that goes down leaves a complete name with empty pages, and the next run takes them for a model."""
+    new, path, order = tmp_path / "new", tmp_path / "name", list[str]()
+    inner = new / "deep" / "weights" if kind == "folder" else new
+    inner.parent.mkdir(parents=True, exist_ok=True)
+    inner.write_bytes(b"content")
+    sync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda handle: order.append(os.readlink(f"/proc/self/fd/{handle}")) or sync(handle))
+    monkeypatch.setattr(os, "replace", lambda *given: order.append("named") or replace(*given))
+    files.name_complete(new, path)
+    before, after = order[: order.index("named")], order[order.index("named") + 1 :]
+    assert set(before) == {str(part) for part in {new, inner, inner.parent} - {tmp_path}}
+    assert after == [str(tmp_path)]
+    assert (path / "deep" / "weights" if kind == "folder" else path).read_bytes() == b"content"

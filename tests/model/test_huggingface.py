@@ -237,14 +237,17 @@ def test_no_parameter_of_that_name(folders, tmp_path):
     [*itertools.product(["llama", "qwen2", "bert"], ["norms", "all", "lora"]), ("opt", "norms"), ("opt", "lora")],
 )
 def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trainable):
-    model = HuggingFace(folders[kind], trainable=trainable)
+    answers_of_members(HuggingFace(folders[kind], trainable=trainable), generates=kind != "bert")
+
+
+def answers_of_members(model: HuggingFace, generates: bool = True) -> None:
+    """Compare logits and answers of members in one pass with those of networks of their own."""
     layout, sampler = ParameterLayout(model), LowRank()
     sampler.bind(Noise(7, layout.size, torch.device("cpu"), Threads(1)), 2 * DIRECTIONS, layout)
     rows = MemberBatch([SIGMA, -SIGMA], DIRECTIONS, 2)
     tokens, mask = words("12 + 35 =", "Name: A", "x", "10 = 3 + 7", "b", "ok?", tokenizer=model.tokenizer)
     tokens, mask = with_mark([tokens.repeat(2, 1), mask.repeat(2, 1)])  # as scorers give them
     centre = layout.flatten(model)
-    generates = kind != "bert"
     with torch.no_grad():
         with PerturbedForward(model, layout, sampler.perturbation(0, 0, rows, torch.float32)):
             made = model(tokens)
@@ -257,6 +260,29 @@ def test_members_of_one_pass_answer_as_networks_of_their_own(folders, kind, trai
             torch.testing.assert_close(made[own], single(tokens[own]), rtol=1e-3, atol=1e-3)
             if generates:
                 assert torch.equal(answers[own], single.generate(tokens[own], mask[own], 5))
+
+
+MIXED = {"num_experts": 3, "num_experts_per_tok": 2, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16}
+LINEAR = {f"linear_{name}": size for name, size in
+          (("num_key_heads", 2), ("num_value_heads", 2), ("key_head_dim", 8), ("value_head_dim", 8))}  # fmt: skip
+COMPUTED = {
+    "Gemma3TextConfig": {},
+    "CohereConfig": {},
+    "NemotronConfig": {},
+    "JambaConfig": {
+        "attn_layer_period": 2,
+        "attn_layer_offset": 1,
+        "expert_layer_period": 2,
+        "num_experts": 3,
+        "mamba_dt_rank": 4,
+    },
+    "Qwen3NextConfig": {"layer_types": ["linear_attention", "full_attention"], **LINEAR, **MIXED},
+}
+
+
+@pytest.mark.parametrize("family", COMPUTED)
+def test_norms_with_a_computed_scale_and_experts_generate_in_one_pass(tmp_path, family):
+    answers_of_members(HuggingFace(tiny_family(tmp_path / "model", family, **COMPUTED[family])))
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])

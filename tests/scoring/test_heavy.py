@@ -139,10 +139,13 @@ def test_distances_are_of_each_row_and_numbers_must_be_there():
     assert nearer([infinite], [infinite], [torch.cat([still, infinite[:, 3:]], 1)], 0.5)
 
 
-@pytest.mark.parametrize("trainable", ["norms", "*.embed_in.weight"])
-def test_members_without_noise_in_products_generate_in_one_pass(tmp_path, trainable):
-    """Their layers count no products, and generation returns no activation."""
-    folder = tiny_family(tmp_path / "model", "GPTNeoXConfig")
+@pytest.mark.parametrize(
+    ("family", "trainable"),
+    [("GPTNeoXConfig", "norms"), ("GPTNeoXConfig", "*.embed_in.weight"), ("GPT2Config", "*.mlp.*")],  # the last by addmm
+)
+def test_members_generate_in_one_pass(tmp_path, family, trainable):
+    """Layers without noise in products count none, and generation returns no activation."""
+    folder = tiny_family(tmp_path / "model", family)
     asked = ("task=reward", "task.reward=contains", "task.new_tokens=3", "task.count=20", "task.test_size=4")
     given = ("model=huggingface", f"model.path={folder}", f"model.trainable={trainable}", "sampler=low_rank", "population=8")
     chosen = scorer((*asked, *given, "layout=per_example", "batch_size=4", "threads=1"), "float32")

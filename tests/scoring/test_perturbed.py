@@ -1,9 +1,11 @@
 """The forward pass of many members against a plain loop that builds W + sigma E_i for each of them."""
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.configs import SAMPLERS, composed, sampler_of
@@ -229,6 +231,88 @@ def test_convolutions_with_the_members_own_weights(sampler, kind, dtype, pairs, 
         monkeypatch.delattr(FlippedPerturbation, "apply")  # the other way
     layout = ParameterLayout(module, channels_last)
     check(sampler, module, (module.in_channels, 9, 8), pairs=pairs, examples=2, dtype=dtype, matters=True, layout=layout)
+
+
+class Reversed(nn.Module):
+    """Linear layers of folded points with a weight (inputs, outputs), as GPT-2 has them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(4, 7) / 3), nn.Parameter(torch.linspace(-1, 1, 7))
+        self.out = nn.Parameter(torch.randn(7, 5) / 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = torch.addmm(self.bias, x.flatten(0, 1), self.weight).tanh()
+        return torch.addmm(torch.zeros(5, dtype=x.dtype), hidden, self.out).unflatten(0, (-1, x.shape[1]))
+
+
+@each_pair(indirect=["sampler"], sampler=SETTINGS, pairs=[True, False])
+def test_linear_layers_with_their_weight_the_other_way_round(sampler, pairs):
+    check(sampler, Reversed(), (1, 4), pairs=pairs, examples=2, matters=True)
+    check(sampler, Reversed(), (3, 4), pairs=False, examples=2)
+
+
+class Computed(nn.Module):
+    """Norms as families of transformers have them, whose scale is computed from the parameter; some of points in the batch."""
+
+    def __init__(self, scale: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.weight, self.layer, self.scale = nn.Parameter(torch.linspace(-0.5, 0.5, 4)), nn.Linear(4, 4), scale
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.layer_norm(self.layer(self._norm(x)), (4,), self.scale(self.weight), None)
+        return self.layer(self._norm(x.flatten(0, 1)).unflatten(0, x.shape[:2]))
+
+    def _norm(self, x: Tensor) -> Tensor:
+        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * self.scale(self.weight)
+
+
+SCALES: dict[str, Callable[[Tensor], Tensor]] = {
+    "gemma": lambda weight: 1.0 + weight.float().to(weight.dtype),
+    "nemotron": lambda weight: weight + 1,
+    "by name": lambda weight: torch.add(input=weight, other=2, alpha=0.5),
+    "decay": lambda weight: -torch.exp(2.0 * weight / 3),
+    "two of one kind": lambda weight: (1.5 - weight) * 2.0,
+}
+
+
+@pytest.mark.parametrize("kind", SCALES)
+@pytest.mark.parametrize("pairs", [True, False])
+def test_vectors_that_are_computed_from_parameters(kind, pairs):
+    sampler = make(composed("sampler=low_rank"), "sampler", Sampler)
+    check(sampler, Computed(SCALES[kind]), (5, 4), pairs=pairs, examples=2, matters=True)
+
+
+class Uses(nn.Module):
+    """Module that uses a vector computed from a parameter."""
+
+    def __init__(self, use: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.weight, self.use = nn.Parameter(torch.ones(8)), use
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.use(x, 1 + self.weight)
+
+
+@pytest.mark.parametrize(
+    ("use", "reason"),
+    [
+        (lambda x, w: F.linear(x, torch.eye(8), w), "linear gets what was computed from a parameter"),
+        (lambda x, w: x * w.softmax(0), "softmax uses a parameter"),
+        (lambda x, w: x * w.add_(1), "add_ uses a parameter"),
+        (lambda x, w: x * torch.stack([w, w])[0], "stack uses a parameter"),
+        (lambda x, w: x[:, :, :, None] * w, "a product with a parameter of shape"),
+        (lambda x, w: x * w + torch.histc(x, 8), "add gets numbers of rows of all members"),
+        (lambda x, w: x * w * torch.histc(x, 4).cumsum(0).sum(), "sum gets numbers of rows of all members"),
+    ],
+)
+def test_other_uses_of_what_was_computed_from_a_parameter_are_refused(use, reason):
+    module = Uses(use)
+    layout, sampler = ParameterLayout(module), make(composed("sampler=low_rank"), "sampler", Sampler)
+    sampler.bind(Noise(7, layout.size, torch.device("cpu"), Threads(1)), 8, layout)
+    perturbation = sampler.perturbation(0, 0, MemberBatch([0.1], 4, 1), torch.float32)
+    with pytest.raises(Unsupported, match=reason), torch.no_grad(), PerturbedForward(module, layout, perturbation):
+        module(torch.randn(4, 5, 8))
 
 
 @pytest.mark.parametrize(

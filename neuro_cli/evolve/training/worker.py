@@ -69,6 +69,7 @@ class PeerWorker:
     def run(self, stop: StopRequest) -> dict[str, Any]:
         """Work until all iterations are committed or a stop is wanted. Returns the summary. Raises UserError."""
         total = self._parts.config.generations
+        self._keep_base()
         try:
             while self._at.generation < total and not self._reached and not stop.wanted():
                 self._apply_events(block=self._has_scored() or not self._node.entered.is_set())
@@ -126,6 +127,12 @@ class PeerWorker:
             log.info("begins with a snapshot of iteration %d", reset.snapshot.iteration)
         self._at.generation = steps_of(self._parts).iteration
         self._scored, self._saved = (-1, ""), -1
+        self._keep_base()
+
+    def _keep_base(self) -> None:
+        """Save a checkpoint where the ledger lacks the first iterations: a kill before the next one would leave no model."""
+        if 0 < self._node.ledger.base <= self._at.generation:  # a newcomer may not have its snapshot yet
+            self._save()
 
     def _score(self) -> None:
         iteration, me = self._at.generation, self._node.me

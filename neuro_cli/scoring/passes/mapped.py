@@ -118,7 +118,7 @@ class MappedForward(ManyForward):
             raise Unsupported(f"{name_of(func)} reads values of all members together")
         result = func(*args, **kwargs)
         if rows:
-            follow(func, result, given[0], self._one_side)
+            follow(func, result, given, self._one_side)
         use = next(self._uses.among(given), None)
         if use is not None and _tensors([result]):
             raise Unsupported(f"{name_of(func)} uses parameter {use.place.name} outside of the module's own forward pass")

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.scoring.passes.example_marks import DATA, tensors, with_mark
+from neuro_cli.scoring.passes.example_marks import DATA, marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 
 # names of functions and methods that give Python a number, a truth value or an array
@@ -29,6 +29,10 @@ ALONG = dict.fromkeys(
         "sort", "std", "std_mean", "sum", "var", "var_mean",
     ), 1,
 ) | dict.fromkeys(("kthvalue", "norm", "normalize", "quantile", "roll", "topk"), 2)  # fmt: skip
+
+COUNTS = "_neuro_counts"  # attribute of the numbers of all members' rows that each expert of a mixture gets
+GROUPED = frozenset(("grouped_mm", "_grouped_mm", "grouped_mm_fallback"))  # products of each row with its expert's weight
+BY_COUNTS = GROUPED | {"cumsum", "to", "int", "long"}
 
 
 def name_of(func: Callable[..., Any]) -> str:
@@ -99,6 +103,8 @@ def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     place = _dimension_of(func)
     if place is None or not args or not of_rows(args[0]) or not args[0].dim() or args[0].shape[0] % rows:
         return False
+    if hasattr(args[0], COUNTS):
+        return False
     given = kwargs.get("dim", kwargs.get("dims", args[place] if len(args) > place else None))
     if name_of(func) == "flip" and isinstance(given, int):
         given = args[place:]
@@ -106,15 +112,22 @@ def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     return any(isinstance(one, int) and one in (0, -args[0].dim()) for one in some)
 
 
-def follow(func: Callable[..., Any], made: Any, first: Any, rows: int) -> None:
-    """Mark what ``func`` made of members' rows, and what it wrote to, its ``first`` argument.
+def follow(func: Callable[..., Any], made: Any, given: Sequence[Any], rows: int) -> None:
+    """Mark what ``func`` made of members' rows, and what it wrote to, the first of the arguments ``given``.
 
     Raises Unsupported for a tensor without a dimension of so many ``rows``, or of several times as many: it is of all members.
+    Numbers of rows are taken where they only sort rows for products with the weights of experts.
     """
+    name, first, counts = name_of(func), given[0], marked(given, COUNTS)
+    if counts and name not in BY_COUNTS:
+        raise Unsupported(f"{name} gets numbers of rows of all members")
+    if name == "histc" or (counts and name not in GROUPED):
+        with_mark(with_mark(made, COUNTS))
+        return
     for tensor in (made,) if isinstance(made, Tensor) else tensors([made]):
         shape = tensor.shape
         if not (shape and shape[0] % rows == 0) and not any(size % rows == 0 for size in shape):
-            raise Unsupported(f"{name_of(func)} makes one tensor {tuple(tensor.shape)} of the rows of all members")
+            raise Unsupported(f"{name} makes one tensor {tuple(tensor.shape)} of the rows of all members")
         setattr(tensor, DATA, True)
     if (made is None or made is first) and isinstance(first, Tensor):
         with_mark([first, first._base])

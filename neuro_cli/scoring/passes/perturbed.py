@@ -22,6 +22,7 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward
@@ -51,7 +52,7 @@ class PerturbedForward(ManyForward):
         parameters = dict(module.named_parameters())
         # identities, as equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
-        self._noise = perturbation
+        self._noise, self._computed = perturbation, ComputedVectors()
         self.largest = 0  # values of one row in the largest output of a layer
         self.products = 0  # products of a number and a weight, for one row
 
@@ -90,14 +91,21 @@ class PerturbedForward(ManyForward):
         # every operation of the pass comes by here, whatever its tensors are
         handler = HANDLERS.get(func)
         if handler is not None:
-            if args and id(args[0]) in self._places and func not in PRODUCTS:
+            if args and id(args[0]) in self._places and func not in FIRST_PARAMETER:
                 raise Unsupported(f"{name_of(func)} gets a parameter as its input")
+            if self._computed.known and func not in TAKE_VECTORS and self._computed.has_any((*args, *kwargs.values())):
+                raise Unsupported(f"{name_of(func)} gets what was computed from a parameter")
             with torch._C.DisableTorchFunction():  # no other mode looks at each of our own operations
                 result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
                 return with_mark(result) if self._careful else result
         given = [*args, *kwargs.values()] if kwargs else args
         parameter = self._uses_parameter(given)
+        if parameter:
+            with torch._C.DisableTorchFunction():
+                made = self._computed.compute(func, args, kwargs, self._members)
+            if made is not None:
+                return made
         if not self._careful and not parameter:
             if suspect(func) and may_read(func, args):
                 raise NeedsCare(f"{name_of(func)} may read values")
@@ -112,15 +120,22 @@ class PerturbedForward(ManyForward):
         if parameter and isinstance(made, Tensor | tuple | list) and _has_tensor(made):
             raise Unsupported(f"{name_of(func)} uses a parameter")
         if rows:
-            follow(func, made, given[0], self._one_side)
+            follow(func, made, given, self._one_side)
         return made
 
     def _uses_parameter(self, values: Iterable[Any]) -> bool:
         # a loop: it runs at each operation, and a generator costs more than the look
         for value in values:
-            if self._uses_parameter(value) if isinstance(value, list | tuple) else id(value) in self._places:
+            if isinstance(value, list | tuple):
+                if self._uses_parameter(value):
+                    return True
+            elif id(value) in self._places or id(value) in self._computed.known:
                 return True
         return False
+
+    def _evolved(self, value: Any) -> bool:
+        """Return whether ``value`` is an evolved parameter, or computed from one."""
+        return id(value) in self._places or id(value) in self._computed.known
 
     def _place(self, parameter: Tensor | None) -> Place | None:
         return None if parameter is None else self._places.get(id(parameter))
@@ -128,15 +143,26 @@ class PerturbedForward(ManyForward):
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         if self._place(weight) is None and self._place(bias) is None:
             return F.linear(input, weight, bias)
+        return self._linear(LinearOperator(), input, weight, bias)
+
+    def addmm(self, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        """Linear layer with its weight the other way round, as GPT-2 has them; NotImplemented without an evolved parameter."""
+        evolved = self._place(mat2) is not None or self._place(input) is not None
+        if not evolved or input.dim() != 1 or beta != 1 or alpha != 1:
+            return NotImplemented
+        return self._linear(LinearOperator(transposed=True), mat1, mat2, input)
+
+    def _linear(self, operator: LinearOperator, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         count, rows = self._rows.count, len(input) if input.dim() < 2 else input.shape[0]  # len() of a tensor takes microseconds
         if input.dim() < 2 or (rows % count and rows != self._one_side):
             raise Unsupported(f"a linear layer gets {rows} rows for {count} examples")
         # a module may have folded points into the batch, (n points, ..): a member's own points stay together
         x = input.reshape(count, -1, *input.shape[1:]) if rows > count else input
-        result = self._whole(LinearOperator(), x, weight, bias)
+        result = self._whole(operator, x, weight, bias)
         if result is None:
-            centre = by_rows(lambda part: linear(part, weight, bias), x)
-            result = self._layer(LinearOperator(), centre, x, weight, bias)
+            matrix = weight.t() if operator.transposed else weight
+            centre = by_rows(lambda part: linear(part, matrix, bias), x)
+            result = self._layer(operator, centre, x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
     def conv2d(
@@ -257,18 +283,17 @@ class PerturbedForward(ManyForward):
 
     def product(self, one: Any, other: Any) -> Any:
         """Return rows (n, .., C) times a vector (C,), as in norms; NotImplemented if neither is an evolved vector."""
-        x, weight, place = other, one, self._place(one)
-        if place is None:
-            x, weight, place = one, other, self._place(other)
-        if place is None or self._place(x) is not None:
+        x, weight = (other, one) if self._evolved(one) else (one, other)
+        if not self._evolved(weight) or self._evolved(x) or not isinstance(x, Tensor):
             return NotImplemented
-        if len(place.shape) != 1 or not self._rows_of_vectors(x, place.shape[0]):
-            raise Unsupported(f"a product with {place.name} of shape {place.shape}")
-        return self._affine(self._both_sides(x), weight, None, (*[1] * (x.dim() - 2), *place.shape))
+        if weight.dim() != 1 or not self._rows_of_vectors(x, len(weight)):
+            raise Unsupported(f"a product with a parameter of shape {tuple(weight.shape)}")
+        return self._affine(self._both_sides(x), weight, None, (*[1] * (x.dim() - 2), len(weight)))
 
     def _rows_of_vectors(self, x: Any, size: int) -> bool:
-        """Return whether ``x`` (n, .., size) has rows of all members or of one side."""
-        return self._has_rows(x) and x.dim() > 1 and x.shape[-1] == size and (not self._careful or of_rows(x))
+        """Return whether ``x`` (n, .., size) has rows of all members or of one side, or points folded into those of all."""
+        rows = self._has_rows(x) or (x.dim() > 1 and not x.shape[0] % self._rows.count)
+        return rows and x.dim() > 1 and x.shape[-1] == size and (not self._careful or of_rows(x))
 
     def embedding(
         self, input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, *rest: Any,
@@ -294,14 +319,15 @@ class PerturbedForward(ManyForward):
         count = self._rows.count
         if len(x) == count:
             self._note(x)
-            return self._rows.affine(x, self._values(weight), self._values(bias), shape)
+            factors, shifts = (None if part is None else self._members(part) for part in (weight, bias))
+            return self._rows.affine(x, factors, shifts, shape)
         # points that a module has folded into the batch, as for a linear layer
         return self._affine(x.reshape(count, -1, *x.shape[1:]), weight, bias, (1, *shape)).reshape(x.shape)
 
-    def _values(self, parameter: Tensor | None) -> Tensor | None:
-        """Return values of ``parameter`` for every side and direction: (S or 1, D or 1, values)."""
-        if parameter is None:
-            return None
+    def _members(self, parameter: Tensor) -> Tensor:
+        """Return values of ``parameter``, or of what was computed from one, for all members: (S or 1, D or 1, values)."""
+        if id(parameter) in self._computed.known:
+            return self._computed.known[id(parameter)].members
         # the layout of the flat vector: a norm's parameters are never four-dimensional
         base, place = parameter.reshape(1, 1, -1), self._place(parameter)
         if place is None:
@@ -335,6 +361,8 @@ def _tanh(_: PerturbedForward, *args: Any, **kwargs: Any) -> Tensor:
 PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
     (torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__)
 )
+SUMS = (torch.addmm, Tensor.addmm)
+FIRST_PARAMETER = PRODUCTS | {*SUMS}
 # functions by which modules of torch.nn and of transformers call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     torch.tanh: _tanh,
@@ -348,5 +376,7 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.instance_norm: PerturbedForward.instance_norm,
     F.rms_norm: PerturbedForward.rms_norm,
     F.embedding: PerturbedForward.embedding,
+    **dict.fromkeys(SUMS, PerturbedForward.addmm),
     **dict.fromkeys(PRODUCTS, PerturbedForward.product),
 }
+TAKE_VECTORS = PRODUCTS | {F.batch_norm, F.layer_norm, F.group_norm, F.instance_norm, F.rms_norm}

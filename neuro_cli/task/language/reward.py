@@ -29,7 +29,12 @@ from neuro_cli.task.tokens import PretrainedVocabulary
 
 log = logging.getLogger(__name__)
 
-FORCED = ("share_of_tokens", "exact_match", "log_likelihood")  # rewards of the wanted tokens, which take one pass
+FORCED = (
+    "share_of_tokens",
+    "prefix_of_tokens",
+    "exact_match",
+    "log_likelihood",
+)  # rewards of the wanted tokens, which take one pass
 JUDGED = 32  # generated answers that are judged by whether they end
 SOLVED = 1.0  # least reward of an answer that counts as right
 REWARD = Metric("test_reward", "test reward", ".4f")
@@ -56,13 +61,12 @@ class _Row(NamedTuple):
 class Reward(LanguageTask):
     """Task of prompts with rewarded answers; see :class:`LanguageTask` for the problems.
 
-    ``reward``: share_of_tokens | exact_match | log_likelihood (mean nats per token) of the wanted answer's tokens; contains |
-    pattern | program | expression, or package.module.function, of the generated text
-    (:mod:`neuro_cli.task.language.reward_functions`), called with ``reward_options`` and for at most ``reward_seconds``; a call
-    that fails gives ``reward_failed``. ``new_tokens``: most tokens of a generated answer. ``together``: training problems in
-    one row, with right answers, so that earlier ones are the shots of later ones. ``samples`` k > 0: adds the metrics pass@k
-    and majority vote of k answers sampled at
-    ``temperature``.
+    ``reward``: share_of_tokens | prefix_of_tokens (share before the first wrong one) | exact_match | log_likelihood (mean nats
+    per token) of the wanted answer's tokens; contains | pattern | program | expression, or package.module.function, of the
+    generated text (:mod:`neuro_cli.task.language.reward_functions`), called with ``reward_options`` and for at most
+    ``reward_seconds``; a call that fails gives ``reward_failed``. ``new_tokens``: most tokens of a generated answer.
+    ``together``: training problems in one row, with right answers, so that earlier ones are the shots of later ones.
+    ``samples`` k > 0: adds the metrics pass@k and majority vote of k answers sampled at ``temperature``.
     """
 
     name = "reward"
@@ -240,7 +244,9 @@ class Reward(LanguageTask):
         """Return the rewards (B,) of rows of answers."""
         if self.reward == "log_likelihood":
             return -_mean(nats, counted)
-        return _exact(right, counted) if self.reward == "exact_match" else _mean(right, counted)
+        if self.reward == "exact_match":
+            return _exact(right, counted)
+        return _mean(right.cumprod(2) if self.reward == "prefix_of_tokens" else right, counted)
 
     def _answers(self, module: nn.Module, batch: Batch, choose: Choose, steps: int | None = None) -> list[str | None]:
         """Return the texts that ``module`` generates, one for each target, of at most ``steps`` tokens.

@@ -1,4 +1,4 @@
-"""Rewards of answers in words: functions ``reward(prompt, answer, target, **options) -> number``.
+"""Rewards of answers in words: functions ``reward(prompt, answer, target, **options) -> number``, or numbers, which are averaged.
 
 Imports neither torch nor the rest of neuro: processes that call rewards start quickly.
 """
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
-Reward = Callable[..., float]
+Reward = Callable[..., Any]
 
 
 def contains(prompt: str, answer: str, target: str) -> float:

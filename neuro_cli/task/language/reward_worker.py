@@ -42,10 +42,16 @@ def _own_channels() -> tuple[Any, Any]:
 
 def _answer(reward: Reward, asked: list[str], options: dict[str, Any]) -> dict[str, Any]:
     try:
-        number = float(reward(*asked, **options))
+        number = _mean(reward(*asked, **options))
     except Exception as error:  # the user's function may raise anything
         return {"error": _text(error)}
     return {"reward": number} if math.isfinite(number) else {"error": f"it gives {number}"}
+
+
+def _mean(given: Any) -> float:
+    """Return a number, or the mean of numbers in a list, an array or a tensor, such as one for each place of an answer."""
+    given = given.tolist() if hasattr(given, "tolist") else given
+    return float(given) if not isinstance(given, list | tuple) else sum(map(float, given)) / len(given)
 
 
 def _text(error: BaseException) -> str:

@@ -56,7 +56,7 @@ def evaluated(task: Reward, module: nn.Module) -> dict[str, float]:
 @pytest.mark.parametrize("together", [1, 3])
 def test_one_pass_scores_answers_as_a_loop_over_them_does(together):
     scores = {}
-    for reward in ("exact_match", "share_of_tokens", "log_likelihood"):
+    for reward in ("exact_match", "share_of_tokens", "prefix_of_tokens", "log_likelihood"):
         task = loaded(reward=reward, together=together, shots=2)
         module = Adder(task)
         scores[reward] = task.example_scores(module, task.batch(1, 0, 8))
@@ -65,6 +65,7 @@ def test_one_pass_scores_answers_as_a_loop_over_them_does(together):
     right = torch.tensor(share_right(task, [task._training[k] for k in numbers])).float().view(8, together)
     torch.testing.assert_close(scores["exact_match"][:, 0], right.mean(1))
     torch.testing.assert_close(scores["share_of_tokens"][:, 0], ((3 + right) / 4).mean(1))  # three digits and the end
+    torch.testing.assert_close(scores["prefix_of_tokens"][:, 0], ((2 + 2 * right) / 4).mean(1))  # the third digit may be wrong
     assert 0 < right.mean() < 1
     torch.testing.assert_close(scores["log_likelihood"][:, 0], -scores["log_likelihood"][:, 1])
     loss = task.loss(module, task.batch(1, 0, 8))
@@ -143,7 +144,10 @@ def test_state_refuses_other_problems_on_resume_alone(tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"reward": "exact"}, "task.reward=exact: must be share_of_tokens, exact_match, log_likelihood, contains, pattern,"),
+        (
+            {"reward": "exact"},
+            "task.reward=exact: must be share_of_tokens, prefix_of_tokens, exact_match, log_likelihood, contains, pattern,",
+        ),
         ({"together": 2, "reward": "contains"}, "task.together=2: needs task.chat=false and a reward of share_of_tokens"),
         ({"chat": True}, "task.chat=True: needs the tokenizer of a language model"),
         ({"shots": 190}, "task.shots=190: leaves no training problem"),

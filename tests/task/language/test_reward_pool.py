@@ -15,6 +15,10 @@ def bad(prompt, answer, target, factor=1):
     if answer == "end": os._exit(3)
     if answer == "raise": raise KeyError("x")
     return {"nan": float("nan"), "text": "text"}.get(answer, factor * len(answer))
+def places(prompt, answer, target):
+    import numpy
+    right = [mine == wanted for mine, wanted in zip(answer, target)]
+    return {"array": numpy.array([0.5, 1.0]), "part": [1.0, float("nan")], "deep": [[1.0]]}.get(answer, right)
 """
 
 
@@ -33,6 +37,12 @@ def test_a_failure_costs_one_score_and_is_said_once(module, caplog):
     assert [failed for _, failed in made] == [False, True, True, True, True, False, True, False]
     (line,) = [record.getMessage() for record in caplog.records]
     assert line == f"task.reward={module}.bad: a call failed (KeyError: 'x'): its answer gets task.reward_failed=-1"
+
+
+def test_numbers_by_places_count_as_their_mean(module):
+    pool = RewardPool(f"{module}.places", {}, 60.0, -1.0, ("p", "abcd", "abcd"))
+    made = pool.rewards([("p", answer, "abcd") for answer in ("abcd", "abdc", "array", "part", "deep", "")])
+    assert made == [(1.0, False), (0.5, False), (0.75, False), (-1.0, True), (-1.0, True), (-1.0, True)]
 
 
 @pytest.mark.parametrize(

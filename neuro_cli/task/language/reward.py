@@ -29,12 +29,8 @@ from neuro_cli.task.tokens import PretrainedVocabulary
 
 log = logging.getLogger(__name__)
 
-FORCED = (
-    "share_of_tokens",
-    "prefix_of_tokens",
-    "exact_match",
-    "log_likelihood",
-)  # rewards of the wanted tokens, which take one pass
+# rewards of the wanted tokens, which take one pass
+FORCED = ("share_of_tokens", "prefix_of_tokens", "exact_match", "log_likelihood")
 JUDGED = 32  # generated answers that are judged by whether they end
 SOLVED = 1.0  # least reward of an answer that counts as right
 REWARD = Metric("test_reward", "test reward", ".4f")

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules import module as modules
 
-from neuro_cli.core.kernels.compiled import chain_kernels
+from neuro_cli.core.kernels.compiled import own_chain_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.rows import MemberBatch
 
@@ -46,7 +46,7 @@ class Chain:
 
     @property
     def layers(self) -> np.ndarray:
-        """Table (L, 7) as :func:`neuro_cli.core.kernels.chain.own_chain` takes it: noise in the order of the flat vector."""
+        """Table (L, 7) as :func:`neuro_cli.core.kernels.own_chain.own_chain` takes it: noise in the order of the flat vector."""
         rows, start = [], 0
         for link in self.links:
             outputs, inputs = link.weight.shape
@@ -80,7 +80,7 @@ class Chain:
         centre = torch.cat([parameter.detach().reshape(-1) for parameter in parameters if parameter is not None])
         out = x.new_empty(len(rows.scales), *given.shape[1:3], self.outputs)
         scales, layers = np.array(rows.scales, np.float32), self.layers
-        chain_kernels.own_chain(given.numpy(), centre.numpy(), noise.numpy(), layers, scales, out.numpy())
+        own_chain_kernels.own_chain(given.numpy(), centre.numpy(), noise.numpy(), layers, scales, out.numpy())
         return out.view(rows.count, *x.shape[1:-1], self.outputs)
 
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, blocks, chain, own_layer, rounding, winograd
+from neuro_cli.core.kernels import attention, blas, blocks, own_chain, own_layer, rounding, winograd
 from neuro_cli.core.kernels import rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
@@ -70,11 +70,11 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
         start, used = used, used + outputs * (inputs + 1)
         bias, moved = random.choice([(-1, -1), (1, -1), (1, 1)])
         shift = start + inputs * outputs
-        kind = random.choice([chain.NONE, chain.TANH, chain.RELU])
+        kind = random.choice([own_chain.NONE, own_chain.TANH, own_chain.RELU])
         layers.append([inputs, outputs, start, shift if bias > 0 else -1, start + 3, shift + 3 if moved > 0 else -1, kind])
     x, centre, noise = normal(1 if shared else sides, directions, points, widths[0]), normal(used), normal(directions, used + 3)
     scales, out = np.linspace(-0.5, 0.7, sides, dtype=np.float32), torch.empty(sides, directions, points, widths[-1])
-    loops(chain).own_chain(x.numpy(), centre.numpy(), noise.numpy(), np.array(layers), scales, out.numpy())
+    loops(own_chain).own_chain(x.numpy(), centre.numpy(), noise.numpy(), np.array(layers), scales, out.numpy())
     steps, wanted = torch.from_numpy(scales).double()[:, None, None], x.double()
     for inputs, outputs, weight, bias, own, moved, kind in layers:
         size = inputs * outputs
@@ -82,7 +82,7 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
         wanted = wanted @ weights.unflatten(2, (outputs, inputs)).mT
         wanted = wanted if bias < 0 else wanted + centre[bias : bias + outputs]
         wanted = wanted if moved < 0 else wanted + (steps * noise[:, moved : moved + outputs])[:, :, None]
-        wanted = wanted.tanh() if kind == chain.TANH else wanted.relu() if kind == chain.RELU else wanted
+        wanted = wanted.tanh() if kind == own_chain.TANH else wanted.relu() if kind == own_chain.RELU else wanted
     close(out, wanted)
 
 
@@ -378,9 +378,9 @@ THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one
             "attended",
             (numbers(1, 1, 3, 2).transpose(0, 1, 3, 2), *(numbers(1, 1, 2, 3),) * 2, 1.0, False, numbers(1, 1, 2, 3)),
         ),
-        (chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
-        (chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
-        (chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (policy_kernels, "lay_out", (np.array([[3, 2, 0, 6, 0]]), numbers(1, 8), numbers(1, 7))),
     ],
 )

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 
 from neuro_cli.core.chain import Chain
-from neuro_cli.core.kernels import chain as kernels
+from neuro_cli.core.kernels import own_chain as kernels
 from neuro_cli.sampler import dense
 
 

@@ -5,7 +5,7 @@ from neuro_cli.core.lazy import LazyModule
 attention_kernels = LazyModule("neuro_cli.core.kernels.attention")
 blas_kernels = LazyModule("neuro_cli.core.kernels.blas")
 block_kernels = LazyModule("neuro_cli.core.kernels.blocks")
-chain_kernels = LazyModule("neuro_cli.core.kernels.chain")
+own_chain_kernels = LazyModule("neuro_cli.core.kernels.own_chain")
 linear_kernels = LazyModule("neuro_cli.core.kernels.linear")
 noise_kernels = LazyModule("neuro_cli.core.kernels.noise")
 own_layer_kernels = LazyModule("neuro_cli.core.kernels.own_layer")

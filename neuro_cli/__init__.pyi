@@ -5,9 +5,9 @@ from . import distribution as distribution
 from . import sampler as sampler
 from . import task as task
 from .broker.task import BaseTask as BaseTask
-from .cli.library import evaluate as evaluate
-from .cli.library import resume as resume
-from .cli.library import train as train
+from .cli.python_calls import evaluate as evaluate
+from .cli.python_calls import resume as resume
+from .cli.python_calls import train as train
 from .core.errors import CandidateError as CandidateError
 from .core.errors import ConfigError as ConfigError
 from .core.errors import UserError as UserError
@@ -18,7 +18,7 @@ from .library.evolution import Evolution as Evolution
 from .library.forward_gradient import ForwardGradient as ForwardGradient
 from .library.perturbed_layers import perturbed as perturbed
 from .library.result import Result as Result
-from .library.seeds import run_seeds as run_seeds
+from .library.run_seeds import run_seeds as run_seeds
 from .library.stopping import Stopping as Stopping
 from .pool.client import BrokerClient as BrokerClient
 from .pool.client import TaskResult as TaskResult

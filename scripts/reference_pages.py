@@ -22,7 +22,7 @@ from neuro_cli.cli.main import help_text  # noqa: E402
 from neuro_cli.cli.options.groups import groups  # noqa: E402
 from neuro_cli.cli.options.help import comments, keys_of  # noqa: E402
 from neuro_cli.cli.overrides.check import checked  # noqa: E402
-from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS  # noqa: E402
+from neuro_cli.cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS  # noqa: E402
 from neuro_cli.core.files import config_folder  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reference"

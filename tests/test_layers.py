@@ -19,7 +19,7 @@ SOURCES = {name: path.read_text() for name, path in MODULES.items()}
 # a folder may import itself and what stands in a line above its own
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("core",),
-    ("language",),
+    ("language", "tls"),
     ("model", "task", "sampler", "fabric", "logger", "selection", "election"),
     ("algo", "strategy"),
     ("scoring",),
@@ -56,13 +56,7 @@ ALLOWED = {
         "neuro_cli.evolve.local_peers",
         "neuro_cli.library.named",
     },
-    "cryptography": {
-        "neuro_cli.core.tls",
-        "neuro_cli.evolve.network.names",
-        "neuro_cli.evolve.network.tls",
-        "neuro_cli.broker.certificates",
-        "neuro_cli.broker.credentials",
-    },
+    "cryptography": below("tls"),
     "grpc": below("broker"),
     "grpc_health": below("broker"),
     "grpc_reflection": below("broker"),

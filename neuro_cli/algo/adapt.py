@@ -46,11 +46,11 @@ class Adaptation:
 
     @property
     def is_used(self) -> bool:
-        """Return whether anything adapts."""
+        """Return whether sigma or the learning rate adapts."""
         return (self.of_sigma, self.of_rate) != (NONE, NONE)
 
     def start(self, centre: Tensor, population: int) -> None:
-        """Begin with a centre (M,) and a number of members."""
+        """Begin to adapt, with a centre (M,) and a number of members."""
         self.sigma = self.rate = 1.0
         self._success = 0.0  # psr: smoothed success
         self._square = 0.0  # snr: moving mean of squared lengths
@@ -59,7 +59,7 @@ class Adaptation:
         self._before = torch.zeros(0, dtype=torch.float64)  # psr: fitnesses of the generation before
 
     def meet(self, fitness: np.ndarray, utilities: np.ndarray, mirrored: bool) -> None:
-        """Take the fitnesses (P,) of a generation and their utilities; :meth:`learn` uses the last ones."""
+        """Take the fitnesses (P,) of a generation and their utilities to adapt by; :meth:`learn` uses the last ones."""
         self._fitness, self.utilities, self._mirrored = fitness, utilities, mirrored
 
     def learn(self, estimate: Tensor) -> None:
@@ -119,7 +119,7 @@ class Adaptation:
         return State(tensors, {"adapt": [self.sigma, self.rate, self._success, self._square]})
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`; other entries of ``state`` are ignored."""
+        """Restore a :meth:`state` of the adaptation; other entries of ``state`` are ignored."""
         if not self.is_used:
             return
         self._before = state.tensors["adapt.before"].cpu().clone()

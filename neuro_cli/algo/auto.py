@@ -45,12 +45,12 @@ class Gains:
     rates: list[Gain] = field(default_factory=list)
 
     def plain(self) -> dict[str, Any]:
-        """Return the table as JSON holds it."""
+        """Return the table of gains as JSON holds it."""
         return asdict(self)
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> "Gains":
-        """Return the table of :meth:`plain`."""
+        """Return the table of gains from :meth:`plain`."""
         lists = {name: [Gain(**row) for row in plain[name]] for name in ("sigmas", "rates")}
         return cls(plain["sigma"], plain["rate"], **lists)
 
@@ -75,7 +75,7 @@ class Auto:
 
     @property
     def keys(self) -> str:
-        """Names of the open values, for a message."""
+        """Names of the values that are "auto" and still open, for a message."""
         return " and ".join(key for key, is_open in (("algo.sigma", self.sigma), ("algo.optimizer.lr", self.rate)) if is_open)
 
 

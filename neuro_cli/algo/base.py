@@ -31,7 +31,7 @@ Transform = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True)
 class LayerScale:
-    """One scale for each parameter tensor: ``sigma`` times its factor in ``factors``, by its name."""
+    """Scale of each parameter tensor: ``sigma`` times its factor in ``factors``, by its name."""
 
     sigma: float
     factors: Mapping[str, float]
@@ -55,7 +55,7 @@ class Proposal:
 
     @cached_property
     def sigma(self) -> float:
-        """Scale of all parameters, or the base of the factors of ``layers``. Cached: to read it from a GPU is to wait for it."""
+        """Scale of all parameters of a proposal, or the base of the factors of ``layers``. Cached: a GPU is waited for."""
         return float(self.scale) if self.layers is None else self.layers.sigma
 
     @classmethod
@@ -172,15 +172,15 @@ class CentreAlgorithm(Algorithm):
 
     @abstractmethod
     def state(self) -> State:
-        """Return copies of the state that the next generation depends on."""
+        """Return copies of the algorithm's state that the next generation depends on."""
 
     @abstractmethod
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, by copies: the caller may restore its tensors again."""
+        """Restore a :meth:`state` of the algorithm, by copies: the caller may restore its tensors again."""
 
 
 class PopulationAlgorithm(CentreAlgorithm):
-    """An algorithm that learns from the fitnesses of a population.
+    """Algorithm that learns from the fitnesses of a population.
 
     ``mirrored``: members 2j and 2j + 1 are the two sides of one direction, see :meth:`pair`.
     """
@@ -202,7 +202,7 @@ class PopulationAlgorithm(CentreAlgorithm):
 
     @abstractmethod
     def ask(self, generation: int) -> Proposal:
-        """Propose the candidates of a generation."""
+        """Propose the candidates of a generation of the algorithm."""
 
     @abstractmethod
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
@@ -239,7 +239,7 @@ class PopulationAlgorithm(CentreAlgorithm):
 
 
 class GradientAlgorithm(CentreAlgorithm):
-    """An algorithm that learns from the gradient of the loss."""
+    """Algorithm that learns from the gradient of the loss."""
 
     uses_gradient = True
 

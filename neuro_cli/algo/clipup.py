@@ -31,7 +31,7 @@ class ClipUp(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> None:  # type: ignore[override]
-        """Take one step of all parameter groups together."""
+        """Take one step of ClipUp for all parameter groups together."""
         assert closure is None, "no loss is asked for"
         groups = [group for group in self.param_groups if group["lr"] > 0]
         length = _norm([parameter.grad for group in groups for parameter in _moved(group)])

@@ -64,5 +64,5 @@ class FullCovariance(OwnCentre):
         return Proposal(self._centre[None], None, scale, transform=turned)
 
     def each(self, fitness: np.ndarray) -> Combination:
-        """Return the combination whose row i is the noise of member i."""
+        """Return the combination whose row i is the noise of member i, for a full covariance."""
         return Combination(np.eye(len(fitness)), (1,) * len(fitness))

@@ -15,7 +15,7 @@ from torch import Tensor
 from neuro_cli.algo.adapt import NONE, STILL, Adaptation
 from neuro_cli.algo.auto import AUTO, auto_of
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.layers import Layers
+from neuro_cli.algo.layer_factors import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
 from neuro_cli.core.checks import number, number_or, one_of

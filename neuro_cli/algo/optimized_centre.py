@@ -48,7 +48,7 @@ def _pieces(layout: ParameterLayout, split: bool, length: int) -> list[list[Plac
 
 
 class CentreOptimizer:
-    """The centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
+    """Centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
 
     A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
     tensors, one after the other where it can, and its states are float32.
@@ -85,7 +85,7 @@ class CentreOptimizer:
         self._starts = [piece.start for piece in self._pieces]
 
     def rate_at(self, generation: int) -> float:
-        """Return the learning rate of a generation."""
+        """Return the learning rate of the centre's optimizer in a generation."""
         return self._optimizer.rate_at(generation)
 
     def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
@@ -109,7 +109,7 @@ class CentreOptimizer:
         return found
 
     def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
-        """:meth:`ascend` of the columns from ``start`` on, as many as ``gradient`` (n,) has: of all, or of one of the spans."""
+        """Take :meth:`ascend` for the columns from ``start`` on, as many as ``gradient`` (n,) has: all, or one of the spans."""
         stop = start + len(gradient)
         if self.rounding is not None and (self._room is None or len(self._room) < len(gradient)):
             # one memory for all spans: the C library would reuse none

@@ -40,7 +40,7 @@ def _fused(factory: OptimizerFactory) -> OptimizerFactory:
 
 
 def class_of(factory: OptimizerFactory) -> Any:
-    """Return the class, or function, behind ``factory``."""
+    """Return the class of optimizer, or the function, behind ``factory``."""
     return factory.func if isinstance(factory, partial) else factory
 
 
@@ -244,7 +244,7 @@ class ScheduledOptimizer:
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state`, by copies; other entries of ``state`` are ignored."""
+        """Restore a :meth:`state` of the optimizer, by copies; other entries of ``state`` are ignored."""
         slots: dict[int, dict[str, Any]] = {}
         for group, first in zip(self._optimizer.param_groups, self._first, strict=True):
             group.update(copy.deepcopy(first))

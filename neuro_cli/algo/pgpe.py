@@ -14,7 +14,7 @@ from torch import Tensor
 
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.algo.clipup import ClipUp
-from neuro_cli.algo.layers import Layers
+from neuro_cli.algo.layer_factors import Layers
 from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
 from neuro_cli.algo.optimizer import OptimizerFactory
 from neuro_cli.core.checks import number, one_of

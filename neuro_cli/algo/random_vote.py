@@ -19,7 +19,7 @@ from neuro_cli.core.layout import ParameterLayout
 
 
 class Voter(NamedTuple):
-    """Address of a member, 8 bytes, and its fitness."""
+    """Voter of a random vote: address of a member, 8 bytes, and its fitness."""
 
     generation: int
     member: int

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal
 from neuro_cli.algo.formula_centre import OwnCentre
-from neuro_cli.algo.layers import RATE, SIGMA
+from neuro_cli.algo.layer_factors import RATE, SIGMA
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule

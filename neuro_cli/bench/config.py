@@ -17,7 +17,7 @@ class BenchConfig(RunConfig):
     samplers: dict[str, Any] = key()
 
     def own(self, kind: type[Section], name: str) -> Section:
-        """Return the section ``name`` with the keys of ``kind``. Raises UserError."""
+        """Return the bench's section ``name`` with the keys of ``kind``. Raises UserError."""
         return section(kind, self.plain.get(name), f"{name}.")
 
 
@@ -29,7 +29,7 @@ def filled_list(key: str, values: Any) -> list[Any]:
 
 
 def integers(low: int = 1, high: int | None = None, one: bool = False) -> Check:
-    """Return the check of a non-empty list of integers, each from ``low`` to ``high``; ``one``: an integer without a list too."""
+    """Return the check of a bench's list of integers, each from ``low`` to ``high``; ``one``: an integer without a list too."""
 
     def check(key: str, values: Any) -> list[int]:
         listed = [values] if one and not isinstance(values, list) else filled_list(key, values)

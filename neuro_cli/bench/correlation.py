@@ -54,7 +54,7 @@ class Correlation:
 
 
 def bench_correlation(config: BenchConfig, run: Path) -> None:
-    """Measure, print a table and write correlation.csv. Raises UserError."""
+    """Measure correlations of gradients, print a table and write correlation.csv. Raises UserError."""
     own = config.own(Correlation, "correlation")
     threads = threads_of(config.threads, SingleProcess(), device_of(config.device))
     samplers = {name: node for name, node in (config.samplers | (own.more or {})).items() if name not in own.without}

@@ -99,7 +99,7 @@ class Diversity:
 
 
 def bench_diversity(config: BenchConfig, run: Path) -> None:
-    """Measure, print a table and write diversity.csv. Raises UserError."""
+    """Measure the diversity of samplers, print a table and write diversity.csv. Raises UserError."""
     own = config.own(Diversity, "diversity")
     rows = [row for b, n in own.collision for row in collision(b, n, own.draws)]
     rows += [row for a, b, n in own.dependence for row in dependence(a, b, n, own.draws)]

@@ -43,7 +43,7 @@ class Point:
     ranks: int = 1
 
     def at(self, axis: str, value: int) -> "Point":
-        """Return the point with another value on an axis."""
+        """Return the point of growth with another value on an axis."""
         changes: dict[str, Any] = {axis: value}
         return replace(self, **changes)
 
@@ -144,7 +144,7 @@ def exponent(before: Row, row: Row, column: str) -> str:
 
 
 def panels(rows: Sequence[Row]) -> Iterator[Panel]:
-    """Return the panels of seconds, then those of memory, a column for each axis."""
+    """Return the panels of growth: seconds, then memory, a column for each axis."""
     for column, label, unit in (("seconds", "seconds of a generation", 1.0), ("memory_bytes", "MB of a rank above imports", 1e6)):
         for axis in AXES:
             lines = []

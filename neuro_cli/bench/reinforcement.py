@@ -15,13 +15,12 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.config import BenchConfig, filled_list, integers
-from neuro_cli.bench.reinforcement_curves import plot
 from neuro_cli.bench.returns import fresh_return
 from neuro_cli.bench.stopwatch import Evaluation, timed
 from neuro_cli.bench.table import append_row, show
@@ -32,6 +31,8 @@ from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
+from neuro_cli.run_folder.plot import Line, Panel, draw
 from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import BITS_64, bounded, choice, key, or_none, positive
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
@@ -42,7 +43,10 @@ IDENTITY = ("task", "column", "seed", "goal", "budget_minutes", "episodes", "com
 CURVE = (*IDENTITY, "minute", "steps", RETURN.name)
 FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks", "steps", "machine")
 CURVES = "returns"  # name of the picture of this command's trials, in the run folder
+COLOURS = {"dises": BLUE, "evolve": GREEN, "openai_es": VERMILION, "ars": PURPLE, "ddpg": ORANGE}
+WIDE = 3  # panels side by side
 NEVER = 1_000_000  # generations; the budget ends a run before
+Look = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -66,12 +70,12 @@ class Reinforcement:
         return self.tasks[task] if self.setting == "tuned" else self.common
 
     def goal(self, task: str) -> float:
-        """Return the mean return to reach. Raises ConfigError."""
+        """Return the mean return that reinforcement must reach. Raises ConfigError."""
         name = "goal" if self.threshold == "ours" else "registered"
         return number(f"reinforcement.tasks.{task}.{name}", self.tasks[task][name])
 
     def budget(self, task: str) -> float:
-        """Return the most minutes of a trial. Raises ConfigError."""
+        """Return the most minutes of a trial of reinforcement. Raises ConfigError."""
         return self.minutes or positive(f"reinforcement.tasks.{task}.minutes", self.tasks[task]["minutes"])
 
 
@@ -224,3 +228,38 @@ def _spread(own: Sequence[Row], name: str, form: str) -> str:
     if not values:
         return "no evaluation in time"
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
+
+
+def plot(trials: Sequence[Mapping[str, str]], looks: Iterable[Look], stem: Path) -> None:
+    """Draw ``stem``.svg and .png. ``trials``: identities; ``looks``: rows of the curves' file, of other trials too."""
+    curves: dict[tuple[str, ...], list[Look]] = {_key(trial): [] for trial in trials}
+    names = list(trials[0])
+    for look in looks:
+        key = tuple(look[name] for name in names)
+        if key in curves and look[RETURN.name]:  # a torn line has none
+            curves[key].append(look)
+    goals = dict.fromkeys((trial["task"], trial["goal"]) for trial in trials)
+    panels = [
+        _panel(*goal, [(trial, curves[_key(trial)]) for trial in trials if (trial["task"], trial["goal"]) == goal])
+        for goal in goals
+    ]
+    draw(panels, stem, columns=min(WIDE, len(panels)))
+
+
+def _panel(task: str, goal: str, looks: Sequence[tuple[Mapping[str, str], Sequence[Look]]]) -> Panel:
+    """Return the curves of one goal's trials, with a dashed line at its height."""
+    minutes = max(float(trial["budget_minutes"]) for trial, _ in looks) * 1.02
+    lines = [
+        Line(
+            [float(look["minute"]) for look in some], [float(look[RETURN.name]) for look in some], trial["column"],
+            COLOURS[trial["column"]], marker=".", width=1.1,
+        )
+        for trial, some in looks
+    ]  # fmt: skip
+    options = {"title": f"{task} to {float(goal):g}", "xlabel": "minutes", "ylabel": RETURN.label, "xlim": (0, minutes)}
+    height = Line((0, minutes), [float(goal)] * 2, "goal", GREY, "--", width=0.9)
+    return Panel([*lines, height], options, height=3.2)
+
+
+def _key(trial: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(trial.values())

@@ -10,7 +10,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import RETURN
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.instantiate import make
-from neuro_cli.runner.centre import sums_over_chunks
+from neuro_cli.runner.centre_evaluation import sums_over_chunks
 from neuro_cli.task.reinforcement import Reinforcement
 
 ELSEWHERE = 0x5EED_0F_F5E5  # mixed into the run's seed: test episodes that neither training nor evaluation uses

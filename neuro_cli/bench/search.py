@@ -47,11 +47,11 @@ class Searches:
 
     @property
     def in_order(self) -> list[str]:
-        """The strategies, the baseline first, since a gain is against it."""
+        """Search strategies, the baseline first, since a gain is against it."""
         return [BASELINE, *(name for name in self.strategies if name != BASELINE)]
 
     def chosen(self) -> dict[str, list[str]]:
-        """Return all overrides by task. Raises ConfigError."""
+        """Return all overrides of the searches by task. Raises ConfigError."""
         names = [one_of("search.only", name, tuple(self.tasks)) for name in (self.tasks if self.only is None else self.only)]
         return {name: [*_texts(f"search.tasks.{name}", self.tasks[name]), *self.overrides] for name in names}
 

@@ -40,7 +40,7 @@ class Timed:
 
     @property
     def spent(self) -> float:
-        """Minutes to the goal, else all."""
+        """Minutes of a timed command to the goal, else all."""
         return self.evaluations[-1].minutes if self.ended == "goal" else self.minutes
 
 

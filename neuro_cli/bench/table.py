@@ -36,12 +36,12 @@ def in_turn(work: Mapping[str, Callable[[int], Any]], repeats: int, rest: float 
 
 
 def spread(values: Sequence[float], form: str = ".2f") -> str:
-    """Format median, minimum and maximum, ``2.10 (2.02 to 2.31)``."""
+    """Format median, minimum and maximum for a table, ``2.10 (2.02 to 2.31)``."""
     return f"{statistics.median(values):{form}} ({min(values):{form}} to {max(values):{form}})"
 
 
 def ratios(seconds: Sequence[float], reference: Sequence[float]) -> list[float]:
-    """Return the ratios of the pairs of a round."""
+    """Return the ratios of the pairs of a round, for a table."""
     return [a / b for a, b in zip(seconds, reference, strict=True)]
 
 

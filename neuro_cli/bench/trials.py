@@ -30,7 +30,7 @@ class Trial:
 
     @property
     def identity(self) -> Row:
-        """Cells of its row that identify the trial."""
+        """Cells of the trial's row that identify it."""
         optional = () if self.episodes is None else (self.episodes,)
         values = (self.task, self.setting, self.seed, self.goal, self.minutes, *optional, shlex.join(self.program))
         return dict(zip(self.names, map(str, values), strict=True))

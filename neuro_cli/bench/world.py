@@ -16,7 +16,7 @@ from neuro_cli.runner.session import guarded
 
 
 def measured_in_world(module: str, plan: Mapping[str, Any], ranks: int, folder: Path) -> Any:
-    """Run the worker ``module`` on ``ranks`` ranks and return its results; ``folder`` keeps them and the plan.
+    """Run the worker ``module`` in a world of ``ranks`` ranks and return its results; ``folder`` keeps them and the plan.
 
     ``plan["fabric"]``: config of the network. Raises RuntimeError when the world fails.
     """

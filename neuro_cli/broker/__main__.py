@@ -9,7 +9,7 @@ from neuro_cli.core.errors import report
 
 
 def main() -> int:
-    """Serve a role. Returns the exit code."""
+    """Serve a role of the task cluster. Returns the exit code."""
     config = json.loads(sys.argv[1])
     logging.basicConfig(level=config.get("log", "WARNING"), format="neuro: %(message)s")
     try:

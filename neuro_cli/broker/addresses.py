@@ -61,5 +61,5 @@ def is_loopback(address: str) -> bool:
 
 
 def joined(host: str, port: int) -> str:
-    """Return ``host:port``, with an IPv6 host in brackets."""
+    """Return the address ``host:port``, with an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

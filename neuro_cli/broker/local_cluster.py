@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from neuro_cli.broker.certificates import make_certificates
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.machine.process import exit_text, kill_group, start, stop
+from neuro_cli.tls.from_folder import make_certificates
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Cluster:
         self.nameserver = "127.0.0.1:0"
 
     def start_nameserver(self, **settings: Any) -> str:
-        """Start the nameserver. Returns its address."""
+        """Start the nameserver of the local cluster. Returns its address."""
         said = self._start("nameserver", "nameserver", {"address": self.nameserver, **settings})
         self.nameserver = self.members["nameserver"].config["nameserver"]["address"] = said.rpartition(" at ")[2]
         return self.nameserver
@@ -58,11 +58,11 @@ class Cluster:
         return address
 
     def start_worker(self, name: str, **settings: Any) -> None:
-        """Start a worker."""
+        """Start a worker of the local cluster."""
         self._start(name, "worker", {"name": name, **settings})
 
     def revive(self) -> list[str]:
-        """Restart processes that have ended. Returns their names."""
+        """Restart processes of the local cluster that have ended. Returns their names."""
         ended = [name for name, member in self.members.items() if member.process.poll() is not None]
         for name in ended:
             member = self.members[name]
@@ -72,12 +72,12 @@ class Cluster:
         return ended
 
     def stop(self, name: str) -> int:
-        """Ask a process to end, and wait for it. Returns its exit code."""
+        """Ask a process of the local cluster to end, and wait for it. Returns its exit code."""
         (code,) = stop(self.members.pop(name).process, patience=STOP_SECONDS)
         return code
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes of the local cluster."""
         processes = [member.process for member in self.members.values()]
         for process in processes:
             if process.poll() is None:

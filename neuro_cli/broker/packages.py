@@ -7,7 +7,7 @@ PACKAGES = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf", "crypto
 
 
 def need_packages() -> None:
-    """Raise UserError where the extra is not installed."""
+    """Raise UserError where the packages of the extra are not installed."""
     missing = absent(*PACKAGES)
     if missing:
         raise UserError(f"a task cluster needs {', '.join(missing)}, not installed here: {install('search')}")

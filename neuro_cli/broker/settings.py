@@ -30,7 +30,7 @@ class Security:
 
     @property
     def only_here(self) -> bool:
-        """True where no connection leaves this machine."""
+        """True where the settings let no connection leave this machine."""
         return self.certificates is None or self.local
 
 
@@ -61,7 +61,7 @@ class SecurityConfig:
 
     def settle(self) -> Security:
         """Settle the certificates: without a folder those of the user, which the first call creates. Raises UserError."""
-        from neuro_cli.broker.certificates import own_certificates
+        from neuro_cli.tls.from_folder import own_certificates
 
         return self.check() or Security(own_certificates(), self.message_bytes, local=True)
 

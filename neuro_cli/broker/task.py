@@ -32,7 +32,7 @@ class BaseTask(ABC):
         """Do the work, in a process of the worker. An exception becomes the task's error, with its traceback."""
 
     def to_bytes(self) -> bytes:
-        """Pack the fields for the worker. Raises UserError for those that JSON cannot hold."""
+        """Pack the task's fields for the worker. Raises UserError for those that JSON cannot hold."""
         if not is_dataclass(self):
             raise UserError(f"task {self.kind}: it must be a dataclass, or have to_bytes and from_bytes of its own")
         return _packed(self.kind, "its fields", asdict(self))
@@ -50,7 +50,7 @@ class BaseTask(ABC):
 
     @classmethod
     def result_to_bytes(cls, result: Any) -> bytes:
-        """Pack the result of :meth:`run`. Raises UserError for one that JSON cannot hold."""
+        """Pack the result of the task's :meth:`run`. Raises UserError for one that JSON cannot hold."""
         return _packed(cls.kind, "its result", result)
 
     @classmethod

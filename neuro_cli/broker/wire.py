@@ -11,10 +11,10 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from neuro_cli.broker.addresses import is_loopback, joined, split
-from neuro_cli.broker.credentials import read_credentials
 from neuro_cli.broker.services import handler_of
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.tls.from_folder import read_credentials
 
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a vanished host is noticed after the sum of both
 MOST_CALLS = 128  # calls of a connection at a time, each with at most one message half read; others wait
@@ -24,7 +24,7 @@ M = TypeVar("M", bound=Message)
 
 
 def options(security: Security) -> list[tuple[str, int]]:
-    """Return the options for both ends of a connection."""
+    """Return the options of gRPC for both ends of a connection."""
     return [
         ("grpc.max_receive_message_length", security.message_bytes),
         ("grpc.max_send_message_length", security.message_bytes),

@@ -51,7 +51,7 @@ def files_and_values(words: Iterable[str], keys: Sequence[str], takes: str) -> t
 
 
 def values_of(overrides: Iterable[str], keys: Sequence[str], takes: str) -> dict[str, Any]:
-    """Return the values of ``overrides`` by key. Raises ConfigError, ``takes`` in front of the ``keys``, for another one.
+    """Return the values of the arguments ``overrides`` by key. Raises ConfigError, ``takes`` before the ``keys``, for another.
 
     A key that ends with a dot stands for all below it.
     """
@@ -67,12 +67,12 @@ def values_of(overrides: Iterable[str], keys: Sequence[str], takes: str) -> dict
 
 
 def names(value: Any) -> list[str]:
-    """Return the names in the value of ``trust``, which is one name or a list."""
+    """Return the names in the argument ``trust``, which is one name or a list."""
     return [str(name) for name in (value if isinstance(value, list) else [value])]
 
 
 def json_file(name: str) -> Path:
-    """Return the file of ``output=FILE.json``. Raises ConfigError."""
+    """Return the file of the argument ``output=FILE.json``. Raises ConfigError."""
     file = Path(name)
     if file.suffix != ".json" or file.is_dir() or not file.parent.is_dir():
         raise ConfigError("output", name, "must be a file NAME.json in a folder that exists")
@@ -80,7 +80,7 @@ def json_file(name: str) -> Path:
 
 
 def set_key(config: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key of a nested config. Raises ConfigError for a key that it lacks."""
+    """Set a dotted key of a nested config, an argument of the verb. Raises ConfigError for a key that it lacks."""
     *parents, last = key.split(".")
     for parent in parents:
         config = config.get(parent) or {}

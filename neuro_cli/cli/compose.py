@@ -44,7 +44,7 @@ class _NoCallbacks:
     """Callbacks of Hydra around a job; neuro has none."""
 
     def on_job_start(self, **_: Any) -> None:
-        """Do nothing."""
+        """Do nothing when a job starts."""
 
     on_job_end = on_job_start
 

@@ -12,7 +12,7 @@ def interrupted() -> bool:
 
 
 def listen() -> None:
-    """Forget earlier signals, and listen to SIGINT in place of Python's own handler."""
+    """Listen to Ctrl-C, SIGINT, in place of Python's own handler, and forget earlier signals."""
     _heard.clear()
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _hear)

@@ -26,7 +26,7 @@ def mendable(error: Exception) -> Exception:
 
 @contextmanager
 def mending() -> Iterator[None]:
-    """Raise errors of the block as :func:`mendable` converts them."""
+    """Raise errors of the block as the one line that :func:`mendable` makes of them."""
     try:
         yield
     except Exception as error:

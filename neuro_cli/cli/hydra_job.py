@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.compose import resolved
@@ -85,11 +85,6 @@ def _no_empty_exit() -> Iterator[None]:
         if isinstance(ended, SystemExit) and ended.code not in (None, 0):
             raise ended from None
         raise
-
-
-def save(config: dict[str, Any], run: Path) -> None:
-    """Write the resolved config of a run, so that a resume with more generations does not stretch its schedules."""
-    OmegaConf.save(OmegaConf.create(config), run / ".hydra" / "config.yaml")
 
 
 def _fail_submitted(code: int) -> NoReturn:

@@ -33,7 +33,7 @@ def verb(name: str) -> Callable[[list[str]], int]:
     if name not in (*listed(), *SHARED):
         raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
     with no_search():
-        module = importlib.import_module(f"neuro_cli.cli.{SHARED.get(name, name)}")
+        module = importlib.import_module(f"neuro_cli.cli.verbs.{SHARED.get(name, name)}")
     return getattr(module, f"{name}_verb")
 
 

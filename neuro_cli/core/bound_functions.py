@@ -29,7 +29,7 @@ class FunctionCopies(dict[int, Any]):
         self._functions = {id(each): each for each in _reached(module) if isinstance(each, FunctionType) and self._refers(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
-        """Return the copy of the object with the identity ``key``."""
+        """Return the copy of the bound object with the identity ``key``."""
         if key in self._functions and key not in self:
             self._copy(self._functions[key])
         return super().get(key, default)

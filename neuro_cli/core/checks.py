@@ -10,7 +10,7 @@ THREADS, THREADS_A_CORE = 1024, 64  # most threads of a process: each takes memo
 
 
 def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return ``value`` as an int in [low, high]. Raises ConfigError."""
+    """Check that ``value`` is an int in [low, high], and return it. Raises ConfigError."""
     allowed = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
     if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
         whole = isinstance(value, float) and value.is_integer() and value >= low and (high is None or value <= high)
@@ -19,7 +19,7 @@ def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def thread_count(key: str, value: Any) -> int:
-    """Return ``value`` as a number of threads that this machine can start. Raises ConfigError."""
+    """Check that ``value`` is a number of threads that this machine can start, and return it. Raises ConfigError."""
     cores = usable_cores()
     most = min(THREADS, THREADS_A_CORE * cores)
     if isinstance(value, int) and value > most:
@@ -36,7 +36,7 @@ def number(
     high: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Return ``value`` as a finite float, > above, >= low, <= high, < below. Raises ConfigError."""
+    """Check that ``value`` is a finite float, > above, >= low, <= high, < below, and return it. Raises ConfigError."""
     limits = ((">", above), (">=", low), ("<=", high), ("<", below))
     bounds = [f"{sign} {bound:g}" for sign, bound in limits if bound is not None]
     allowed = "must be a number" + (" " + " and ".join(bounds) if bounds else "")
@@ -54,21 +54,21 @@ def number(
 
 
 def number_or(key: str, value: Any, word: str, *, above: float) -> float | str:
-    """Return ``value`` if it is ``word``, else as a finite float > above. Raises ConfigError."""
+    """Check that ``value`` is ``word``, or a finite float > above, and return it. Raises ConfigError."""
     if isinstance(value, str) and value != word:
         raise ConfigError(key, value, f"must be a number > {above:g}, or {word}")
     return value if value == word else number(key, value, above=above)
 
 
 def boolean(key: str, value: Any) -> bool:
-    """Return ``value`` if it is true or false. Raises ConfigError."""
+    """Check that ``value`` is true or false, and return it. Raises ConfigError."""
     if not isinstance(value, bool):
         raise ConfigError(key, value, "must be true or false")
     return value
 
 
 def one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
-    """Return ``value`` if it is among ``allowed``. Raises ConfigError."""
+    """Check that ``value`` is among ``allowed``, and return it. Raises ConfigError."""
     if value not in allowed:
         raise ConfigError(key, value, f"must be one of {', '.join(allowed)}")
     return str(value)

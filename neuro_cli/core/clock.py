@@ -25,7 +25,7 @@ class Clock:
             self.seconds[name] += seconds / parallel
 
     def take(self) -> dict[str, float]:
-        """Return seconds of every phase since the last call, and restart."""
+        """Return the clock's seconds of every phase since the last call, and restart."""
         taken = {name: self.seconds[name] for name in PHASES}
         self.seconds.clear()
         return taken

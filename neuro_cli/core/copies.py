@@ -26,7 +26,7 @@ def in_pages(parameters: Sequence[nn.Parameter], pages: Pages) -> None:
 
 
 def has_pages(module: nn.Module) -> bool:
-    """Return whether parameters of ``module`` are :func:`in_pages`."""
+    """Return whether parameters of ``module`` are shared with its copies :func:`in_pages`."""
     return any(PAGES in vars(parameter) for parameter in module.parameters())
 
 
@@ -123,7 +123,7 @@ def _in_same_pages(module: nn.Module, dtype: torch.dtype | None) -> dict[int, An
 
 
 def state_of(module: nn.Module) -> Iterator[Tensor]:
-    """Return parameters and buffers."""
+    """Return parameters and buffers, which copies of a module have."""
     return chain(module.parameters(), module.buffers())
 
 

@@ -18,7 +18,7 @@ def near(word: str, known: Iterable[str], count: int = 3) -> list[str]:
 
 
 def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
-    """Return a clause that names the valid words nearest to ``word``, or all of them when none is near."""
+    """Return a clause, "did you mean ...", that names the valid words nearest to ``word``, or all of them when none is near."""
     known = sorted(set(known))
     close = near(word, known, count)
     return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"

@@ -18,14 +18,14 @@ class UserError(Exception):
 
 
 class ConfigError(UserError, ValueError):
-    """A config value out of its range, in one line: ``key``, ``=``, ``value``, ``: ``, what is ``allowed``."""
+    """Error of a config value out of its range, in one line: ``key``, ``=``, ``value``, ``: ``, what is ``allowed``."""
 
     def __init__(self, key: str, value: object, allowed: str) -> None:
         super().__init__(f"{key}={value}: {allowed}")
 
 
 class CandidateError(UserError):
-    """A candidate's fitness that is not a number. Every rank raises it in the same generation."""
+    """Error of a candidate's fitness that is not a number. Every rank raises it in the same generation."""
 
 
 @contextmanager

@@ -35,7 +35,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def save_file(path: Path, content: str | bytes) -> None:
-    """Write as :func:`write_atomically`. Raises UserError."""
+    """Write a file as :func:`write_atomically`. Raises UserError."""
     try:
         write_atomically(path, content.encode() if isinstance(content, str) else content)
     except OSError as error:
@@ -81,7 +81,7 @@ def sync_folder(folder: Path) -> None:
 
 
 class HeldFolder:
-    """The folder ``path`` as it is now, however it is named later. Raises OSError where there is none."""
+    """Folder ``path`` as it is now, however it is named later. Raises OSError where there is none."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._handle = (

@@ -26,7 +26,7 @@ STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
 
 @dataclass(frozen=True)
 class Place:
-    """One parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``.
+    """Place of one parameter: columns [start, stop) of the flat vector hold a tensor of ``shape``.
 
     ``groups``: of the convolution that has it as its weight, else 1.
     """
@@ -42,7 +42,7 @@ class Place:
         return self.view_of(flat[self.start : self.stop])
 
     def view_of(self, piece: Tensor) -> Tensor:
-        """Return the tensor whose part of the flat vector is ``piece``."""
+        """Return the tensor whose place in the flat vector is ``piece``."""
         if len(self.shape) == 4 and self.channels_last:
             out, inner, height, width = self.shape
             return piece.view(out, height, width, inner).permute(0, 3, 1, 2)
@@ -144,7 +144,7 @@ class ParameterLayout:
             parameters[place.name].data = torch.empty(0, device=parameters[place.name].device, dtype=self.dtype)
 
     def load(self, module: nn.Module, flat: Tensor) -> None:
-        """Copy ``flat`` into the module's own parameters."""
+        """Copy the flat vector ``flat`` into the module's own parameters."""
         parameters = dict(module.named_parameters())
         evolved = [parameters[place.name] for place in self.places]
         own_memory(evolved)

@@ -30,7 +30,7 @@ def lazily(package: str, file: str) -> tuple[list[str], Callable[[str], Any], Ca
 
 
 class LazyModule(ModuleType):
-    """A module that is imported when the first of its names is used."""
+    """Module that is imported when the first of its names is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

@@ -1,4 +1,4 @@
-"""Linear layers of many members on a CPU, by compiled loops (:mod:`neuro_cli.core.kernels.linear`).
+"""Linear layers of many members on a CPU, by compiled loops (:mod:`neuro_cli.core.kernels.numba_linear`).
 
 Legend: n rows of S sides, D directions; I inputs, O outputs of a layer.
 """
@@ -35,12 +35,12 @@ class LinearLayer:
 
     @property
     def served(self) -> bool:
-        """Return whether the loops serve: float32 on a CPU without gaps in memory, and a BLAS for them to call."""
+        """Return whether loops serve the linear layer: float32 on a CPU without gaps in memory, and a BLAS for them to call."""
         return self.x.dtype == torch.float32 and self._plain and bool(blas_kernels.SERVES)
 
     @property
     def served_half(self) -> bool:
-        """Return whether :meth:`low_rank` serves in bfloat16."""
+        """Return whether :meth:`low_rank` serves the linear layer in bfloat16."""
         return self.x.dtype == torch.bfloat16 and self._plain
 
     @property

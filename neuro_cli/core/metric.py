@@ -13,7 +13,7 @@ _FORM = re.compile(r",?\.\d{1,2}[efg%]")  # others could write gigabytes, and a 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number of an evaluation. Raises ValueError for fields of another kind.
+    """Metric of an evaluation, a number. Raises ValueError for fields of another kind.
 
     ``name``: its key in ``summary.json`` and its column of ``metrics.csv``; ``label``: its words in tables and figures.
     ``form``: the format of a value, for example ``.4f``, ``,.1f`` or ``.3g``. ``unit``: ``fraction`` (from 0 to 1), ``fitness``
@@ -44,11 +44,11 @@ class Metric:
 
     @property
     def heading(self) -> str:
-        """The label, with the unit where that is a text."""
+        """Label of the metric, with the unit where that is a text."""
         return self.label if self.unit in ("", FRACTION, FITNESS) else f"{self.label} ({self.unit})"
 
     def text(self, value: float) -> str:
-        """Return ``value`` for reading."""
+        """Return ``value`` of the metric for reading."""
         return format(float(value), self.form)
 
     def reached(self, value: float, goal: float) -> bool:

@@ -17,7 +17,6 @@ from torch import Tensor
 from neuro_cli.core import philox
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.kernels.compiled import noise_kernels as kernels
-from neuro_cli.core.kernels.compiled import rounding_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.seeds import key_of
 
@@ -227,14 +226,14 @@ class Noise:
         return True
 
     def rounded(self, values: Tensor, generation: int, stream: int, length: int, start: int, out: Tensor) -> bool:
-        """Write :func:`rounding_kernels.rounded_columns` of ``values`` (n,) float32 to ``out`` (n,) bfloat16.
+        """Write :func:`kernels.rounded_columns` of ``values`` (n,) float32 to ``out`` (n,) bfloat16.
 
         Returns whether that was done: where compiled loops are to make the words.
         """
         if not self._compiled(-(-len(values) // length) * length // 2):
             return False
         numbers = values.view(torch.uint32).numpy(), out.view(torch.uint16).numpy()  # little-endian, as torch's processors are
-        rounding_kernels.rounded_columns(*self._key, generation, stream, length, start, *numbers)
+        kernels.rounded_columns(*self._key, generation, stream, length, start, *numbers)
         return True
 
     def combine(

@@ -85,7 +85,7 @@ def few_words(key: tuple[int, int], generation: int, directions: np.ndarray, str
 
 
 def few_normals(random_words: np.ndarray) -> np.ndarray:
-    """Return :func:`normals` of :func:`few_words`, float32."""
+    """Return the normal numbers of :func:`normals` from :func:`few_words`, float32."""
     tail = np.maximum(random_words & np.uint64(0x7FFFFFFF), np.uint64(1)).astype(np.float32).view(np.int32)
     segment = (tail >> 17) - (127 << 6)
     size = BASE[segment] + ((tail >> 5) & 4095).astype(np.float32) * SLOPE[segment]

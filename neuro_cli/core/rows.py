@@ -2,8 +2,8 @@
 
 Rows are (S sides, D directions, e examples) in that order, S scales tell how far a side goes along its direction (the
 minus half of an antithetic pair has -sigma). On a CPU, in float32 or float64 and with channels last in memory, compiled
-loops do it (:mod:`neuro_cli.core.kernels.rows`), on a GPU Triton kernels (:mod:`neuro_cli.core.kernels.triton_rows`); elsewhere
-torch operations do.
+loops do it (:mod:`neuro_cli.core.kernels.numba_rows`), on a GPU Triton kernels (:mod:`neuro_cli.core.kernels.triton_rows`);
+elsewhere torch operations do.
 
 Legend: n = S D e rows, C channels.
 """
@@ -122,7 +122,7 @@ class Geometry:
 
 
 def out_sizes(image: Sequence[int], kernel: Sequence[int], geometry: Geometry) -> list[int]:
-    """Height and width of what a convolution gives for images of so many lines and columns."""
+    """Return height and width of what a convolution gives for rows of images of so many lines and columns."""
     return [
         (side + 2 * pad - gap * (taps - 1) - 1) // step + 1
         for side, pad, gap, taps, step in zip(image, geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -137,11 +137,11 @@ class MemberBatch:
         self.count = len(self.scales) * directions * examples
 
     def scaled(self, factor: float) -> "MemberBatch":
-        """Return the same rows with all scales times ``factor``."""
+        """Return the batch of the same rows with all scales times ``factor``."""
         return MemberBatch([factor * scale for scale in self.scales], self.directions, self.examples)
 
     def one_side(self) -> "MemberBatch":
-        """Return the rows of one side, with scale 1."""
+        """Return the batch of the rows of one side, with scale 1."""
         return MemberBatch([1.0], self.directions, self.examples)
 
     def flip(self, x: Tensor, words: Tensor, channel: int) -> Tensor:
@@ -159,7 +159,7 @@ class MemberBatch:
         return self.add(y, self.by_direction(t, _signs(words, t, channel), channel, torch.mul))
 
     def add(self, y: Tensor, t: Tensor) -> Tensor:
-        """Return y + scale * t; may write to ``y``."""
+        """Return y + scale * t for the rows of a batch; may write to ``y``."""
         for side, scale in enumerate(self.scales):
             half = slice(side * self.directions * self.examples, (side + 1) * self.directions * self.examples)
             if y.device.type == "cpu":
@@ -186,7 +186,7 @@ class MemberBatch:
         return y
 
     def gather(self, x: Tensor, index: Tensor, channel: int) -> Tensor:
-        """Return ``x`` at channels index[direction] (D, r): (n, .., r, ..)."""
+        """Return ``x`` of a batch at channels index[direction] (D, r): (n, .., r, ..)."""
         kernels = gpu.row_kernels(x)
         if kernels is not None:
             return kernels.gather(x, index, self._rows(), channel)

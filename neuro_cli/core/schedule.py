@@ -27,7 +27,7 @@ class Schedule:
         self._pace = since, end
 
     def factor(self, generation: int) -> float:
-        """Return the factor in generation 0, 1, 2, ..."""
+        """Return the schedule's factor in generation 0, 1, 2, ..."""
         if generation < self.warmup:
             return (generation + 1) / (self.warmup + 1)
         end = self._pace[1] if self._pace is not None and generation >= self._pace[0] else self.generations

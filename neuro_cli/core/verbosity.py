@@ -26,6 +26,6 @@ def verbose() -> bool:
 
 
 def say(text: str) -> None:
-    """Print a line, unless the command is quiet."""
+    """Print a line, unless the command is quiet (``-q``)."""
     if not quiet():
         print(printable(text), flush=True)

@@ -27,7 +27,7 @@ from neuro_cli.scoring.base import Scorer
 
 @dataclass(frozen=True)
 class PopulationContext:
-    """Parts of a run on one rank."""
+    """Parts of a population's run on one rank, which a distribution method takes."""
 
     world: World
     algo: CentreAlgorithm
@@ -71,7 +71,7 @@ class Distribution(Method):
         return self
 
     def bind(self, job: PopulationContext) -> None:
-        """Take the parts of the run. Raises UserError where the method does not fit the ranks or the algorithm."""
+        """Take the parts of the run to distribute. Raises UserError where the method does not fit the ranks or the algorithm."""
         self.job = job
         self.check()
         job.sampler.serve(job.algo)
@@ -81,12 +81,12 @@ class Distribution(Method):
 
     @property
     def algo(self) -> PopulationAlgorithm:
-        """The algorithm of a population."""
+        """Algorithm of the population that this method distributes."""
         assert isinstance(self.job.algo, PopulationAlgorithm)
         return self.job.algo
 
     def check(self) -> None:
-        """Raise UserError where the method cannot serve this job."""
+        """Raise UserError where the distribution method cannot serve this job."""
         job = self.job
         if job.algo.uses_gradient:
             raise UserError(f"distribution={self.name}: algo=sgd has no population; allowed: local, data_parallel")
@@ -209,14 +209,14 @@ class Distribution(Method):
             return combine() if self.meter is None else self.meter.sums(combine)
 
     def state(self) -> State:
-        """Return the state that the next generation depends on, for a checkpoint, on rank 0.
+        """Return the distribution's state that the next generation depends on, for a checkpoint, on rank 0.
 
         Every rank calls this, since ranks may have to gather it; other ranks get an empty state.
         """
         return State()
 
     def restore(self, state: State) -> None:
-        """Restore the :meth:`state` of rank 0, perhaps of another method or another number of ranks."""
+        """Restore the distribution's :meth:`state` of rank 0, perhaps of another method or another number of ranks."""
 
     def gradient_step(self, generation: int) -> StepReport:
         """Run one generation of an algorithm without a population; a method that serves one overrides this."""

@@ -28,7 +28,7 @@ class Codec(ABC):
 
     @abstractmethod
     def size(self, rows: int, columns: int) -> int:
-        """Return the bytes of the message for (rows, columns)."""
+        """Return the bytes of the codec's message for (rows, columns)."""
 
     @abstractmethod
     def encode(self, values: Tensor) -> Tensor:
@@ -99,12 +99,12 @@ def codec_of(name: str) -> Codec:
 
 
 def aligned(message: Tensor) -> Tensor:
-    """Return ``message`` at an aligned address, as a copy if need be: other ranks' messages before it may end at any byte."""
+    """Return the codec's ``message`` at an aligned address, as a copy if need be: messages before it may end at any byte."""
     return message.clone() if message.data_ptr() % 8 else message
 
 
 def slices(columns: int, parts: int, block: int) -> list[tuple[int, int]]:
-    """Return columns [start, stop) of every part: even shares, cut at multiples of ``block``; some may be empty."""
+    """Return the codec's columns [start, stop) of every part: even shares, cut at multiples of ``block``; some may be empty."""
     return [(min(low * block, columns), min(high * block, columns)) for low, high in shares(-(-columns // block), parts)]
 
 

@@ -53,7 +53,7 @@ class EfficiencyMeter:
         return scores
 
     def sums(self, combine: Callable[[], torch.Tensor]) -> torch.Tensor:
-        """Run ``combine``, a part of this rank's sums."""
+        """Time ``combine``, a part of this rank's sums, for the efficiency."""
         begun = time.perf_counter()
         sums = combine()
         if sums.is_cuda:

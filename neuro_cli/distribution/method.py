@@ -4,7 +4,7 @@ from abc import ABC
 
 
 class Method(ABC):  # noqa: B024 (what generations and ensembles share is their group)
-    """``needs_mpi``: False where one process does everything and no MPI library is needed."""
+    """Method of distribution; ``needs_mpi``: False where one process does everything and no MPI library is needed."""
 
     name = ""
     needs_mpi = True

@@ -52,7 +52,7 @@ class Election(ABC):
         self.draw = random.Random()
 
     def start(self, host: Host, me: str, members: list[str], term: int, newcomer: bool) -> None:
-        """Take part as ``me``, along with ``members`` (all of them, ``me`` included); ``term``: that of the leader who admits us.
+        """Take part in the election as ``me`` with ``members`` (all of them, ``me`` included); ``term``: the admitting leader's.
 
         ``newcomer``: this peer is being admitted, so it is no candidate before it has heard from a leader.
         """
@@ -61,17 +61,17 @@ class Election(ABC):
     @property
     @abstractmethod
     def leader(self) -> str | None:
-        """Name of the leader as far as this peer knows."""
+        """Name of the leader elected, as far as this peer knows."""
 
     @property
     @abstractmethod
     def term(self) -> int:
-        """Term, which grows with every leader."""
+        """Term of the election, which grows with every leader."""
 
     @property
     @abstractmethod
     def members(self) -> list[str]:
-        """Members of the cluster, dead ones too, sorted."""
+        """Members of the cluster that elects, dead ones too, sorted."""
 
     @property
     @abstractmethod
@@ -85,11 +85,11 @@ class Election(ABC):
     @property
     @abstractmethod
     def needed(self) -> int:
-        """Number of members that a commit needs."""
+        """Number of members that a commit needs in this election."""
 
     @abstractmethod
     def propose(self, content: bytes) -> None:
-        """Have ``content`` committed, as the leader. It may be lost, or committed twice; the ledger knows."""
+        """Have ``content`` committed, as the elected leader. It may be lost, or committed twice; the ledger knows."""
 
     @abstractmethod
     def add(self, peer: str, done: Callable[[bool], None]) -> None:
@@ -97,7 +97,7 @@ class Election(ABC):
 
     @abstractmethod
     def remove(self, peer: str, done: Callable[[bool], None]) -> None:
-        """Remove ``peer``, as the leader."""
+        """Remove ``peer`` from the election's members, as the leader."""
 
     @abstractmethod
     def resign(self, removed: Callable[[], None]) -> None:
@@ -112,7 +112,7 @@ class Election(ABC):
 
     @abstractmethod
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """Take a message of another peer's :attr:`Host.send`. Raises ValueError for one that no peer of this version sends."""
+        """Take a message of the election. Raises ValueError for one that no peer of this version sends."""
 
     @abstractmethod
     def connected(self, peer: str, is_open: bool) -> None:
@@ -120,8 +120,8 @@ class Election(ABC):
 
     @abstractmethod
     def tick(self) -> None:
-        """Act on the time that has passed; called every few milliseconds, and after messages."""
+        """Act in the election on the time that has passed; called every few milliseconds, and after messages."""
 
     @abstractmethod
     def stop(self) -> None:
-        """Stop taking part."""
+        """Stop taking part in the election."""

@@ -22,7 +22,7 @@ STRANGER, MOST_STRANGERS = 10.0, 64  # seconds for which a peer that is no membe
 
 
 class Raft(Election):
-    """``heartbeat``, ``timeout_min``, ``timeout_max`` in seconds; ``keep``: applied entries beyond which half are dropped."""
+    """Raft; ``heartbeat``, ``timeout_min``, ``timeout_max`` in seconds; ``keep``: applied entries, of more half are dropped."""
 
     name = "raft"
 
@@ -56,7 +56,7 @@ class Raft(Election):
 
     @property
     def replica(self) -> Replica:
-        """The state machine of Raft; exists after :meth:`start`."""
+        """Return the state machine of Raft, which exists after :meth:`start`."""
         assert self._replica is not None, "start comes first"
         return self._replica
 
@@ -113,7 +113,7 @@ class Raft(Election):
             self.remove(self.me, lambda done: removed() if done else None)
 
     def receive(self, peer: str, message: dict[str, Any]) -> None:
-        """Take a message. Raises ValueError for one that no peer of this version sends."""
+        """Take a message of Raft. Raises ValueError for one that no peer of this version sends."""
         if self._replica is not None:
             self._replica.receive(peer, message, self.host.now())
             if message["type"] in ("ask", "append", "snapshot"):

@@ -1,14 +1,15 @@
-"""Log of Raft: entries after a compacted prefix, and the members of the cluster that they imply."""
+"""Log of Raft: entries after a compacted prefix, the members of the cluster that they imply, and messages that carry entries."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from neuro_cli.election.messages import InvalidMessageError
+from neuro_cli.election.fields import FLAG, Field
+from neuro_cli.election.messages import CONTENT, HEAD, MEMBERS, NAME, NUMBER, InvalidMessageError
 
 Content = bytes | tuple[str, ...] | None
 
 
 class Entry(NamedTuple):
-    """``content``: proposed bytes, the members of the cluster from here on, or None for the first entry of a term."""
+    """Entry of Raft's log; ``content``: proposed bytes, the cluster's members from here on, or None for the first of a term."""
 
     term: int
     content: Content
@@ -24,7 +25,7 @@ class Log:
         self.reset(base, base_term, members)
 
     def reset(self, base: int, base_term: int, members: tuple[str, ...]) -> None:
-        """Replace everything by a prefix up to ``base``."""
+        """Replace the entries of the log by a prefix up to ``base``."""
         self.base, self.base_term = base, base_term
         self._entries: list[Entry] = []
         self._memberships = [(base, members)]  # (index, members), ascending; the first holds at ``base``
@@ -42,14 +43,14 @@ class Log:
         return self._memberships[-1][1]
 
     def memberships_since(self, index: int) -> list[tuple[str, ...]]:
-        """Return the members at ``index``, then those of every later entry that changes them."""
+        """Return the members at ``index``, then those of every later entry of the log that changes them."""
         if index >= self._memberships[-1][0]:  # the usual case, at every message
             return [self._memberships[-1][1]]
         later = [members for at, members in self._memberships if at > index]
         return [self.members_at(index), *later]
 
     def members_at(self, index: int) -> tuple[str, ...]:
-        """Return the members at ``index`` >= ``base``."""
+        """Return the members by the log at ``index`` >= ``base``."""
         return next(members for at, members in reversed(self._memberships) if at <= index)
 
     def term_at(self, index: int) -> int | None:
@@ -64,7 +65,7 @@ class Log:
         return self._entries[index - self.base - 1]
 
     def after(self, index: int, size: int) -> list[Entry]:
-        """Return the entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
+        """Return the log's entries after ``index`` >= ``base``: the first, and as many more as fit into ``size`` bytes."""
         entries: list[Entry] = []
         for entry in self._entries[index - self.base :]:
             size -= len(entry.content) if isinstance(entry.content, bytes) else 64
@@ -93,7 +94,7 @@ class Log:
             self.append(entry)
 
     def conflict(self, previous: int, committed: int) -> int:
-        """Return the index that a leader may try next, before all entries of the term that does not fit at ``previous``."""
+        """Return the log's index that a leader may try next, before all entries of the term that does not fit at ``previous``."""
         if previous > self.last:
             return self.last + 1
         wrong = self.term_at(previous)
@@ -102,16 +103,47 @@ class Log:
         return previous
 
     def truncate(self, index: int) -> None:
-        """Drop entry ``index`` > ``base`` and all after it."""
+        """Drop entry ``index`` > ``base`` of the log and all after it."""
         del self._entries[index - self.base - 1 :]
         while self._memberships[-1][0] >= index:
             self._memberships.pop()
 
     def compact(self, index: int) -> None:
-        """Drop the entries up to ``index``, all of them committed."""
+        """Drop the entries of the log up to ``index``, all of them committed."""
         if not self.base < index <= self.last:
             return
         members, term = self.members_at(index), self[index].term
         later = [(at, changed) for at, changed in self._memberships if at > index]
         del self._entries[: index - self.base]
         self.base, self.base_term, self._memberships = index, term, [(index, members), *later]
+
+
+def plain(entry: Entry) -> list[Any]:
+    """Return the entry of the log as a list, for the wire."""
+    return [entry.term, list(entry.content) if isinstance(entry.content, tuple) else entry.content]
+
+
+def entry_of(value: list[Any]) -> Entry:
+    """Return the entry of the log from a checked :func:`plain` list."""
+    term, content = value
+    return Entry(term, tuple(content) if isinstance(content, list) else content)
+
+
+def _is_entry(value: Any) -> bool:
+    if type(value) is not list or len(value) != 2 or not NUMBER.holds(value[0]):
+        return False
+    return value[1] is None or CONTENT.holds(value[1]) or MEMBERS.holds(value[1])
+
+
+ENTRIES = Field(lambda value: type(value) is list and all(map(_is_entry, value)), "a list of entries, a term and a content each")
+
+FIELDS: dict[str, dict[str, Field]] = {
+    "ask": {"term": NUMBER, "last": NUMBER, "last_term": NUMBER, "pre": FLAG},
+    "vote": {"term": NUMBER, "pre": FLAG, "granted": FLAG},
+    "append": {"term": NUMBER, "previous": NUMBER, "previous_term": NUMBER, "commit": NUMBER, "entries": ENTRIES},
+    "snapshot": {
+        "term": NUMBER, "index": NUMBER, "index_term": NUMBER, "members": MEMBERS, "position": NUMBER, "head": HEAD,
+    },
+    "appended": {"term": NUMBER, "matches": FLAG, "index": NUMBER},
+    "removed": {"term": NUMBER, "leader": NAME},
+}  # fmt: skip

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.election.messages import InvalidMessageError, checked
-from neuro_cli.election.raft_log import Entry, Log
-from neuro_cli.election.raft_messages import FIELDS, entry_of, plain
+from neuro_cli.election.raft_log import FIELDS, Entry, Log, entry_of, plain
 from neuro_cli.election.raft_voter import Timing, Voter
 
 logger = logging.getLogger(__name__)
@@ -41,7 +40,7 @@ class Progress:
 
 
 class Replica(Voter):
-    """``committed`` grows; the owner takes entries up to it in order. ``outbox``: (peer, message) to be sent, may be lost.
+    """Replica of Raft; ``committed`` grows, and the owner takes entries up to it. ``outbox``: (peer, message), may be lost.
 
     ``base``: 1 for founders of a cluster, 0 for a peer that is being admitted (its log begins with a snapshot).
     ``has(position, head)``: whether the ledger of this peer holds the iterations of a snapshot.
@@ -68,7 +67,7 @@ class Replica(Voter):
         self._beat = 0.0
 
     def tick(self, now: float) -> None:
-        """Do what is due at ``now``, in seconds of any clock that never goes back."""
+        """Do what is due for the replica at ``now``, in seconds of any clock that never goes back."""
         if not self.leads:
             if now >= self._deadline:
                 self._stand(now)
@@ -81,7 +80,7 @@ class Replica(Voter):
             self._follow(self.term, None, now)
 
     def propose(self, content: bytes, now: float) -> bool:
-        """Append an entry and send it, as the leader. Returns whether that was possible."""
+        """Append an entry to the replica's log and send it, as the leader. Returns whether that was possible."""
         return self._lead_entry(Entry(self.term, content), now)
 
     def change(self, members: tuple[str, ...], now: float) -> bool:

@@ -15,7 +15,7 @@ FOLLOWER, STANDS_BEFORE, CANDIDATE, LEADER = "follower", "stands before", "candi
 
 @dataclass
 class Timing:
-    """Times in seconds: between two messages of a leader, and bounds of the silence after which a follower stands."""
+    """Times of a voter in seconds: between two messages of a leader, and bounds of the silence after which a follower stands."""
 
     heartbeat: float
     shortest: float
@@ -23,7 +23,7 @@ class Timing:
 
 
 class Voter(ABC):
-    """Term, role and vote of one replica. ``committed`` grows; ``outbox``: (peer, message) to be sent, may be lost."""
+    """Voter, one replica's term, role and vote. ``committed`` grows; ``outbox``: (peer, message) to be sent, may be lost."""
 
     def __init__(
         self, me: str, members: tuple[str, ...], term: int, base: int, timing: Timing, draw: random.Random, now: float

@@ -37,7 +37,7 @@ WATCH = 1.0  # seconds between two looks at who is silent
 
 
 class Node:
-    """Runs by :meth:`serve`, on one thread; :attr:`events` is the queue of its reports to the worker.
+    """Node that runs by :meth:`serve`, on one thread; :attr:`events` is the queue of its reports to the worker.
 
     ``server``: socket that others connect to. ``snapshot``: returns the newest snapshot of this peer's model, None without one.
     """

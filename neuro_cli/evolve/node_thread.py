@@ -20,7 +20,7 @@ STOP_SECONDS = 15.0  # seconds for the thread to end after a request
 
 
 class NodeThread:
-    """Runs ``node`` on a daemon thread from :meth:`start` to :meth:`stop`."""
+    """Thread, a daemon, that runs ``node`` from :meth:`start` to :meth:`stop`."""
 
     def __init__(self, node: Node) -> None:
         self.node = node

@@ -11,7 +11,6 @@ from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.local_peers import LocalPeers
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
@@ -37,6 +36,7 @@ from neuro_cli.runner.build import Parts, build
 from neuro_cli.runner.early_stop import StopRequest
 from neuro_cli.runner.options import Options
 from neuro_cli.selection.base import Selection
+from neuro_cli.tls.from_secret import Authority
 
 
 class Peer:
@@ -86,7 +86,7 @@ class Peer:
             raise
 
     def close(self) -> None:
-        """End the threads that compute."""
+        """End the peer's threads that compute."""
         self.parts.threads.close()
 
     def work(self, stop: StopRequest, address: str, secret: str) -> None:

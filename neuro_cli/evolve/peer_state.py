@@ -9,8 +9,8 @@ from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.network.channel import Channel, dial
-from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.fabric.base import Traffic
+from neuro_cli.tls.from_secret import Authority
 
 
 @dataclass

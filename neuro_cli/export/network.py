@@ -20,11 +20,12 @@ from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.run_folder.model_file import facts_of
 from neuro_cli.run_folder.saved_summary import read_summary
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config
+from neuro_cli.search.candidate import payload_of
 from neuro_cli.search.command import OURS
 from neuro_cli.search.config import SearchConfig
+from neuro_cli.search.engine import engine_of
 from neuro_cli.search.record import saved_outcomes
 from neuro_cli.search.session import replay
-from neuro_cli.search.settings import described, engine_of
 from neuro_cli.search.weights import WeightsFolder
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import Inputs
@@ -34,7 +35,7 @@ CREATED = ("strategy", "task", "model", "training")  # groups of a search whose 
 
 @dataclass(frozen=True)
 class Network:
-    """Trained ``module`` in evaluation mode, on the CPU. ``facts``: as in ``model.safetensors``."""
+    """Network to export: the trained ``module`` in evaluation mode, on the CPU. ``facts``: as in ``model.safetensors``."""
 
     module: nn.Module
     inputs: Inputs
@@ -94,7 +95,7 @@ def _of_search(run: Path, trust: list[str]) -> Network:
     if not path.is_file():
         text = f"the weights of its best network (candidate {number}) were not kept: keep_weights=best keeps them"
         raise UserError(f"{run}: {text}; neuro train model={run / 'best' / 'best_1.yaml'} trains it again")
-    payload = described(search, best[0].module)
+    payload = payload_of(search, best[0].module)
     module = make(payload, "model", ModuleCNN)
     try:
         module.load_state_dict(tensors_of(path.read_bytes()))

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.shell import in_shell
+from neuro_cli.fabric.srun_shell import in_shell
 from neuro_cli.fabric.start import launched
 
 
@@ -16,7 +16,7 @@ class ForeignStart:
     ranks: int
 
     def refusal(self) -> UserError:
-        """Return the error with the commands that start ranks."""
+        """Return the error of ranks that srun started, with the commands that start a world."""
         return UserError(
             f"srun started this process as rank {self.rank} of {self.ranks} without MPI, so each would train alone; "
             "give srun --mpi=pmi2 (MPICH) or --mpi=pmix (Open MPI), export MASTER_ADDR and MASTER_PORT for torch.distributed, "

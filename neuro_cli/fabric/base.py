@@ -32,7 +32,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def wait(self) -> np.ndarray:
-        """Wait for the collective and return its outcome."""
+        """Wait for the collective exchange and return its outcome."""
 
 
 class Arrived(Exchange):

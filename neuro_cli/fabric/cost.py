@@ -59,7 +59,7 @@ def shape_of(call: Call, ranks: int) -> tuple[float, float]:
 
 
 def stalled(calls: Sequence[tuple[Call, float, float]], model: CostModel, ranks: int) -> float:
-    """Return the total seconds that a rank waits for its collectives: (call, its begin, when its outcome was needed) each.
+    """Return the cost in seconds that a rank waits for its collectives: (call, its begin, when its outcome was needed) each.
 
     The times are those of a rank that never waits. A rank's messages use its link one after the other.
     """

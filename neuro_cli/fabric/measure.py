@@ -40,7 +40,7 @@ def _median(world: World, collective: Callable[[], object], repeats: int) -> flo
 
 
 def fitted(timed: Sequence[Timed]) -> CostModel:
-    """Return the cost model nearest to the measured times."""
+    """Return the cost model nearest to the measured times of collectives."""
     return CostModel(
         fit([entry for entry in timed if entry[0][0] == "all_gather"]),
         fit([entry for entry in timed if entry[0][0] == "all_reduce"]),

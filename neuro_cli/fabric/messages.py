@@ -10,7 +10,7 @@ from neuro_cli.fabric.base import Arrived, Exchange, World
 
 
 class Messages(ABC):
-    """Gather of one message (uint8) of every rank that may not be complete yet."""
+    """Messages, a gather of one (uint8) of every rank that may not be complete yet."""
 
     @abstractmethod
     def test(self) -> bool:

@@ -18,7 +18,7 @@ from neuro_cli.core.errors import BAD_INPUT, UserError
 from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import core_limit
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess, World
-from neuro_cli.fabric.shell import forget_step
+from neuro_cli.fabric.srun_shell import forget_step
 
 FIX = f"{install('mpi')} brings MPICH"
 ALERT = 1e-4  # seconds of waiting without sleep

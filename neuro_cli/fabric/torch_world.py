@@ -34,7 +34,7 @@ class RankLostError(RuntimeError):
 
 
 class TorchExchange(Exchange):
-    """Transfers under way. It keeps ``block`` alive, and adds the rows of ``gathered`` in rank order for a sum of ``rows``."""
+    """Exchange of torch.distributed under way. It keeps ``block`` alive; a sum of ``rows`` adds ``gathered`` in rank order."""
 
     def __init__(
         self, world: "TorchWorld", transfers: list[Transfer], block: np.ndarray, gathered: np.ndarray, rows: int = 0
@@ -255,7 +255,7 @@ def in_order(rows: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
 
 
 def split(values: np.ndarray, counts: Sequence[int]) -> Iterator[np.ndarray]:
-    """Yield views of ``values`` with ``counts`` elements each."""
+    """Yield views of ``values`` with ``counts`` elements each, as torch.distributed sends them."""
     stop = 0
     for count in counts:
         start, stop = stop, stop + count

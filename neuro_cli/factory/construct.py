@@ -42,7 +42,7 @@ def construct(node: dict[str, Any]) -> Any:
 
 
 def located(path: str) -> Any:
-    """Return the object at a dotted path, imported as far as needed. An attribute comes before a module of its name.
+    """Return the object at a dotted path, to construct, imported so far as needed. An attribute comes before a module.
 
     Raises what the import raises, and AttributeError, ModuleNotFoundError or ValueError for a path that leads nowhere. Not
     ``pkgutil.resolve_name``, whose order is another: torchvision.models.googlenet is a function and a module.

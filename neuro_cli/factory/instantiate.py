@@ -30,7 +30,7 @@ _OBJECTS = ("optimizer", "_schedule")
 
 
 def value_of(config: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a dotted key. Raises UserError when it is missing."""
+    """Return the value of a dotted key of a config. Raises UserError when it is missing."""
     node: Any = config
     for part in key.split("."):
         if not isinstance(node, dict) or part not in node:
@@ -40,7 +40,7 @@ def value_of(config: Mapping[str, Any], key: str) -> Any:
 
 
 def make(config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
-    """Make the object of a group, or copy the one that a script gave. Raises UserError with its constructor's message."""
+    """Instantiate the object of a group, or copy the one that a script gave. Raises UserError with its constructor's message."""
     node = config.get(group)
     if isinstance(node, Made):
         return expect(node.object(), config, group, expected)
@@ -68,7 +68,7 @@ def make(config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
 
 
 def expect(option: Any, config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
-    """Return ``option``, the object of a group, which must be of a class. Raises ConfigError."""
+    """Expect ``option``, the instantiated object of a group, to be of a class, and return it. Raises ConfigError."""
     if isinstance(option, expected):
         return option
     kind = f"must make a {expected.__module__}.{expected.__name__}, not {type(option).__name__}"

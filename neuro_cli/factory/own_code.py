@@ -15,13 +15,13 @@ from neuro_cli.core.machine.current_folder import importable
 
 
 def let_import() -> None:
-    """Append the current folder to the import path."""
+    """Append the current folder, with the user's own code, to the import path."""
     if not importable():
         sys.path.append(str(Path.cwd()))
 
 
 def let_trusted(trust: Sequence[str]) -> None:
-    """Append the current folder where a package of ``trust`` lies in it."""
+    """Append the current folder to the import path where own code, a package of ``trust``, lies in it."""
     here = Path.cwd()
     if any((here / f"{name}.py").is_file() or (here / name).is_dir() for name in trust if name.isidentifier()):
         let_import()

@@ -15,7 +15,7 @@ MANY = 4  # ranks per core above which a warning is logged
 
 
 def check_room(ranks: int, options: Options) -> None:
-    """Warn of too many ranks for the cores. Raises ConfigError where memory cannot hold them."""
+    """Warn of too many ranks for the machine's capacity of cores. Raises ConfigError where memory cannot hold them."""
     cores = usable_cores()
     own, once = _model_bytes(options)
     each, free = RANK_BYTES + own, free_memory()

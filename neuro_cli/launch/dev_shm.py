@@ -17,7 +17,7 @@ OPENMPI_BYTES = 17e6  # of a rank of Open MPI 5.0.11
 
 
 def variables(kind: str, ranks: int) -> dict[str, str]:
-    """Return what to set for ``ranks`` ranks of the MPI ``kind`` on this machine. Raises ConfigError for too little of it."""
+    """Return what to set for ``ranks`` ranks of the MPI ``kind`` with this /dev/shm. Raises ConfigError for too little of it."""
     free = _free()
     if kind == "openmpi" and ranks * OPENMPI_BYTES > free:
         return _instead(free, "OMPI_MCA_btl_sm_backing_directory", tempfile.gettempdir())

@@ -76,7 +76,7 @@ class Launcher:
 
 @dataclass(frozen=True)
 class Start:
-    """Command and environment that start a world. ``agent``: words for torch's agent, which this process can fork too."""
+    """Start of a world by a launcher: command and environment. ``agent``: words for torch's agent, which we can fork too."""
 
     launcher: Launcher
     command: Sequence[str]
@@ -84,7 +84,7 @@ class Start:
     agent: Sequence[str] = ()
 
     def run(self) -> int:
-        """Run the world to its end and return the exit code."""
+        """Run the world that the launcher starts to its end and return the exit code."""
         on_slurm = self.launcher.kind == "srun"
         if on_slurm and slurm.restarts():
             slurm.clear_segments(self.launcher.path)

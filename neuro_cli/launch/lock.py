@@ -38,7 +38,7 @@ _created: dict[Path, list[Path]] = {}  # folders that were created for a lock, i
 
 
 def launched_by_us() -> bool:
-    """Return whether ``ranks=N`` started this process."""
+    """Return whether ``ranks=N`` started this process, as the lock's variable says."""
     return bool(os.environ.get(STARTED))
 
 

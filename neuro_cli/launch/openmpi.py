@@ -40,7 +40,7 @@ def on_hosts(hosts: Sequence[str], interface: str, agent: Sequence[str]) -> list
 
 
 def variables(ranks: int) -> dict[str, str]:
-    """Return the environment of a world of ``ranks`` ranks; with more ranks than cores, waiting ranks yield their core."""
+    """Return the environment of Open MPI's ``ranks`` ranks; with more ranks than cores, waiting ranks yield their core."""
     name = "OMPI_MCA_mpi_yield_when_idle"
     crowded = ranks > usable_cores()
     return {name: "1"} if crowded and name not in os.environ else {}

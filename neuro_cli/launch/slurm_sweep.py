@@ -111,7 +111,7 @@ class SubmittedJobs:
         return sorted(set(names) - arrays, key=lambda name: [int(part) for part in name.split("_")])
 
     def wait(self) -> None:
-        """Wait for all jobs."""
+        """Wait for all jobs of the sweep on SLURM."""
         from submitit import SlurmJob
 
         for name in self.waited_for():

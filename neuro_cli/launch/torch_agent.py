@@ -54,7 +54,7 @@ class ForkedAgent:
             os.kill(self._pid, number)
 
     def wait(self) -> int:
-        """Return the exit code, -N after signal N."""
+        """Return the exit code of torch's agent, -N after signal N."""
         if self._code is None:
             self._code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
         return self._code
@@ -137,7 +137,7 @@ def become(words: Sequence[str], own: dict[str, str], agent: int) -> int:
 
 
 def ended(ranks: set[int]) -> int:
-    """Wait for the processes ``ranks``, and return the exit code of the first one that failed."""
+    """Wait for the agent's processes ``ranks``, and return the exit code of the first one that failed."""
     first = 0
     while ranks:
         pid, status = os.wait()
@@ -157,7 +157,7 @@ def pass_on(ranks: set[int], number: int) -> None:
 
 
 def serve(words: Sequence[str]) -> int:
-    """Run the ranks of ``RANKS PYTHON -P ...`` to their end, and return the exit code of the first one that failed."""
+    """Run the agent's ranks of ``RANKS PYTHON -P ...`` to their end, and return the exit code of the first one that failed."""
     count, (python, alone, *words) = int(words[0]), words[1:]
     assert (python, alone) == (sys.executable, "-P")
     gc.disable()

@@ -42,7 +42,7 @@ Start = Callable[[np.random.Generator], Any]
 
 @dataclass
 class Run:
-    """One run of an algorithm between restarts. ``most``: its evaluations at most, None: no limit.
+    """Run of an algorithm between restarts of ask and tell. ``most``: its evaluations at most, None: no limit.
 
     ``integers``: map of the algorithm's points, None where no parameter is an integer.
     """
@@ -170,12 +170,12 @@ class AskTell:
 
     @property
     def population(self) -> int:
-        """Members per generation of the present run."""
+        """Members per generation of the present run of ask and tell."""
         return self._run.population
 
     @property
     def centre(self) -> np.ndarray:
-        """Present solution (M,) of the run, in the user's units."""
+        """Present solution (M,) of a run of ask and tell, in the user's units."""
         return self._handed_out(self._run.algo.solution.numpy())
 
     @property
@@ -310,7 +310,7 @@ class AskTell:
         return self.best
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values: :meth:`load_state_dict` resumes with the same bits on any number of ranks."""
+        """Return the search's tensors and values: :meth:`load_state_dict` resumes with the same bits on any number of ranks."""
         run, algo = self._run, self._run.algo.state()
         state: dict[str, Any] = {
             "format": FORMAT,

@@ -33,7 +33,7 @@ class Bounds:
         return Bounds(low, high, self.how)
 
     def inside(self, points: np.ndarray) -> np.ndarray:
-        """Map points (.., M) of the algorithm to those inside."""
+        """Map points (.., M) of the algorithm to those inside the bounds."""
         if self.open:
             return points
         if self.how == CLIP:
@@ -64,7 +64,7 @@ class Bounds:
         return np.where(low & high, both, np.where(low, above, np.where(high, below, none)))
 
     def outside(self, point: np.ndarray) -> np.ndarray:
-        """Return the algorithm's vector for ``point`` (M,). Raises ConfigError where it is not inside."""
+        """Return the algorithm's vector for ``point`` (M,). Raises ConfigError where it is not inside the bounds."""
         if not ((point >= self.low) & (point <= self.high)).all():
             raise ConfigError("start", np.array2string(point, threshold=6), "must be inside the bounds")
         if self.how != SMOOTH:

@@ -4,13 +4,13 @@ import copy
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from torch import nn
+from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.algo.base import CentreAlgorithm
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.machine.threads import Modes, Threads
 from neuro_cli.distribution.auto import Auto
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.chromosome_updates import ChromosomeUpdates
@@ -70,12 +70,22 @@ class ByForm:
             scorer_of(population).refresh(module)
 
     def clear(self, begun: bool = True) -> None:
-        """Forget the populations: the module has changed. ``begun``: the algorithm stays as it is."""
+        """Forget the populations of all forms: the module has changed. ``begun``: the algorithm stays as it is."""
         self._populations, self._begun = {}, self._begun and begun
 
 
 def scorer_of(population: Population) -> ActivationScorer:
-    """Return the scorer of a population with noise on activations."""
+    """Return the scorer of a population of one form, with noise on activations."""
     scorer = population.distribution.job.scorer
     assert isinstance(scorer, ActivationScorer)
     return scorer
+
+
+def fit_inputs(inputs: Tensor | None, modes: Modes) -> Tensor:
+    """Return the inputs of a step with noise on activations. Raises ConfigError without them, and under autocast."""
+    if inputs is None:
+        allowed = "needs step(fitness, inputs, targets): each example's value rewards its own noise"
+        raise ConfigError("sampler", "activation", allowed)
+    if modes.autocast:
+        raise ConfigError("autocast", "on", "not with sampler=activation; precision='bfloat16' runs its passes so")
+    return inputs

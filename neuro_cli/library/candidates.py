@@ -38,6 +38,18 @@ def best_of_all(scores: np.ndarray, members: range, world: World) -> tuple[float
     return float(highest), int(member)
 
 
+def numbers_of(fitnesses: Sequence[float] | np.ndarray | Tensor, count: int) -> np.ndarray:
+    """Return the fitnesses (``count``,) float64 that ``tell`` was given for a rank's candidates. Raises UserError."""
+    values = fitnesses.detach().cpu().numpy() if isinstance(fitnesses, Tensor) else fitnesses
+    try:
+        scores = np.array([float(value) for value in values])
+    except (TypeError, ValueError) as error:
+        raise UserError(f"tell: a number for each candidate is needed ({error})") from error
+    if scores.shape != (count,):
+        raise UserError(f"tell: {len(scores)} fitnesses for {count} candidates of this rank")
+    return scores
+
+
 class Candidates(Sequence[nn.Module]):
     """Rank's share of a generation's members: ``candidates[i]`` is a module with the i-th member's parameters.
 

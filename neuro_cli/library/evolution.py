@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
@@ -22,16 +21,15 @@ from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
-from neuro_cli.library.by_form import ByForm, scorer_of
-from neuro_cli.library.candidates import Best, Candidates, best_of_all
+from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
+from neuro_cli.library.candidates import Best, Candidates, best_of_all, numbers_of
 from neuro_cli.library.fitness import Fitness, FitnessTask
-from neuro_cli.library.loop import Loop
+from neuro_cli.library.loop import Loop, settings_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
 from neuro_cli.library.named import model_of, option, saved_nodes
 from neuro_cli.library.same_module import share_initial
 from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
 from neuro_cli.logger.base import Logger
-from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.config import LAYOUTS
@@ -41,8 +39,6 @@ from neuro_cli.runner.gains import choose_open
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.jobs import write_members
-
-_SERVES: "WeakKeyDictionary[Any, ref[Evolution]]" = WeakKeyDictionary()  # the Evolution that each part is bound to
 
 
 class Point(nn.Module):
@@ -128,13 +124,9 @@ class Evolution(Loop):
         self._sampler.check(population)
         method = self._connect(distribution, fabric, world, generations)
         self._distribution, self._module, self._subject = method, own, type(own).__name__
-        for group, part in (("algo", self._algo), ("sampler", self._sampler), ("distribution", method)):
-            owner = _SERVES.get(part)
-            if owner is not None and owner() is not None:
-                raise ConfigError(group, type(part).__name__, "another Evolution uses it: create one for each")
-            _SERVES[part] = ref(self)
+        self._claim(algo=self._algo, sampler=self._sampler, distribution=method)
         self._numbers = Numbers(seed, population, layout == "per_example", PRECISIONS[precision])
-        self._settings = _settings(self._numbers, self._algo, self._sampler, stored)
+        self._settings = settings_of(self._numbers, self._algo, self._sampler, stored)
         device = next(own.parameters()).device
         self._shared_pass = device.type != "cpu" if shared_pass is None else boolean("shared_pass", shared_pass)
         self._start_threads(threads, device)
@@ -167,21 +159,18 @@ class Evolution(Loop):
         typed = {"algo": algo, "sampler": sampler, "seed": seed, "population": population, "sigma": sigma, "lr": lr}
         kind = option("logger", logger, Logger, generations)
         self._folder = LoopFolder(Path(folder), config, typed, tests or {}, kind, self.world)
-        if self._folder.checkpoint is not None:
-            self._resume(self._folder.checkpoint)
-
-    def _resume(self, checkpoint: Checkpoint) -> None:
-        self.generation, self.best = checkpoint.generation, best_of(checkpoint)
-        self._take({"tensors": checkpoint.tensors, "scalars": checkpoint.scalars})
+        if (last := self._folder.checkpoint) is not None:
+            self.generation, self.best = last.generation, best_of(last)
+            self._take({"tensors": last.tensors, "scalars": last.scalars})
 
     @property
     def module(self) -> nn.Module:
-        """The user's module, with the present solution as its parameters."""
+        """Module of the user, with the present solution as its parameters."""
         return self._module
 
     @property
     def centre(self) -> Tensor:
-        """Present solution (M,) float32, a copy, in the order of ``module.parameters()``."""
+        """Present solution (M,) float32 of Evolution, a copy, in the order of ``module.parameters()``."""
         evolved = [parameter.detach().reshape(-1) for parameter in self._module.parameters() if parameter.requires_grad]
         return torch.cat(evolved).float()
 
@@ -216,11 +205,7 @@ class Evolution(Loop):
         """Run a generation with noise on activations: each example's value rewards its own noise."""
         with threads_kept():
             with collectively(self.world):
-                if inputs is None:
-                    allowed = "needs step(fitness, inputs, targets): each example's value rewards its own noise"
-                    raise ConfigError("sampler", "activation", allowed)
-                if modes.autocast:
-                    raise ConfigError("autocast", "on", "not with sampler=activation; precision='bfloat16' runs its passes so")
+                inputs = fit_inputs(inputs, modes)
                 self._task.take(fitness, inputs, targets, Modes(device=modes.device))
             refuse_unlike(self._task, self.world)
             with agreed(self.world):
@@ -266,13 +251,7 @@ class Evolution(Loop):
             with collectively(self.world):
                 if self._asked is None:
                     raise UserError("tell: ask() comes first, and gives the candidates of the next generation")
-                values = fitnesses.detach().cpu().numpy() if isinstance(fitnesses, Tensor) else fitnesses
-                try:
-                    scores = np.array([float(value) for value in values])
-                except (TypeError, ValueError) as error:
-                    raise UserError(f"tell: a number for each candidate is needed ({error})") from error
-                if scores.shape != (len(self.members),):
-                    raise UserError(f"tell: {len(scores)} fitnesses for {len(self.members)} candidates of this rank")
+                scores = numbers_of(fitnesses, len(self.members))
             assert self._population is not None
             scores *= self._sign
             better = self._better(scores)
@@ -308,7 +287,7 @@ class Evolution(Loop):
             self._folder.begin(self._population, self._module, inputs, self.generation)
 
     def close(self) -> None:
-        """End the threads, and finish the run folder: every rank calls this. The module stays as it is."""
+        """End the threads of Evolution, and finish its run folder: every rank calls this. The module stays as it is."""
         folder, self._folder = self._folder, None
         try:
             if folder is not None:
@@ -369,7 +348,7 @@ class Evolution(Loop):
             distribution.check()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits on any number of ranks.
+        """Return tensors and values from which :meth:`load_state_dict` resumes Evolution with the same bits on any rank count.
 
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
@@ -385,7 +364,7 @@ class Evolution(Loop):
         return {**state, "tensors": saved.tensors, "scalars": saved.scalars}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
+        """Resume Evolution from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
 
         Raises ConfigError for the state of another population, sampler, algorithm or module.
         """
@@ -418,19 +397,3 @@ class Evolution(Loop):
             # copied: a user's own part may keep what it is given
             self._population.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
             self._load_centre()
-
-
-def _settings(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, stored: ParameterLayout) -> dict[str, Any]:
-    """Return the settings that a saved state belongs to; another Evolution must have the same to resume from it."""
-    plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
-    chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))
-    weights = {} if stored.dtype == torch.float32 else {"weights": str(stored.dtype).removeprefix("torch.")}
-    return weights | {
-        "seed": numbers.seed,
-        "population": numbers.population,
-        "parameters": stored.size,
-        "algo": type(algo).__name__,
-        "sampler": f"{type(sampler).__name__}({chosen})",
-        "layout": "per_example" if numbers.per_example else "shared_batch",
-        "precision": str(numbers.precision).removeprefix("torch."),
-    }

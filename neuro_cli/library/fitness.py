@@ -83,7 +83,7 @@ class FitnessTask(Task):
 
     @property
     def hands_batch(self) -> bool:  # type: ignore[override]
-        """Return whether the present fitness takes a batch."""
+        """Return whether the user's fitness function takes a batch."""
         return self._batch is not None
 
     @property
@@ -113,7 +113,7 @@ class FitnessTask(Task):
         return self._watch
 
     def load(self, **_: Any) -> None:
-        """Do nothing: the examples are the user's."""
+        """Do nothing: the examples of a fitness function are the user's."""
 
     def misfit(self, module: nn.Module) -> str | None:
         """Return None, after setting ``memory_format`` to the first that the module takes. Raises what the fitness raises.
@@ -175,7 +175,7 @@ class FitnessTask(Task):
         return (values if self._sign > 0 else -values)[:, None]
 
     def outputs(self, module: nn.Module, batch: Batch) -> Any:
-        """Call ``module`` as the present closure calls it."""
+        """Call ``module`` as the user's fitness function calls it."""
         return self._call.outputs(module, batch.inputs)
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:

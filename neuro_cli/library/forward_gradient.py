@@ -41,7 +41,7 @@ WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 class Slope(PopulationAlgorithm):
-    """The gradient of the loss at a centre that someone else moves; ``sigma``: size of the noise."""
+    """Gradient of the loss at a centre that someone else moves; ``sigma``: size of the noise."""
 
     proportional = True
 
@@ -53,7 +53,7 @@ class Slope(PopulationAlgorithm):
         self._centre = centre
 
     def place(self, centre: Tensor) -> None:
-        """Set the centre (M,)."""
+        """Set the centre (M,) at which the forward gradient is estimated."""
         self._centre = centre
 
     @property
@@ -74,7 +74,7 @@ class Slope(PopulationAlgorithm):
         return State()
 
     def restore(self, state: State) -> None:
-        """Do nothing: the centre is the user's."""
+        """Do nothing: the centre of a forward gradient is the user's."""
 
 
 class ForwardGradient(Loop):
@@ -217,13 +217,13 @@ class ForwardGradient(Loop):
                 parameter.grad = torch.empty_like(parameter).copy_(part)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return tensors and plain values from which :meth:`load_state_dict` resumes with the same bits."""
+        """Return tensors and plain values from which :meth:`load_state_dict` resumes forward gradients with the same bits."""
         learnt = self._populations.sampler.learnt.state()
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in learnt.items()}
         return {**self._state(), "tensors": tensors}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Resume from ``state``, which ``torch.load(path, weights_only=True)`` can read; parameters are the model's own.
+        """Resume forward gradients from ``state``, which ``torch.load(path, weights_only=True)`` reads; it has no parameters.
 
         Every rank calls this. Raises ConfigError for the state of another model or other options.
         """

@@ -64,7 +64,7 @@ class Integers:
         self.stretch = wanted
 
     def stretched(self, points: np.ndarray) -> np.ndarray:
-        """Map points (.., M) of the algorithm to those of the search."""
+        """Map points (.., M) of the algorithm to those of the search with integers."""
         return np.where(self.mask, self.offset + self.stretch * points, points)
 
     def rounded(self, points: np.ndarray, bounds: Bounds) -> np.ndarray:

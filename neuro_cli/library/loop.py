@@ -1,19 +1,25 @@
 """Base of the loops in a user's own script: ranks, threads, and the settings that a saved state belongs to."""
 
 from typing import Any, Self
+from weakref import WeakKeyDictionary, ref
 
 import torch
 
+from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads, threads_kept
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.named import option
+from neuro_cli.runner.bind import Numbers
 from neuro_cli.runner.build import threads_of
+from neuro_cli.sampler.base import Estimator
 
 FORMAT = 1
+_OWNERS: "WeakKeyDictionary[Any, ref[Loop]]" = WeakKeyDictionary()  # the loop that each part is bound to
 
 
 class Loop:
@@ -35,6 +41,14 @@ class Loop:
         network.describe(self.world)
         return method
 
+    def _claim(self, **parts: Any) -> None:
+        """Bind ``parts`` of an Evolution, by group, to it. Raises ConfigError for one that another Evolution uses."""
+        for group, part in parts.items():
+            owner = _OWNERS.get(part)
+            if owner is not None and owner() is not None:
+                raise ConfigError(group, type(part).__name__, "another Evolution uses it: create one for each")
+            _OWNERS[part] = ref(self)
+
     def _start_threads(self, threads: int | None, device: torch.device) -> None:
         if device.type == "cpu":
             keep_freed_memory()
@@ -43,7 +57,7 @@ class Loop:
 
     @property
     def rank(self) -> int:
-        """Number of this process among the ranks: rank 0 is the one to print and save."""
+        """Number of the loop's process among the ranks: rank 0 is the one to print and save."""
         return self.world.rank
 
     def _state(self) -> dict[str, Any]:
@@ -60,7 +74,7 @@ class Loop:
                 raise ConfigError(key, value, f"the saved state has {saved}")
 
     def close(self) -> None:
-        """End the threads; the module stays as it is."""
+        """End the threads of the loop; the module stays as it is."""
         self._threads.close()
 
     def __enter__(self) -> Self:
@@ -72,3 +86,19 @@ class Loop:
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
         return f"{type(self).__name__}({self._subject}, generation={self.generation}, {facts})"
+
+
+def settings_of(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, stored: ParameterLayout) -> dict[str, Any]:
+    """Return the settings that a saved state belongs to; another Evolution must have the same to resume from it."""
+    plain = {key: value for key, value in vars(sampler).items() if isinstance(value, bool | int | float | str | None)}
+    chosen = ", ".join(f"{key}={value}" for key, value in sorted(plain.items()) if not key.startswith("_"))
+    weights = {} if stored.dtype == torch.float32 else {"weights": str(stored.dtype).removeprefix("torch.")}
+    return weights | {
+        "seed": numbers.seed,
+        "population": numbers.population,
+        "parameters": stored.size,
+        "algo": type(algo).__name__,
+        "sampler": f"{type(sampler).__name__}({chosen})",
+        "layout": "per_example" if numbers.per_example else "shared_batch",
+        "precision": str(numbers.precision).removeprefix("torch."),
+    }

@@ -43,7 +43,7 @@ TASK = f"{FitnessTask.__module__}.{FitnessTask.__qualname__}"
 
 
 class Work(Recorded):
-    """A loop as its record sees it."""
+    """Loop in a user's script as its record sees it."""
 
     metrics: tuple[Metric, ...] = ()
 
@@ -170,7 +170,7 @@ class LoopFolder:
                     part.training = training
 
     def save(self, generation: int, best: Best | None) -> None:
-        """Write a checkpoint. Every rank calls this."""
+        """Write a checkpoint of the loop. Every rank calls this."""
         assert self._work is not None
         state = compared(self._work.population, generation)
         self._saved = generation
@@ -208,7 +208,7 @@ class LoopFolder:
 
 
 def metric_of(name: str) -> Metric:
-    """Return the metric of a column; names with loss or error are better when lower. Raises ConfigError."""
+    """Return the metric of a column in the loop's folder; names with loss or error are better when lower. Raises ConfigError."""
     lower = any(word in name for word in ("loss", "error"))
     try:
         return Metric(name, name.replace("_", " "), better=LOWER if lower else HIGHER)

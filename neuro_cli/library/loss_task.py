@@ -155,7 +155,7 @@ class LossTask(FitnessTask):
         return rewards.sum(1) if rewards.dim() > 2 else rewards
 
     def digest(self) -> int:
-        """Return a checksum of the batch."""
+        """Return a checksum of the batch that the loss is of."""
         assert self._batch is not None
         digest = 0
         for rows in self._batch:

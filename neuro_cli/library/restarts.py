@@ -14,7 +14,7 @@ RESTART, START = 0xB1, 0xB2  # addresses of random numbers
 
 @dataclass
 class Restarts:
-    """Plan of runs: population and step size of the next one, from the evaluations of those before.
+    """Restarts, a plan of runs: population and step size of the next one, from the evaluations of those before.
 
     ``first``: population of the first run. ``small`` and ``large``: evaluations of BIPOP's two regimes.
     """
@@ -29,7 +29,7 @@ class Restarts:
     is_small: bool = True
 
     def ended(self, evaluations: int) -> None:
-        """Take the evaluations of the run that ended."""
+        """Take the evaluations of the run that ended before a restart."""
         self.runs += 1
         if self.is_small:
             self.small += evaluations

@@ -62,7 +62,7 @@ class Result:
 
     @cached_property
     def module(self) -> nn.Module:
-        """The trained network of the last checkpoint, in evaluation mode, on the CPU. Raises UserError."""
+        """Trained network of the last checkpoint, in evaluation mode, on the CPU. Raises UserError."""
         with import_path_put_back():
             needed = {group: part for group, part in self._objects.items() if group in MODULE}
             config = read_config(self.run, self._trust, needed, "load", MODULE)

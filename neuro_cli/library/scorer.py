@@ -40,7 +40,7 @@ def agreed(world: World) -> Iterator[None]:
 
 
 def refuse_unlike(task: FitnessTask, world: World) -> None:
-    """Raise UserError on every rank if the ranks were given different examples. Every rank calls this."""
+    """Raise UserError on every rank if the ranks' scorers were given different examples. Every rank calls this."""
     if world.size == 1:
         return
     digests = world.all_gather(np.array([task.digest()], np.int64), [1] * world.size)

@@ -27,7 +27,7 @@ class Call(NamedTuple):
     name: str | None
 
     def outputs(self, module: nn.Module, inputs: Tensor) -> Any:
-        """Return what ``module`` gives for other inputs."""
+        """Return what ``module`` gives in a shared pass for other inputs."""
         return module(inputs) if self.name is None else module(**{self.name: inputs})
 
 
@@ -54,7 +54,7 @@ def _call(inputs: tuple[Any, ...], named: dict[str, Any]) -> Call | None:
 
 
 def rows(outputs: Any, start: int, stop: int) -> Any:
-    """Return rows [start, stop) of outputs, those of one member, copied so that no member can see or change another's."""
+    """Return rows [start, stop) of a shared pass's outputs, those of one member, copied so that no member changes another's."""
     with torch._C.DisableTorchFunction():
         return by_tensor(outputs, lambda x: x[start:stop].clone())
 

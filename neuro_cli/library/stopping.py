@@ -70,7 +70,7 @@ class Watched:
     last: float = np.inf  # range of the last generation
 
     def meet(self, costs: np.ndarray) -> None:
-        """Take the costs (P,) of a generation."""
+        """Take the costs (P,) of a generation into the stopping criteria."""
         ordered, size = np.sort(costs), len(self.spread)
         self.generation += 1
         if ordered[0] < self.least:

@@ -45,11 +45,11 @@ class Watch:
             module.register_forward_hook(after)
 
     def reset(self) -> None:
-        """Forget the inputs of the last generation's members."""
+        """Forget the watched inputs of the last generation's members."""
         self.common, self._alike = None, True
 
     def begin(self) -> None:
-        """Begin a member on this thread."""
+        """Begin to watch a member on this thread."""
         self._member.fresh = True
 
     def _meet(self, inputs: Tensor) -> None:

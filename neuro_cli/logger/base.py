@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import one_line
-from neuro_cli.logger.columns import Row
-from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.columns import Row, grouped
 from neuro_cli.logger.stored_rows import StoredRows
 
 
@@ -69,5 +68,5 @@ class Tracker(Logger):
 
 
 def reason(error: Exception) -> str:
-    """Return kind and text of an error of a library as one line."""
+    """Return kind and text of an error of a logger's library as one line."""
     return one_line(f"{type(error).__name__}: {error}")[:300]

@@ -44,7 +44,7 @@ class Several(Logger):
 
 
 class Guarded(Logger):
-    """Logger that calls ``logger`` until that fails, then only its finish. A failure is a warning.
+    """Guarded one of several loggers: it calls ``logger`` until that fails, then only its finish. A failure is a warning.
 
     UserErrors of a start are raised, and all errors there where ``logger`` is no Tracker. In a resumed run the start includes the
     rows of ``metrics.csv`` that ``logger`` lacks.

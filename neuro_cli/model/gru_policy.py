@@ -20,7 +20,7 @@ class GRUPolicy(nn.Module):
         scale(self.last, last_scale)
 
     def reset(self, count: int) -> Tensor:
-        """Return the states of ``count`` episodes that begin: zeros."""
+        """Return the GRU's states of ``count`` episodes that begin: zeros."""
         return self.last.weight.new_zeros(count, self.cell.hidden_size)
 
     def forward(self, observations: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:

@@ -86,7 +86,7 @@ def nearest(x: Tensor, bits: int) -> Tensor:
 
 
 def shifted(x: Tensor, bits: int) -> Tensor:
-    """Divide ``x`` by 2**bits and round, a half upwards."""
+    """Divide int8 products ``x`` by 2**bits and round, a half upwards."""
     return (x * 2**-bits + 0.5).floor()
 
 
@@ -120,7 +120,7 @@ def _is_watched(x: Tensor, weight: Tensor) -> bool:
 
 @cache
 def has_int8_products() -> bool:
-    """Return whether this processor has int8 products (VNNI) and oneDNN makes exact ones.
+    """Return whether this processor has int8 products (VNNI) for the network, and oneDNN makes exact ones.
 
     Without them torch multiplies in a slow plain loop. With ONEDNN_MAX_CPU_ISA below VNNI the sums of two products are cut off
     at 16 bits.

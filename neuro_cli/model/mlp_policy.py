@@ -54,7 +54,7 @@ def end_size(end: str, size: int | None) -> int:
 
 
 def scale(last: nn.Module, factor: float) -> None:
-    """Multiply the last layer's parameters by ``factor`` >= 0. Raises ConfigError."""
+    """Multiply the parameters of a policy's last layer by ``factor`` >= 0. Raises ConfigError."""
     number("model.last_scale", factor, low=0.0)
     with torch.no_grad():
         for parameter in last.parameters():

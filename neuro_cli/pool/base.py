@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class WorkUnit:
-    """One piece of work: `payload` is JSON data or bytes for what `kind` names (`neuro_cli/broker/worker/kinds.py`).
+    """Unit of work for a pool: `payload` is JSON data or bytes for what `kind` names (`neuro_cli/broker/worker/kinds.py`).
 
     `id` is the submitter's and unique within its run: submitting an id again is the same task, never a second one.
     """
@@ -20,7 +20,7 @@ class WorkUnit:
 
     @property
     def data(self) -> bytes:
-        """The payload in bytes, as it is sent."""
+        """Payload of the work in bytes, as it is sent."""
         return self.payload if isinstance(self.payload, bytes) else json.dumps(self.payload).encode()
 
 
@@ -61,7 +61,7 @@ class Pool(ABC):
 
 
 def payload_of(data: bytes) -> tuple[dict[str, Any], str]:
-    """Read the JSON object of a result. Returns it and an empty text, or nothing and the reason."""
+    """Read the JSON object of a pool's result. Returns it and an empty text, or nothing and the reason."""
     try:
         payload = json.loads(data)
     except (ValueError, RecursionError):

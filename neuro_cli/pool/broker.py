@@ -72,7 +72,7 @@ class BrokerPool(Pool):
         return [_unpacked(result) for result in self.arrived(timeout)]
 
     def arrived(self, timeout: float) -> list[messages.Result]:
-        """Return :meth:`results` as they came, with payloads in bytes."""
+        """Return the broker's :meth:`results` as they came, with payloads in bytes."""
         results: list[messages.Result] = self._ask(lambda brokers: brokers.results(timeout, self._patience))
         return results
 
@@ -82,7 +82,7 @@ class BrokerPool(Pool):
         return facts
 
     def close(self) -> None:
-        """Drop the tasks that are still at the broker."""
+        """Drop the pool's tasks that are still at the broker."""
         self._closed = True
         try:
             if self._submitter is not None and self._loop.running:

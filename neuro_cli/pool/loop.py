@@ -20,7 +20,7 @@ class LoopThread:
 
     @property
     def running(self) -> bool:
-        """True after a call, until :meth:`close`."""
+        """True after a call to the loop's thread, until :meth:`close`."""
         return self._loop is not None
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -19,7 +19,7 @@ OF_MEMBER = re.compile(r"member_(\d+)_(.+)")
 
 
 def columns_of(groups: Sequence[Group]) -> list[str]:
-    """Return the columns that some run measured, without the seconds of phases, which have a table of their own."""
+    """Return the columns to draw curves of: those that some run measured, without the seconds of phases, which have a table."""
     runs = [run for group in groups for run in group.runs]
     names = dict.fromkeys(name for run in runs for name in run.metrics.measured())
     return sorted((name for name in names if not name.startswith("seconds_") and name != ELAPSED), key=lambda name: name in LAST)
@@ -37,7 +37,7 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
 
 
 def repeats(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns with the numbers of an earlier one or with their negatives in all runs, and that one."""
+    """Return the curves, columns, with the numbers of an earlier one or with their negatives in all runs, and that one."""
     values = {name: np.concatenate([run.metrics[name] for group in groups for run in group.runs]) for name in columns}
     found: dict[str, str] = {}
     for place, name in enumerate(columns):
@@ -120,6 +120,6 @@ def metric_of(groups: Sequence[Group], name: str) -> Metric | None:
 
 
 def heading_of(groups: Sequence[Group], name: str) -> str:
-    """Return a column's name in words."""
+    """Return the heading of a column's curve in words."""
     metric = metric_of(groups, name)
     return metric.heading if metric is not None else name.replace("_", " ")

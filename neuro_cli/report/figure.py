@@ -22,7 +22,7 @@ class Picture:
 
 
 def drawn(title: str, panel: Panel, description: str, note: str = "") -> Picture:
-    """Draw ``panel``."""
+    """Draw the figure ``panel``."""
     return Picture(title, _address(".png", png_of(panel, width=5.0)), description, note)
 
 
@@ -39,5 +39,5 @@ def _address(suffix: str, content: bytes) -> str:
 
 
 def amount(value: float) -> str:
-    """Format a number for reading."""
+    """Format a number in a figure for reading."""
     return f"{value:,.0f}" if abs(value) < 1e15 and value == round(value) else f"{value:.4g}"

@@ -41,7 +41,7 @@ class Table:
 
 
 def cell(value: Any) -> Cell:
-    """Return the cell of a summary's value, or of a text as it was typed."""
+    """Return the cell of a page's table for a summary's value, or for a text as it was typed."""
     if value is None:
         return Cell("")
     if isinstance(value, bool):
@@ -139,7 +139,7 @@ def typed_table(run: ReportedRun) -> Table | None:
 
 
 def machines(runs: Sequence[ReportedRun]) -> Table | None:
-    """Return device, world, versions and git revision of every run that has a summary; a line for runs that agree."""
+    """Return the page's table of device, world, versions and git revision of runs with a summary; a line for runs that agree."""
     lines: dict[tuple[str, ...], list[str]] = {}
     for run in runs:
         if run.summary:

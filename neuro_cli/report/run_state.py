@@ -84,7 +84,7 @@ def _ended(run: Path, generations: int, summary: dict[str, Any] | None) -> tuple
 
 
 def results_of(study: Path) -> list[Path]:
-    """Return the CSV files that ``neuro scale`` or ``neuro bench`` left in its folder."""
+    """Return the CSV files that ``neuro scale`` or ``neuro bench`` left in a run's folder."""
     return sorted(path for path in study.glob("*.csv") if path.is_file())
 
 

@@ -34,7 +34,7 @@ class ReportedRun:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed, under one name: one line in every figure."""
+    """Group of runs that differ only in their seed, under one name: one line in every figure."""
 
     label: str
     runs: tuple[ReportedRun, ...]

@@ -14,7 +14,7 @@ COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, ACCURACY.name, 
 
 
 def failures(run: ReportedRun) -> int:
-    """Return the number of candidates that failed."""
+    """Return the number of a search's candidates that failed."""
     return sum(bool(row.get("error")) for row in read_rows(run.path / FILE))
 
 

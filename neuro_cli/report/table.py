@@ -73,7 +73,7 @@ def _job_or_damaged(run: Path, name: str) -> RunState:
 
 
 def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
-    """Print the table."""
+    """Print the table of the report."""
     from rich.markup import escape
 
     keys, metrics = differing(jobs), headlines(jobs)
@@ -93,7 +93,7 @@ def show(jobs: Sequence[RunState], console: "Console | None" = None) -> None:
 
 
 def write(path: Path, jobs: Sequence[RunState]) -> None:
-    """Write ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
+    """Write the table ``sweep.csv``: numbers in full, empty where there are none. Raises UserError."""
     keys = differing(jobs)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -116,7 +116,7 @@ def differing(jobs: Sequence[RunState]) -> list[str]:
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Return for each key the end of it that no other has: ``algo.sigma`` is ``sigma``."""
+    """Return the shortest name of each key in the table, an end that no other has: ``algo.sigma`` is ``sigma``."""
     endings = {key: [key.split(".", skipped)[-1] for skipped in range(key.count("."), -1, -1)] for key in keys}
     counts = Counter(ending for of_key in endings.values() for ending in of_key)
     return {key: next((ending for ending in of_key if counts[ending] == 1), key) for key, of_key in endings.items()}

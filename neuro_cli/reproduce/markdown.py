@@ -39,7 +39,7 @@ def verdict_words(result: RowResult) -> str:
 
 
 def facts(results: Sequence[RowResult]) -> str:
-    """Return the lines with commands, date, versions and machine."""
+    """Return the lines of Markdown with commands, date, versions and machine."""
     first = f"- `neuro reproduce table={results[0].table} size={results[0].size}`, which ran"
     commands = [f"  - `{command}`" for command in _distinct(result.command for result in results if result.date)]
     machines = [f"- {machine}" for machine in _distinct(result.machine for result in results)]
@@ -49,7 +49,7 @@ def facts(results: Sequence[RowResult]) -> str:
 
 
 def counts(results: Sequence[RowResult]) -> str:
-    """Format counts of verdicts, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
+    """Format counts of verdicts as Markdown, ``3 reproduced, 1 not measurable here``, without rows that are only references."""
     words = Counter(result.verdict for result in results)
     return ", ".join(f"{words[verdict]} {verdict}" for verdict in VERDICTS[:-1] if words[verdict])
 

@@ -26,7 +26,7 @@ WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 
 
 def plot(title: str, results: Sequence[RowResult], stem: Path) -> None:
-    """Write ``stem``.png and ``stem``.svg, with the machine below the title."""
+    """Plot results to ``stem``.png and ``stem``.svg, with the machine below the title."""
     quantities = dict.fromkeys(result.quantity for result in results)
     panels = [_panel(name, [result for result in results if result.quantity == name]) for name in quantities]
     draw(panels, stem, title="\n".join(filter(None, (title, hardware(results)))))

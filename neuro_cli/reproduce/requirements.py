@@ -17,7 +17,7 @@ def missing(needs: Mapping[str, Any], root: Path) -> str:
 
 
 def has_gpu() -> bool:
-    """Return whether torch sees a CUDA device."""
+    """Return whether torch sees the CUDA device that an entry requires."""
     import torch  # late, because the list of entries does not need it
 
     return torch.cuda.is_available()

@@ -17,7 +17,7 @@ from neuro_cli.run_folder.checkpoint import write_atomically
 
 @dataclass(frozen=True)
 class RowResult:
-    """Row of the table. Missing numbers are None; ``expected`` is empty for a row that is only a reference."""
+    """Result of a row of the table. Missing numbers are None; ``expected`` is empty for a row that is only a reference."""
 
     table: str
     size: str
@@ -42,7 +42,7 @@ RATIO = "measured / published"  # a bound is met from one side alone, and this s
 def results_of(
     entry: Entry, cells: Mapping[str, EntryRun], records: Mapping[str, RunOutcome], reasons: Mapping[str, str]
 ) -> list[RowResult]:
-    """Compute all rows. ``records``: of the finished runs; ``reasons``: why the others cannot run here."""
+    """Compute all rows of an entry's results. ``records``: of the finished runs; ``reasons``: why the others cannot run here."""
     values: dict[str, Measured] = {}
     troubles: dict[str, Verdict] = {}
     for row in entry.rows:
@@ -91,7 +91,7 @@ def _line(
 
 
 def write_results(path: Path, results: Sequence[RowResult]) -> None:
-    """Write the CSV file, with numbers in full and missing ones empty."""
+    """Write the results as a CSV file, with numbers in full and missing ones empty."""
     text = io.StringIO()
     writer = csv.DictWriter(text, [each.name for each in fields(RowResult)], lineterminator="\n")
     writer.writeheader()
@@ -100,7 +100,7 @@ def write_results(path: Path, results: Sequence[RowResult]) -> None:
 
 
 def shown(value: float | None) -> str:
-    """Format a number for tables; empty for None."""
+    """Format a result for tables; empty for None."""
     if value is None:
         return ""
     if math.isinf(value):

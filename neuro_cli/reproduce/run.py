@@ -99,7 +99,7 @@ class EntryRun:
 
     @property
     def finished(self) -> bool:
-        """True once it has run to its end."""
+        """True once the run of an entry has come to its end."""
         record = self.record()
         return record is not None and record.finished
 
@@ -169,7 +169,7 @@ def _wait_for(run: Path) -> None:
 
 
 def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str, EntryRun]:
-    """Return the runs of an entry by name."""
+    """Return the runs of a reproduced entry by name."""
     cells: dict[str, EntryRun] = {}
     for run in runs:
         cells[run.name] = EntryRun(run, folder / "runs", root, cells.get(run.of))

@@ -67,7 +67,7 @@ class Checkpoint:
 
 
 def shard_bytes(state: State) -> bytes:
-    """Return tensors of any layout and device, and scalars, as the content of a safetensors file. Raises TypeError."""
+    """Return tensors of any layout and device, and scalars, as the content of a checkpoint's shard. Raises TypeError."""
     return serialised(state.tensors, {"scalars": json.dumps(encoded(state.scalars), allow_nan=False)})
 
 
@@ -254,12 +254,12 @@ class CheckpointStore:
 
 
 def serialised(tensors: dict[str, Tensor], metadata: dict[str, str] | None = None) -> bytes:
-    """Return the content of a safetensors file with ``tensors`` of any layout and device; some may share memory."""
+    """Return the content of a checkpoint's safetensors file with ``tensors`` of any layout and device; some may share memory."""
     return bytes_from_tensors(plain_tensors(tensors), metadata)
 
 
 def plain_tensors(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Return ``tensors`` of any layout and device, also those that share memory, as safetensors takes them."""
+    """Return ``tensors`` of any layout and device, also those that share memory, as a checkpoint's safetensors takes them."""
     # safetensors takes contiguous tensors only, and refuses two that overlap; parts of one piece of memory need no copy
     plain: dict[str, Tensor] = {}
     taken: list[tuple[int, int]] = []

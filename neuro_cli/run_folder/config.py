@@ -37,6 +37,11 @@ def write_config(run: Path, config: Mapping[str, Any], overrides: Sequence[str])
         write_atomically(run / ".hydra" / f"{name}.yaml", OmegaConf.to_yaml(OmegaConf.create(node)).encode())
 
 
+def save_config(config: Mapping[str, Any], run: Path) -> None:
+    """Write the resolved config of a run, so that a resume with more generations does not stretch its schedules."""
+    OmegaConf.save(OmegaConf.create(dict(config)), run / ".hydra" / "config.yaml")
+
+
 def rewrite(run: Path, values: Mapping[str, Any]) -> None:
     """Replace the root keys ``values`` in the config of a run's folder."""
     path = config_file(run)

@@ -79,7 +79,7 @@ def content_of(run: Path, number: int, generation: int) -> bytes:
 
 
 def remove(run: Path) -> None:
-    """Remove the files of a run that has ended well."""
+    """Remove the files of the last step of a run that has ended well."""
     shutil.rmtree(run / "checkpoints" / FOLDER, ignore_errors=True)
 
 

@@ -119,7 +119,7 @@ def _add_to_root(handler: logging.Handler) -> None:
 
 
 def leave() -> None:
-    """Put the root logger back as it was."""
+    """Put the root log back as it was."""
     for handler in _at_root:
         logging.getLogger().removeHandler(handler)
     _at_root.clear()

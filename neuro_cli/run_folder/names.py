@@ -25,7 +25,7 @@ def never_began(run: Path) -> bool:
 
 
 def refuse_unbegun(run: Path) -> None:
-    """Raise UserError for a folder whose run :func:`never_began`."""
+    """Raise UserError for the name of a folder whose run :func:`never_began`."""
     if never_began(run):
         raise UserError(f"{run}: its run never began: its command was ended before the first checkpoint; the folder can go")
 

@@ -124,7 +124,7 @@ class Progress:
         return "█" * filled + "░" * (WIDTH - filled)
 
     def say(self, text: str) -> None:
-        """Print a line of its own, above the bar."""
+        """Print a line of its own, above the progress bar."""
         if self._silent:
             return
         text = printable(text)

@@ -1,6 +1,7 @@
 """Files of a run in its folder, which rank 0 alone writes: metrics, checkpoints, log, network, plot, summary."""
 
 import logging
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,6 @@ from neuro_cli.fabric.start import launched
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row
 from neuro_cli.logger.several import with_csv
-from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.config import rewrite
 from neuro_cli.run_folder.declaration import declare
@@ -32,6 +32,11 @@ log = logging.getLogger(__name__)
 
 # names that no metric of a task may have
 RESERVED = {*METRIC_COLUMNS, *RANK_COLUMNS, *LATER_COLUMNS, *SUMMARY_KEYS}
+
+
+def curves_wanted() -> bool:
+    """Return whether ``curves.png`` is drawn: matplotlib costs most of a second, and NEURO_CURVES=0 spares a short job that."""
+    return os.environ.get("NEURO_CURVES") != "0"
 
 
 class Recorded(ABC):
@@ -56,14 +61,14 @@ class Recorded(ABC):
 
     @abstractmethod
     def inputs(self) -> Inputs:
-        """Return the inputs that the trained network takes."""
+        """Return the inputs of the recorded run's network."""
 
     @abstractmethod
     def trained(self, generation: int) -> nn.Module:
         """Return the network after ``generation`` generations, which have a checkpoint. It works without the run. On rank 0."""
 
     def facts(self) -> dict[str, Any]:
-        """Return further entries of ``summary.json``."""
+        """Return further entries of the recorded run's ``summary.json``."""
         return {}
 
 
@@ -175,7 +180,7 @@ class RunRecord:
         return summary
 
     def _plot(self) -> None:
-        if curves.wanted():
+        if curves_wanted():
             from neuro_cli.run_folder.plot import (
                 plot_run,
                 title_of,
@@ -188,7 +193,7 @@ class RunRecord:
 
 
 def header(config: Mapping[str, Any], work: Recorded) -> str:
-    """Return one line about the run: network, task, method, ranks and device."""
+    """Return one line about the recorded run: network, task, method, ranks and device."""
     names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
     ranks, threads = work.world.size, work.threads.count
     parts = (

@@ -22,7 +22,7 @@ _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def read(path: Path) -> Any:
-    """Return the plain lists, dicts and values of ``path``, interpolations unresolved. Raises UserError."""
+    """Return the plain lists, dicts and values of the saved YAML ``path``, interpolations unresolved. Raises UserError."""
     try:
         with path.open("rb") as file:
             content = file.read(BYTES + 1)

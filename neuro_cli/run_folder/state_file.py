@@ -80,7 +80,7 @@ def encoded(value: Any) -> Any:
 
 
 def decoded(value: Any) -> Any:
-    """Return the value that :func:`encoded` gave as JSON."""
+    """Return the value of a state that :func:`encoded` gave as JSON."""
     if isinstance(value, list):
         return [decoded(item) for item in value]
     if isinstance(value, dict):

@@ -35,7 +35,7 @@ PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
 
 @dataclass
 class Parts(Population):
-    """Parts of a run on one rank, with its config."""
+    """Parts that are built of a run on one rank, with its config."""
 
     config: RunConfig
     constants: Constants

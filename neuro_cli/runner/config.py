@@ -31,22 +31,22 @@ def key(check: Check | None = None, *, resumable: bool = False, default: Any = M
 
 
 def bounded(low: int, high: int | None = None) -> Check:
-    """Return the check of an integer in [low, high]."""
+    """Return the check of a config key: an integer in [low, high]."""
     return lambda key, value: integer(key, value, low, high)
 
 
 def positive(key: str, value: Any) -> float:
-    """Return ``value`` as a number above 0. Raises ConfigError."""
+    """Check a config key: a number above 0. Raises ConfigError."""
     return number(key, value, above=0.0)
 
 
 def choice(*allowed: str) -> Check:
-    """Return the check of a text among ``allowed``."""
+    """Return the check of a config key: a text among ``allowed``."""
     return lambda key, value: one_of(key, value, allowed)
 
 
 def or_none(check: Check) -> Check:
-    """Return ``check`` for a key that may be null."""
+    """Return ``check`` for a config key that may be null."""
     return lambda key, value: None if value is None else check(key, value)
 
 

@@ -35,7 +35,7 @@ def heard() -> list[str]:
 
 
 def forget() -> None:
-    """Forget all signals, for the next run."""
+    """Forget all signals that ask for an early stop, for the next run."""
     _heard.clear()
 
 
@@ -79,7 +79,7 @@ class StopRequest:
         signal.signal(number, self._before[signal.Signals(number)])
 
     def wanted(self) -> bool:
-        """Return whether this rank wants to stop."""
+        """Return whether this rank wants to stop early."""
         if not self.reason and _heard:
             self.reason = _heard[0]
         if not self.reason and self._limit is not None and time.monotonic() - self.begun > self._limit:

@@ -11,7 +11,7 @@ from neuro_cli.core.metric import Metric
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.factory.script_objects import is_made
 from neuro_cli.runner.build import load_task, threads_of
-from neuro_cli.runner.centre import sums_over_chunks
+from neuro_cli.runner.centre_evaluation import sums_over_chunks
 from neuro_cli.runner.device import device_of
 from neuro_cli.runner.ensemble.members import JointPrediction
 from neuro_cli.runner.ensemble.metrics import evaluate_whole_ensemble, metrics_of
@@ -21,7 +21,7 @@ from neuro_cli.runner.options import Options
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Metrics of the network of ``generation``: ``values`` by name; ``metrics``: the declared ones."""
+    """Evaluation of the network of ``generation``: ``values`` of metrics by name; ``metrics``: the declared ones."""
 
     generation: int
     values: dict[str, float]

@@ -24,7 +24,7 @@ BATCHES = 4  # batches on which centres are compared where members share theirs
 
 
 def choose_open(population: Population, generation: int) -> None:
-    """Measure and choose the open values of the algorithm before generation 0; every rank calls this in every generation."""
+    """Measure gains, and choose the algorithm's open values before generation 0; every rank calls this in every generation."""
     auto = population.algo.auto
     if auto is None or auto.gains is not None or generation:
         return

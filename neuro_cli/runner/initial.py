@@ -28,7 +28,7 @@ ADVICE = "draw them by torch, numpy.random or random, which the seed sets, and n
 
 
 def fingerprint(tensors: Iterable[Tensor]) -> list[float]:
-    """Return a number >= 0 for each tensor; it depends on the sign and the place of each of the first numbers.
+    """Return a fingerprint of initial parameters, a number >= 0 for each tensor, by sign and place of each of the first numbers.
 
     0 for tensors that are not compared: nested, quantised, without numbers, or of a class of their own.
     """
@@ -54,7 +54,7 @@ def _first(tensor: Tensor) -> Tensor:
 
 
 def same(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Return whether two fingerprints are of equal draws."""
+    """Return whether two fingerprints of initial parameters are of equal draws."""
     return len(one) == len(other) and all(
         math.isclose(a, b, rel_tol=ALIKE, abs_tol=ALIKE) for a, b in zip(one, other, strict=True)
     )
@@ -118,7 +118,7 @@ class Constants:
         return cls(fingerprint(sparse), of_attributes(model, False), [False] * len(sparse))
 
     def scalars(self) -> dict[str, list[float]]:
-        """Return what a checkpoint has of them."""
+        """Return what a checkpoint has of the constant initial parameters."""
         return {"constants": self.constants, "attributes": self.attributes}
 
     def refuse_other(self, model: nn.Module, saved: Mapping[str, Any], restored: bool = False) -> None:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Progression:
-    """Progress of a run, which a checkpoint restores along with the trainable's state."""
+    """Progress of the training loop, which a checkpoint restores along with the trainable's state."""
 
     generation: int = 0  # generations completed
     seconds: float = 0.0  # seconds of all sessions
@@ -36,7 +36,7 @@ class Progression:
     best: dict[str, Any] | None = None  # generation and value of the best one, with checkpoint.best
 
     def improves(self, headline: Metric) -> bool:
-        """Return whether the last test evaluation is better than all before, and remember it as the best."""
+        """Return whether the loop's last test evaluation is better than all before, and remember it as the best."""
         value = (self.metrics or {}).get(headline.name, float("nan"))
         if math.isnan(value) or (self.best is not None and headline.reached(self.best["value"], value)):
             return False
@@ -50,7 +50,7 @@ def assemble(options: Options, world: World) -> Trainable:
 
 
 def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
-    """Run the remaining generations and return the summary (rank 0; None elsewhere).
+    """Run the loop over the remaining generations and return the summary (rank 0; None elsewhere).
 
     Raises UserError for bad input (on every rank) and CandidateError for a fitness that is not finite, after a
     checkpoint of the last whole generation.

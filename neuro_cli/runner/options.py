@@ -18,7 +18,7 @@ from neuro_cli.task.base import Task
 
 
 class Options:
-    """Parts of one run before they are bound to each other. Each property raises UserError for a wrong config.
+    """Options of one run: its parts before they are bound to each other. Each property raises UserError for a wrong config.
 
     ``plain``: the resolved config; sizes of models that it leaves null are the task's.
     """
@@ -45,7 +45,7 @@ class Options:
 
     @cached_property
     def config(self) -> RunConfig:
-        """The root keys, checked."""
+        """Config of the run: the root keys, checked."""
         return RunConfig.of(self.plain)
 
     @cached_property
@@ -58,7 +58,7 @@ class Options:
 
     @cached_property
     def algo(self) -> Algorithm:
-        """The algorithm, without the networks of ``algo.members``: each rank makes its own."""
+        """Algorithm of the run, without the networks of ``algo.members``: each rank makes its own."""
         node = self.plain.get("algo")
         if isinstance(node, dict) and isinstance(node.get("members"), list):
             # Hydra would make every object in the list at once, on every rank
@@ -76,7 +76,7 @@ class Options:
 
     @cached_property
     def method(self) -> Method:
-        """The distribution method."""
+        """Distribution method of the run."""
         return make(self.plain, "distribution", Method)
 
     def method_of(self, kind: type[Kind]) -> Kind:
@@ -97,7 +97,7 @@ class Options:
 
     @cached_property
     def logger(self) -> Logger:
-        """The chosen logger; metrics.csv is written in any case."""
+        """Logger of the run; metrics.csv is written in any case."""
         return make(self.plain, "logger", Logger)
 
     def world(self) -> World:
@@ -110,7 +110,7 @@ class Options:
             raise ConfigError("distribution", self.method.name, str(error)) from error
 
     def bind(self) -> None:
-        """Mark the parts as bound to one world. Raises AssertionError the second time."""
+        """Mark the options' parts as bound to one world. Raises AssertionError the second time."""
         if self._bound:
             raise AssertionError("options serve one run: another one needs options of its own")
         self._bound = True

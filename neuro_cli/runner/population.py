@@ -21,7 +21,7 @@ from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.batch_norm import buffers_of
 from neuro_cli.runner.bind import Population
 from neuro_cli.runner.build import Parts
-from neuro_cli.runner.centre import centre_module, evaluate_centre
+from neuro_cli.runner.centre_evaluation import centre_module, evaluate_centre
 from neuro_cli.runner.gains import choose_open
 from neuro_cli.runner.trainable import Trainable
 from neuro_cli.runner.vote import vote_of
@@ -29,7 +29,7 @@ from neuro_cli.sampler.base import Sampler
 
 
 class PopulationTraining(Trainable):
-    """Training of one centre. Every rank has a copy; rank 0 writes checkpoints."""
+    """Training of one population's centre. Every rank has a copy; rank 0 writes checkpoints."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -62,7 +62,7 @@ class PopulationTraining(Trainable):
         return self._measured[-1]
 
     def facts(self) -> dict[str, Any]:
-        """Return the median efficiencies of this session."""
+        """Return the median efficiencies of the population's training in this session."""
         return {name: statistics.median(row[name] or 0.0 for row in self._measured) for name in RANK_COLUMNS if self._measured}
 
     def step(self, generation: int) -> Row:
@@ -102,7 +102,7 @@ class PopulationTraining(Trainable):
         return vote_of(module, parts.distribution.job.sampler, parts.layout, algo, self.config.plain)
 
     def save(self, generation: int, scalars: dict[str, Any], record: RunRecord | None) -> None:
-        """Write a checkpoint on rank 0, after all ranks have compared their centres."""
+        """Write a population's checkpoint on rank 0, after all ranks have compared their centres."""
         parts = self.parts
         state = compared(parts, generation)
         if record is None:

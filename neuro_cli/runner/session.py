@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Job:
-    """Training of ``config`` in the folder ``run`` from ``checkpoint``. ``own_code``: the current folder is importable."""
+    """Job of a session: to train ``config`` in ``run`` from ``checkpoint``. ``own_code``: the current folder is importable."""
 
     config: dict[str, Any]
     run: Path
@@ -36,7 +36,7 @@ class Job:
 
 
 def guarded(world: World, work: Callable[[], Any]) -> int:
-    """Run ``work`` on this rank and return its exit code; abort the world where the ranks did not fail together."""
+    """Run ``work`` of a session on this rank and return its exit code; abort the world where the ranks did not fail together."""
     try:
         unanimous(world, work)
     except (AgreedError, CandidateError) as error:
@@ -49,7 +49,7 @@ def guarded(world: World, work: Callable[[], Any]) -> int:
 
 
 def unanimous(world: World, work: Callable[[], T]) -> T:
-    """Run ``work``. Raises errors of all ranks together or of a world of one; prints any other and aborts the world."""
+    """Run ``work`` of a session. Raises errors of all ranks together, or of a world of one; prints others and aborts."""
     try:
         return work()
     except (AgreedError, CandidateError):
@@ -63,20 +63,20 @@ def unanimous(world: World, work: Callable[[], T]) -> T:
 
 
 def lead(world: World, options: Options, run: Path, checkpoint: Checkpoint | None) -> int:
-    """Rank 0: train ``options`` in the folder ``run`` on all ranks. Returns the exit code."""
+    """Lead a session as rank 0: train ``options`` in the folder ``run`` on all ranks. Returns the exit code."""
     log_to(run, 0)
     hand_out(world, options.plain, run, checkpoint)
     return guarded(world, lambda: train(options, world, run, checkpoint))
 
 
 def hand_out(world: World, config: Mapping[str, Any], run: Path, checkpoint: Checkpoint | None) -> None:
-    """Rank 0: broadcast a job to the other ranks, which call :func:`receive`."""
+    """Broadcast a session's job from rank 0 to the other ranks, which call :func:`receive`."""
     world.broadcast(json.dumps({"config": config, "run": str(run), "own_code": importable()}).encode())
     on_all_ranks(world, checkpoint)
 
 
 def follow(world: World) -> int:
-    """Other ranks: train each config that rank 0 broadcasts until it dismisses them. Returns the exit code from rank 0."""
+    """Follow a session as another rank: train each config that rank 0 broadcasts until it dismisses them. Returns its code."""
     log_to(None, world.rank)
     while isinstance(job := receive(world), Job):
         if job.own_code:
@@ -86,7 +86,7 @@ def follow(world: World) -> int:
 
 
 def receive(world: World) -> Job | int:
-    """Other ranks: return the next job from rank 0, or the exit code with which it dismisses them."""
+    """Receive the session's next job from rank 0 on another rank, or the exit code with which it dismisses them."""
     message = json.loads(world.broadcast(b""))
     if "stop" in message:
         return int(message["stop"])
@@ -94,5 +94,5 @@ def receive(world: World) -> Job | int:
 
 
 def dismiss(world: World, code: int) -> None:
-    """Rank 0: end the other ranks with exit code ``code``."""
+    """Dismiss the other ranks of a session from rank 0, with exit code ``code``."""
     world.broadcast(json.dumps({"stop": code}).encode())

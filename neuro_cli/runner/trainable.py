@@ -20,7 +20,7 @@ from neuro_cli.task.inputs import Inputs
 
 
 class Trainable(Recorded):
-    """Share of a run on one rank."""
+    """Trainable on one rank: its share of a run."""
 
     config: RunConfig
     clock: Clock
@@ -55,20 +55,20 @@ class Trainable(Recorded):
 
     @abstractmethod
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Restore a checkpoint. Raises UserError."""
+        """Restore a checkpoint of what is trained. Raises UserError."""
 
     @abstractmethod
     def parameters_sha256(self) -> str:
         """Return a hash of all trained parameters, the same on every rank. Every rank calls this."""
 
     def begin(self, run: Path) -> None:
-        """Prepare a session in the folder ``run``, before its first generation. Every rank calls this."""
+        """Prepare a trainable for a session in the folder ``run``, before its first generation. Every rank calls this."""
 
     def keep(self, generation: int, seconds: float) -> None:
-        """Save the state after every generation that would be lost with this rank."""
+        """Save the trainable's state after every generation that would be lost with this rank."""
 
     def aside(self) -> float:
-        """Return the seconds of the last generation that were spent on other things than training."""
+        """Return the seconds of the trainable's last generation that were spent on other things than training."""
         return 0.0
 
     def efficiencies(self, seconds: float, communicated: float) -> Row:
@@ -80,8 +80,8 @@ class Trainable(Recorded):
         return {metric.name: (values or {}).get(metric.name) for metric in self.metrics if metric.column}
 
     def finish(self) -> None:
-        """Finish a session on rank 0 after its last checkpoint was written."""
+        """Finish a trainable's session on rank 0 after its last checkpoint was written."""
 
     def close(self) -> None:
-        """Finish pending exchanges."""
+        """Finish pending exchanges of what is trained."""
         self.threads.close()

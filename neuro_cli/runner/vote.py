@@ -40,7 +40,7 @@ class Members:
         return self  # copies of a module share them
 
     def put(self, module: nn.Module, number: int) -> None:
-        """Give ``module`` the parameters of a member."""
+        """Give ``module`` the parameters of a member that votes."""
         generation, member = self.addresses[number]
         vector = torch.empty(1, self.layout.size, device=self.centre.device, dtype=torch.float32)
         with self._drawing:  # a sampler has the noise of one generation at a time

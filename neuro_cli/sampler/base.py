@@ -28,7 +28,7 @@ from neuro_cli.core.rows import Geometry, MemberBatch
 
 
 class Operator(Protocol):
-    """A linear layer or a convolution without its bias. ``geometry`` is None for a linear layer.
+    """Operator of a layer with noise, linear or a convolution, without its bias. ``geometry`` is None for a linear layer.
 
     ``transposed``: it reads the channels that are the weight's rows and writes the others.
     """
@@ -42,7 +42,7 @@ class Operator(Protocol):
 
 
 class Perturbation(ABC):
-    """Noise of some directions in the form that a forward pass over all of them applies."""
+    """Perturbation, noise of some directions in the form that a forward pass over all of them applies."""
 
     rows: MemberBatch
 
@@ -133,10 +133,10 @@ class Estimator(ABC):
 
     @abstractmethod
     def check(self, population: int) -> None:
-        """Raise ConfigError when ``population`` does not fit."""
+        """Raise ConfigError when ``population`` does not fit the sampler."""
 
     def serve(self, algo: Learner) -> None:  # noqa: B027 (noise of parameters serves all)
-        """Prepare for an algorithm. Raises ConfigError where it does not fit."""
+        """Prepare the sampler for an algorithm. Raises ConfigError where it does not fit."""
 
     def side(self, member: int) -> tuple[int, int]:
         """Return a member's direction, and its sign +1 or -1."""
@@ -148,7 +148,7 @@ class Estimator(ABC):
 
     @property
     def directions(self) -> int:
-        """Number of directions in the population."""
+        """Number of directions of noise in the population."""
         return self.side(self.population - 1)[0] + 1
 
     @abstractmethod
@@ -230,7 +230,7 @@ class Sampler(Estimator):
         return rows
 
     def period_of(self, direction: int) -> int:
-        """Return the number of a direction's period."""
+        """Return the number of a direction's period of the sampler."""
         return direction // self.noise_period if self.noise_period else 0
 
     def prepare(self, generation: int, directions: range) -> None:

@@ -50,7 +50,7 @@ class BlockSums(Sampler):
 
     @abstractmethod
     def factors(self, generation: int, directions: Sequence[int]) -> Any:
-        """Draw the random factors of the directions at once."""
+        """Draw the random factors of the directions for sums over blocks at once."""
 
     @abstractmethod
     def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
@@ -236,7 +236,7 @@ class _RowSum:
         self._partial = sampler.partial_zeros(target, memory.view(-1, target.block.width) if complete else None)
 
     def tasks(self) -> Iterator["_LineTask"]:
-        """Return parts that threads can compute in parallel."""
+        """Return parts of a block's sum that threads can compute in parallel."""
         for first in range(0, len(self._partial), PIECE):
             yield _LineTask(self, self._partial[first : first + PIECE], first)
 
@@ -272,7 +272,7 @@ class _LineTask:
             self._added[place] = lines
 
     def merge(self) -> None:
-        """Add the lists in their order."""
+        """Add the lists of lines in their order."""
         for place in sorted(self._added):
             self._lines += self._added[place]
         self._added.clear()

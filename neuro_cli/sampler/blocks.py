@@ -18,7 +18,7 @@ PIECE = 256  # rows of a block summed at once; pieces start at its multiples, so
 
 @dataclass(frozen=True)
 class Block:
-    """One parameter. ``first``: column of a direction at which its factors begin."""
+    """Block, one parameter. ``first``: column of a direction at which its factors begin."""
 
     place: Place
     rows: int
@@ -33,17 +33,17 @@ class Block:
 
     @property
     def columns(self) -> slice:
-        """Columns of the flat vector of all parameters."""
+        """Columns of the block in the flat vector of all parameters."""
         return slice(self.place.start, self.place.stop)
 
     def cube(self, piece: Tensor) -> Tensor:
-        """Return a flat ``piece`` (.., n * width) of complete rows as (.., n, inner, spatial)."""
+        """Return a flat ``piece`` (.., n * width) of complete rows of the block as (.., n, inner, spatial)."""
         if self.inner_last:
             return piece.unflatten(-1, (-1, self.spatial, self.inner)).transpose(-1, -2)
         return piece.unflatten(-1, (-1, self.inner, self.spatial))
 
     def flat(self, cube: Tensor) -> Tensor:
-        """Return the inverse of :meth:`cube`."""
+        """Return the block's inverse of :meth:`cube`."""
         return (cube.transpose(-1, -2) if self.inner_last else cube).flatten(-3)
 
     def line(self, inner: np.ndarray) -> np.ndarray:
@@ -72,7 +72,7 @@ class Sides(NamedTuple):  # a tuple is cheap, and every block of every member ne
 
 @dataclass(frozen=True)
 class BlockSum:
-    """A sum of eps (``moment`` 1) or eps**2 (2) over directions of one address, for rows [low, high) of a block.
+    """Sum over directions of eps (``moment`` 1) or eps**2 (2) of one address, for rows [low, high) of a block.
 
     ``low`` is a multiple of PIECE.
     """

@@ -186,5 +186,5 @@ class Dense(Sampler):
         return self.perturbed_by(self.draw(generation, first, rows.directions, dtype), rows)
 
     def perturbed_by(self, noise: Tensor, rows: MemberBatch) -> DensePerturbation:
-        """Return the perturbation of ``noise`` (D, M)."""
+        """Return the dense perturbation of ``noise`` (D, M)."""
         return DensePerturbation(noise, rows, self._enough and blas_kernels.SERVES)

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.kernels import gpu
+from neuro_cli.core.kernels.compiled import product_kernels, sum_kernels
 from neuro_cli.core.layout import Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import MemberBatch
-from neuro_cli.core.sums import Vectors, add_outer_sum, add_weighted
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum
 from neuro_cli.sampler.structured import Structured, StructuredPerturbation
@@ -68,7 +68,7 @@ class LowRank(Structured):
         return True
 
     def vectors_of(self, block: Block, factors: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Return a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
+        """Return the low-rank factors a / sqrt(R) (D, R, rows) and b (D, R, width) of a block."""
         part = factors[:, block.first : block.first + self.factor_columns(block)].to(dtype)
         middle = self.rank * block.rows
         rows, columns = part[:, :middle], part[:, middle:]
@@ -89,7 +89,7 @@ class LowRank(Structured):
         return block.cube(product.flatten(1))
 
     def partial_zeros(self, target: BlockSum, out: Tensor | None = None) -> Tensor:
-        """Return zeros for the sum itself: no noise is shared."""
+        """Return zeros for the sum itself of low-rank noise: none is shared."""
         return (
             out.zero_()
             if out is not None
@@ -103,14 +103,14 @@ class LowRank(Structured):
             values = factors[:, block.first + low : block.first + low + len(lines)]
             values = values if target.moment == 1 else values * values
             if values.device.type == "cpu":
-                add_weighted(values, weights, lines[:, 0])
+                sum_kernels.add_weighted(values.numpy(), weights.numpy(), lines[:, 0].numpy())
                 return
             lines += (weights @ values)[:, None]
             return
         if target.moment == 1 and lines.device.type == "cpu":
             written, read = block.first + low, block.first + self.rank * block.rows
-            rows, columns = Vectors(factors, written, block.rows), Vectors(factors, read, block.width)
-            add_outer_sum(rows, columns, self.rank, weights / math.sqrt(self.rank), lines)
+            rows, columns = (factors.numpy(), written, block.rows), (factors.numpy(), read, block.width)
+            product_kernels.add_products(*rows, *columns, self.rank, (weights / math.sqrt(self.rank)).numpy(), lines.numpy())
             return
         by_row, by_column = self.vectors_of(block, factors, torch.float32)
         by_row = by_row[:, :, low : low + len(lines)]
@@ -118,8 +118,8 @@ class LowRank(Structured):
             by_row = (by_row[:, :, None] * by_row[:, None]).flatten(1, 2)
             by_column = (by_column[:, :, None] * by_column[:, None]).flatten(1, 2)
         if lines.device.type == "cpu":
-            rows, columns = Vectors(by_row.flatten(1), 0, len(lines)), Vectors(by_column.flatten(1), 0, block.width)
-            add_outer_sum(rows, columns, by_row.shape[1], weights, lines)
+            rows, columns = (by_row.flatten(1).numpy(), 0, len(lines)), (by_column.flatten(1).numpy(), 0, block.width)
+            product_kernels.add_products(*rows, *columns, by_row.shape[1], weights.numpy(), lines.numpy())
             return
         weighted = by_row * weights[:, None, None]
         lines.addmm_(weighted.flatten(0, 1).T, by_column.flatten(0, 1))

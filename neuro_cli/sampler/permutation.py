@@ -19,11 +19,10 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import number, one_of
-from neuro_cli.core.kernels.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels, product_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import FACTOR_STREAM, Noise
 from neuro_cli.core.rows import MemberBatch, placed_values
-from neuro_cli.core.sums import Vectors, add_outer_sum
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.placement import Placement, PlacementPlan, count_places, placed_sum
@@ -98,14 +97,14 @@ class Permutation(NoiseReusing):
         return {name: self.plan(block).draw(block, words) for name, block in self.blocks.items()}
 
     def shape(self, block: Block) -> tuple[int, int, float]:
-        """Return E's rows and columns (of inputs), and the factor for variance 1 over the weight."""
+        """Return rows and columns (of inputs) of E, which is permuted, and the factor for variance 1 over the weight."""
         plan = self.plan(block)
         rows = (plan.groups or 1) * (plan.outputs or block.rows // plan.all_groups)
         inner = plan.inputs or block.inner
         return rows, inner, math.sqrt(block.rows * block.inner / (rows * inner))
 
     def shared_cube(self, block: Block, address: Address) -> Tensor:
-        """Return E (rows, inner, spatial) float32, a corner of the weight's noise."""
+        """Return E of the permutation (rows, inner, spatial) float32, a corner of the weight's noise."""
         rows, inner, _ = self.shape(block)
         return block.cube(self.shared.flat(address)[block.columns])[:rows, :inner]
 
@@ -215,7 +214,8 @@ class Permutation(NoiseReusing):
         if left.device.type != "cpu":
             return torch.mm(left[:, first : first + height].T, right, out=out)
         result = left.new_empty(height, right.shape[1]) if out is None else out
-        add_outer_sum(Vectors(left, first), Vectors(right), 1, torch.ones(len(left)), result.zero_())
+        ones = np.ones(len(left), np.float32)
+        product_kernels.add_products(left.numpy(), first, 0, right.numpy(), 0, 0, 1, ones, result.zero_().numpy())
         return result
 
     def _factors_of(self, partial: Tensor, target: BlockSum, low: int, high: int) -> tuple[Tensor, int, Tensor]:

@@ -27,7 +27,7 @@ class SharedNoise:
             self._keep(address, self._noise.draw_whole(address.generation, address.period, SHARED_STREAM))
 
     def flat(self, address: Address) -> Tensor:
-        """Return the noise (M,) float32."""
+        """Return the shared noise (M,) float32."""
         return self._entry(address)[0]
 
     def part(self, address: Address, start: int, stop: int) -> Tensor:

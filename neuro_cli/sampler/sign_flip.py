@@ -15,12 +15,11 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.kernels.compiled import block_kernels
+from neuro_cli.core.kernels.compiled import block_kernels, sum_kernels
 from neuro_cli.core.layout import LARGE, Place
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.noise import FACTOR_STREAM
 from neuro_cli.core.rows import COMPILED, MemberBatch, random_signs, weighted_signs
-from neuro_cli.core.sums import add_sign_sum, add_weighted_signs
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing
@@ -39,11 +38,12 @@ def _words(count: int) -> int:
 def _add_summed(outputs: Tensor | None, inputs: Tensor | None, weights: Tensor, lines: Tensor) -> None:
     """Add the sum of weighted signs, or of their outer products, to ``lines`` by compiled loops."""
     if outputs is not None and inputs is not None:
-        add_sign_sum(outputs, inputs, weights, lines)
+        sum_kernels.add_sign_sum(outputs.numpy(), inputs.numpy(), weights.numpy(), lines.numpy())
         return
     alone = inputs if outputs is None else outputs
     assert alone is not None
-    add_weighted_signs(alone, weights, lines[0] if outputs is None else lines[:, 0])
+    line = lines[0] if outputs is None else lines[:, 0]
+    sum_kernels.add_weighted_signs(alone.numpy(), weights.numpy(), line.numpy())
 
 
 class SignFlip(NoiseReusing):

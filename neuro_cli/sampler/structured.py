@@ -25,7 +25,7 @@ Writer = Callable[[int, np.ndarray, np.ndarray, Sides], None]  # place of a dire
 
 
 class OwnWeights(NamedTuple):
-    """When a convolution on a CPU uses the members' own weights: to write noise costs less there than a second product.
+    """Choice of the members' own weights in a convolution on a CPU: to write noise costs less there than a second product.
 
     ``pixels``: least number that each weight serves; ``products``: least number of multiplications of a member in a call.
     """
@@ -171,7 +171,7 @@ class StructuredPerturbation(Perturbation):
 
     @abstractmethod
     def vector_noise(self, block: Block) -> Tensor:
-        """Return the noise (D, rows) of a vector block."""
+        """Return the structured noise (D, rows) of a vector block."""
 
     def vectors(self, place: Place) -> Tensor:
         block = self.block(place)

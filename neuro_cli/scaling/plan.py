@@ -36,7 +36,7 @@ def _integers(high: int, empty: bool = False) -> Check:
 
 @dataclass(frozen=True)
 class Point:
-    """Point to time: a method on ``ranks`` ranks with ``population`` members in all, of one of the study's models."""
+    """Point of a scaling study to time: a method on ``ranks`` ranks with ``population`` members in all, of one of the models."""
 
     method: str
     ranks: int
@@ -73,7 +73,7 @@ class Study:
         return usable_cores()
 
     def crowded(self, ranks: int) -> bool:
-        """Return whether ``ranks`` ranks share cores on this machine."""
+        """Return whether ``ranks`` ranks of the study share cores on this machine."""
         return ranks * self.threads > self.cores
 
     def points(self, ranks: int) -> list[Point]:

@@ -18,7 +18,7 @@ MEASURED, PROJECTED, EXTRAPOLATED = "measured", "projected", "projected (extrapo
 
 @dataclass(frozen=True)
 class Spread:
-    """Median, minimum and maximum; all the same for a projection."""
+    """Spread of a scaling study's seconds: median, minimum and maximum; all the same for a projection."""
 
     middle: float
     least: float
@@ -50,11 +50,11 @@ class ScalingRow:
 
     @property
     def error(self) -> float | None:
-        """Error of the projection, relative to the measurement."""
+        """Error of the projected scaling, relative to the measurement."""
         return None if self.source != MEASURED or self.projected is None else self.projected / self.seconds.middle - 1.0
 
     def fields(self) -> dict[str, Any]:
-        """Return the cells of one CSV line."""
+        """Return the cells of one CSV line of scaling."""
         plain = {key: value for key, value in asdict(self).items() if key not in ("seconds", "efficiency", "bytes")}
         for key, spread in (("seconds", self.seconds), ("efficiency", self.efficiency)):
             for part in ("middle", "least", "most"):
@@ -70,7 +70,7 @@ class Projection:
     pretended: Mapping[Point, list[dict[str, Any]]]
 
     def seconds(self, point: Point) -> float:
-        """Return the seconds of work outside of collectives, plus those of collectives that the work does not hide."""
+        """Return the projected seconds of work outside of collectives, plus those of collectives that the work does not hide."""
         seconds = []
         for result in self.pretended[point]:
             calls = [((kind, size), began, needed) for kind, size, began, needed in result["calls"]]
@@ -152,5 +152,5 @@ def measured(
 
 
 def medians(results: list[Any]) -> list[float]:
-    """Return the median generation of every round."""
+    """Return the median generation of every round of a scaling study."""
     return [statistics.median(result["seconds"]) for result in results]

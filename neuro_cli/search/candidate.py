@@ -1,9 +1,10 @@
-"""Task kind `candidate`: train one network, and score it on examples that it has not seen.
+"""Task kind `candidate`: its payload; train one network, and score it on examples that it has not seen.
 
 A payload comes over a network as data. Still it names classes (task, model, optimizer), whose constructors run code, so only
 classes of neuro and torch are allowed.
 """
 
+import hashlib
 import json
 import math
 import time
@@ -11,25 +12,53 @@ from functools import lru_cache, partial
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.memory import give_back_memory, keep_freed_memory
 from neuro_cli.core.metric import ACCURACY, LOSS
-from neuro_cli.core.seeds import seeded
+from neuro_cli.core.noise import random_permutation
+from neuro_cli.core.seeds import seeded, text_seed
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign
+from neuro_cli.model.module_cnn import ModuleCNN
+from neuro_cli.pool.base import WorkUnit
 from neuro_cli.runner.config import section
 from neuro_cli.runner.device import device_of
-from neuro_cli.search.config import TrainingConfig
+from neuro_cli.search.config import NONE, SearchConfig, TrainingConfig
 from neuro_cli.search.slices import world_of_task
 from neuro_cli.search.training import Examples, scores, trained
 from neuro_cli.search.weights import packed
+from neuro_cli.strategy.space import Module, text_of
 from neuro_cli.task.base import Task
-from neuro_cli.task.classification import Classification
-from neuro_cli.task.held_out import hold_out
+from neuro_cli.task.classification import Classification, Data, Split
 
 PARTS = ("task", "model", "training.optimizer")
+
+
+def task_of(search: SearchConfig, module: Module, name: str) -> WorkUnit:
+    """Make the task that trains ``module``; the search ``name`` gets the same one each time."""
+    payload = payload_of(search, module)
+    digest = hashlib.sha256(json.dumps(payload, sort_keys=True).encode()).hexdigest()
+    return WorkUnit(f"{name}-{digest[:24]}", "candidate", payload)
+
+
+def payload_of(search: SearchConfig, module: Module) -> dict[str, Any]:
+    """Make the payload of the candidate ``module``, for :func:`train_candidate`."""
+    config = search.plain
+    return {
+        "task": config["task"],
+        "model": {**config["model"], "module": list(module)},
+        "training": config["training"],
+        "seed": text_seed(f"{search.seed}: {text_of(module)}"),  # the same for an architecture whenever it is bred
+        **({} if search.keep_weights == NONE else {"weights": True}),
+    }
+
+
+def network_of(search: SearchConfig, module: Module) -> ModuleCNN:
+    """Make the network of a candidate without values (on the device ``meta``)."""
+    with torch.device("meta"):
+        return make(payload_of(search, module), "model", ModuleCNN)
 
 
 def train_candidate(payload: dict[str, Any]) -> dict[str, Any]:
@@ -95,6 +124,32 @@ def examples_of(task: str, input_shape: tuple[int, ...] | None, share: float) ->
         raise ConfigError("task", type(source).__name__, "a search needs a task of images with classes to train on")
     data = source.read(input_shape)
     return Examples(data, *hold_out(data, share, "training.validation"))
+
+
+def hold_out(data: Data, share: float, key: str) -> tuple[Split, Split]:
+    """Return the (training, validation) parts of ``data.train``, with about ``share`` of every class held out.
+
+    The choice depends only on the number of examples and their classes. Raises ConfigError for ``key`` if a part would be empty.
+    """
+    targets = data.train.targets
+    shuffled = random_permutation(0, 0, len(targets))
+    order = shuffled[targets[shuffled].argsort(stable=True)]
+    held_out = _spread(len(order), share)
+    if not 0 < int(held_out.sum()) < len(order):
+        raise ConfigError(key, share, f"leaves no training or no validation example, of {len(order)}")
+    # sorted into the order of the data: training shuffles its batches itself
+    training, validation = order[~held_out].sort().values, order[held_out].sort().values
+    return _part(data.train, training), _part(data.train, validation)
+
+
+def _spread(count: int, share: float) -> Tensor:
+    """Return (count,) bool: True at ``share`` of the places, evenly spread."""
+    marks = (torch.arange(count + 1, dtype=torch.float64) * share).floor()
+    return marks[1:] > marks[:-1]
+
+
+def _part(split: Split, rows: Tensor) -> Split:
+    return Split(split.images[rows], split.targets[rows])
 
 
 def _no_memory(error: Exception) -> bool:

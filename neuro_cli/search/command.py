@@ -1,21 +1,35 @@
 """`neuro search` and `neuro resume` of a search: from a config to a folder with the results."""
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import nn
+
+from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.core.metric import ACCURACY
+from neuro_cli.core.schedule import Schedule
 from neuro_cli.core.verbosity import say
-from neuro_cli.factory.instantiate import make
-from neuro_cli.factory.trust import refuse_untrusted
+from neuro_cli.factory.instantiate import make, value_of
+from neuro_cli.factory.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.launch.launcher import world_launcher
+from neuro_cli.model.module_cnn import ModuleCNN, check_layers
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.runner.device import device_of
+from neuro_cli.runner.options import Options
+from neuro_cli.search.candidate import examples_of, payload_of
+from neuro_cli.search.config import SearchConfig
+from neuro_cli.search.engine import engine_of, space_of
 from neuro_cli.search.session import search
-from neuro_cli.search.settings import check, completed
+from neuro_cli.search.training import OPTIMIZER, SCHEDULE
 
 ROLES = ("all", "model")
 PARTS = ("nameserver", "broker", "worker")  # processes of a cluster, which do not search
@@ -23,7 +37,7 @@ OURS = ("neuro_cli.strategy.", "neuro_cli.pool.")  # making these classes starts
 
 
 def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[str, Any]], None]) -> int:
-    """Search from the start. ``shown``: the folder as the user would type it; ``save`` writes the resolved config there.
+    """Run the command ``neuro search`` from the start. ``shown``: the folder as typed; ``save`` writes the resolved config there.
 
     Raises UserError before anything is written.
     """
@@ -53,6 +67,36 @@ def resume(config: dict[str, Any], run: Path, trust: list[str]) -> int:
         raise ConfigError("trainings", search_config.trainings, f"the checkpoint has {done} already")
     log_to(run, 0)
     return _report(search(search_config, run, checkpoint), run)
+
+
+def check(config: dict[str, Any]) -> SearchConfig:
+    """Check all of a search's config that can be checked without data. Raises UserError."""
+    search = SearchConfig.of(config)
+    if search.layers is not None:
+        names = check_layers("layers", search.layers)
+        if len(set(names)) < len(names):
+            raise ConfigError("layers", f"[{','.join(names)}]", "a layer occurs twice")
+    engine_of(search)
+    device_of(search.training.device)
+    refuse_foreign({part: value_of(config, part) for part in ("task", "model", "training")}, "candidates")
+    schedule = Schedule(**search.training.lr_schedule, key=SCHEDULE, generations=1)
+    ScheduledOptimizer(make(config["training"], "optimizer", partial), schedule, [nn.Parameter(torch.zeros(1))], OPTIMIZER)
+    return search
+
+
+def completed(search: SearchConfig) -> SearchConfig:
+    """Fill in the sizes of the model that a search's config leaves null. Raises UserError.
+
+    Reads the examples once, so that errors in them come before any candidate is sent out.
+    """
+    config = search.plain
+    declared = config["model"].get("input_shape")
+    shape = None if declared is None else tuple(declared)
+    examples_of(json.dumps(config["task"], sort_keys=True), shape, search.training.validation)
+    search = replace(search, plain=Options(config).plain)
+    make(payload_of(search, (next(iter(space_of(search).layers)),)), "model", ModuleCNN)
+    examples_of.cache_clear()  # only the workers train on these examples
+    return search
 
 
 def _report(summary: dict[str, Any], run: Path) -> int:

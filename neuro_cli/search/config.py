@@ -1,11 +1,15 @@
-"""Keys of a search and of the training of its candidates, each checked once. Imports no torch."""
+"""Keys of a search and of the training of its candidates, each checked once; and those that its numbers depend on."""
 
 from dataclasses import dataclass
 from typing import Any, Self
 
 from neuro_cli.core.checks import integer, number
+from neuro_cli.run_folder.identity import flatten
 from neuro_cli.runner.config import bounded, choice, key, or_none, positive, section
 
+# keys that determine the numbers of a search, apart from where its data lie
+IDENTITY = ("seed", "max_layers", "layers", "task", "model", "strategy", "training")
+FREE = ("task.root", "task.download", "task.evaluation_batch")
 NONE, BEST, ALL = "none", "best", "all"  # choices of keep_weights
 
 
@@ -53,5 +57,12 @@ class SearchConfig:
 
     @classmethod
     def of(cls, plain: dict[str, Any]) -> Self:
-        """Check the keys. Raises UserError for one that is missing, of another type, or out of its range."""
+        """Check the keys of a search's config. Raises UserError for one that is missing, of another type, or out of its range."""
         return section(cls, plain, plain=plain)
+
+
+def identity_of(search: SearchConfig) -> dict[str, Any]:
+    """Return the dotted config keys and values that the search's numbers depend on."""
+    leaves = flatten({key: search.plain[key] for key in IDENTITY})
+    # the search chooses modules: the one in the config is never used
+    return {key: value for key, value in leaves.items() if key not in FREE and key != "model.module"}

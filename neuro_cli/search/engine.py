@@ -1,13 +1,16 @@
 """Records of a search between its strategy and the pool: candidates to train, under way, and done."""
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.factory.instantiate import make
+from neuro_cli.model.module_cnn import LAYERS
+from neuro_cli.search.config import SearchConfig
 from neuro_cli.strategy.base import Archive, Brood, Strategy
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module, Space, text_of
 
 
 class Engine:
-    """``trainings``: number of candidates that are trained. Call :meth:`ask` at the start and after every :meth:`tell`."""
+    """Engine of a search; ``trainings``: candidates that are trained. Call :meth:`ask` at the start and after :meth:`tell`."""
 
     def __init__(self, strategy: Strategy, space: Space, seed: int, trainings: int) -> None:
         self.strategy, self.trainings = strategy, trainings
@@ -26,11 +29,11 @@ class Engine:
 
     @property
     def finished(self) -> bool:
-        """True when all trainings are done, or no module is left to train."""
+        """True when all trainings of the search engine are done, or no module is left to train."""
         return not self._open and (self.exhausted or len(self.archive.started) >= self.trainings)
 
     def ask(self) -> list[Module]:
-        """Return the modules to train now; none while the strategy waits for outcomes."""
+        """Return the modules that the search engine wants trained now; none while the strategy waits for outcomes."""
         fresh: list[Module] = []
         while not self.exhausted and len(self.archive.started) < self.trainings and self.strategy.ready(len(self.under_way)):
             brood = self.strategy.breed(self._broods)
@@ -56,7 +59,7 @@ class Engine:
         return fresh
 
     def tell(self, outcome: TrainingOutcome) -> None:
-        """Take the outcome of a module that was asked for. Raises UserError for one that was not, or that has an outcome."""
+        """Tell the search engine a module's outcome. Raises UserError for one that was not asked for, or that has an outcome."""
         module = outcome.module
         if module not in self.archive.started or module in self.archive.outcomes:
             raise UserError(f"module {text_of(module)}: this search has not asked for it; is the checkpoint of another version?")
@@ -73,3 +76,13 @@ class Engine:
         """Return the ``count`` fittest of all trained candidates, the fittest first."""
         trained = [outcome for outcome in self.archive.outcomes.values() if outcome.fitness is not None]
         return sorted(trained, key=lambda one: one.rank, reverse=True)[:count]
+
+
+def engine_of(search: SearchConfig) -> Engine:
+    """Make the engine of a search that begins. Raises UserError."""
+    return Engine(make(search.plain, "strategy", Strategy), space_of(search), search.seed, search.trainings)
+
+
+def space_of(search: SearchConfig) -> Space:
+    """Return the space of the modules that a search may try."""
+    return Space(tuple(search.layers or LAYERS), search.max_layers)

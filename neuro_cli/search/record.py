@@ -14,13 +14,13 @@ from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.factory.instantiate import make
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import with_csv
-from neuro_cli.run_folder import curves
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.names import remember
+from neuro_cli.run_folder.record import curves_wanted
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
-from neuro_cli.search.config import ALL, BEST, SearchConfig
+from neuro_cli.search.candidate import network_of
+from neuro_cli.search.config import ALL, BEST, SearchConfig, identity_of
 from neuro_cli.search.engine import Engine
-from neuro_cli.search.settings import identity_of, network_of
 from neuro_cli.search.weights import WeightsFolder, unpacked
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Module, text_of
@@ -132,7 +132,7 @@ class SearchRecord:
         return row
 
     def finish(self, engine: Engine, seconds: float, workers: int | None) -> dict[str, Any]:
-        """Write the best architectures, the plot and the summary; return the summary."""
+        """Write the best architectures, the plot and the summary of a search's record; return the summary."""
         self._store.refuse_other()
         best = engine.best(self._search.best)
         self.candidates(engine, tested=True)
@@ -140,7 +140,7 @@ class SearchRecord:
         summary = self._summary(engine, best, seconds, workers)
         write_summary(self.run / "summary.json", summary)
         with only_warned("curves.png"):
-            if curves.wanted():
+            if curves_wanted():
                 self._plot()
         self._logger.finish(summary)
         return summary

@@ -3,8 +3,11 @@
 import logging
 import secrets
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 from neuro_cli.core.errors import UserError, headline
 from neuro_cli.core.metric import ACCURACY, LOSS
@@ -13,16 +16,16 @@ from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
 from neuro_cli.runner.early_stop import StopRequest
-from neuro_cli.search.config import SearchConfig
-from neuro_cli.search.display import SearchDisplay
-from neuro_cli.search.engine import Engine
+from neuro_cli.search.candidate import task_of
+from neuro_cli.search.config import SearchConfig, identity_of
+from neuro_cli.search.engine import Engine, engine_of
 from neuro_cli.search.record import SearchRecord, saved_outcomes
-from neuro_cli.search.settings import engine_of, identity_of, task_of
 from neuro_cli.strategy.outcome import TrainingOutcome
-from neuro_cli.strategy.space import Module
+from neuro_cli.strategy.space import Module, text_of
 
 log = logging.getLogger(__name__)
 
+LINE_SECONDS = 5.0  # seconds between two lines of the display
 POLL_SECONDS = 0.25  # seconds that a request to stop may wait
 NUMBERS = ("fitness", "loss", "train_loss", ACCURACY.name, LOSS.name, "parameters")  # numbers in a candidate's result
 
@@ -54,6 +57,40 @@ def replay(engine: Engine, outcomes: list[TrainingOutcome]) -> None:
     for outcome in outcomes:
         engine.ask()
         engine.tell(outcome)
+
+
+class SearchDisplay:
+    """Display of the state of ``engine``."""
+
+    def __init__(self, engine: Engine, console: Console | None = None) -> None:
+        self._engine = engine
+        self._console = console or Console()
+        self._begun_at, self._done_at = time.monotonic(), len(engine.archive.outcomes)
+        self._told, self._told_at = "", float("-inf")
+
+    def update(self, facts: dict[str, Any], last: bool = False) -> None:
+        """Print the state if it is new, every 5 seconds and at the end; ``facts``: those of the pool."""
+        line = self._line(facts)
+        if line != self._told and (last or time.monotonic() - self._told_at >= LINE_SECONDS):
+            self._told, self._told_at = line, time.monotonic()
+            self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def _line(self, facts: dict[str, Any]) -> str:
+        engine = self._engine
+        done = len(engine.archive.outcomes)
+        parts = [f"generation {engine.strategy.generation}", f"{done}/{engine.trainings} candidates"]
+        failed = sum(bool(outcome.error) for outcome in engine.archive.outcomes.values())
+        if failed:
+            parts.append(f"{failed} failed")
+        best = engine.best(1)
+        if best:
+            parts.append(f"validation accuracy {best[0].fitness:.4f} by {text_of(best[0].module)}")
+        parts.append(f"{facts.get('workers', 0)} workers")
+        fresh = done - self._done_at
+        if fresh and not engine.finished:
+            pace = (time.monotonic() - self._begun_at) / fresh
+            parts.append(f"ETA {timedelta(seconds=round(pace * (engine.trainings - done)))}")
+        return "  ".join(parts)
 
 
 class _Session:

@@ -16,7 +16,7 @@ from neuro_cli.task.classification import Classification
 
 
 def world_of_task() -> World:
-    """Return the world of the ranks that do this task together; a single process in a worker without ``worker.ranks``."""
+    """Return the world of the ranks that share a candidate's slices; a single process in a worker without ``worker.ranks``."""
     return launched_world() if launched() else SingleProcess()
 
 

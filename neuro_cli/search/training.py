@@ -20,7 +20,7 @@ OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # keys that 
 
 @dataclass(frozen=True)
 class Examples:
-    """``data`` of a task with its training examples split in two, for training and for validation."""
+    """Examples for training a candidate: ``data`` of a task with its training examples split in two."""
 
     data: Data
     training: Split
@@ -55,7 +55,7 @@ def trained(
 
 
 def scores(model: nn.Module, task: Classification, data: Data, split: Split) -> tuple[float, float]:
-    """Return (accuracy, loss) of ``model`` on ``split``."""
+    """Return (accuracy, loss) of the trained ``model`` on ``split``."""
     device = next(model.parameters()).device
     task.take(replace(data, test=split), input_shape=None, device=device, seed=0, batch_size=1)
     model.eval()

@@ -74,7 +74,7 @@ class WeightsFolder:
         save_file(self.path(number), data)
 
     def keep(self, numbers: Iterable[int]) -> None:
-        """Remove the files of all other candidates."""
+        """Remove the weights of all other candidates."""
         kept = {self.path(number) for number in numbers}
         for path in self._folder.glob("candidate_*.safetensors"):
             if path not in kept:

@@ -10,7 +10,7 @@ from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
 class LinearCombination(Selection):
-    """Step along the estimated gradient (Salimans et al. 2017), times ``learning_rate`` and the factor of ``lr_schedule``.
+    """Linear combination: a step along the estimated gradient (Salimans et al. 2017) by ``learning_rate`` and ``lr_schedule``.
 
     ``shaping``: centred_rank | nes_utilities | z_score | centred | raw compare all members; pair_z_score | pair_rank |
     pair_rank_cubed compare the two members of each pair. ``top_k``: number of members that count, None: all.

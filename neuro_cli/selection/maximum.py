@@ -6,7 +6,7 @@ from neuro_cli.selection.base import Scores, Selection, Step, ordered
 
 
 class Maximum(Selection):
-    """Workers report their best member; the best of those wins, the lowest address among equals."""
+    """Selection of the maximum: workers report their best member; the best of those wins, the lowest address among equals."""
 
     local = compares_members = True
 

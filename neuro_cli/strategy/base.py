@@ -27,7 +27,7 @@ class Brood:
 
 @dataclass
 class Archive:
-    """``started``: every module whose training began, with its number; ``outcomes`` of the finished ones."""
+    """Archive of a search; ``started``: every module whose training began, with its number; ``outcomes`` of finished ones."""
 
     started: dict[Module, int] = field(default_factory=dict)
     outcomes: dict[Module, TrainingOutcome] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Archive:
 
 
 class Strategy(ABC):
-    """``population``: candidates of a generation, >= 2. ``members``: the present population, fittest first.
+    """Strategy of a search; ``population``: candidates of a generation, >= 2. ``members``: the present ones, fittest first.
 
     ``outstanding``: candidates that are in training or waiting at a time. As many broods are bred, each fittest candidate may
     enter the population at once, and generations are counted for comparison only. A strategy of real generations has None, and
@@ -54,7 +54,7 @@ class Strategy(ABC):
         self._hatched = 0
 
     def begin(self, space: Space, seed: int, archive: Archive) -> None:
-        """Bind to the space, and to the archive that the search keeps. Raises ConfigError."""
+        """Bind the strategy to the space, and to the archive that the search keeps. Raises ConfigError."""
         if self.population > len(space):
             allowed = f"there are {len(space)} modules of up to {space.longest} layers"
             raise ConfigError("strategy.population", self.population, allowed)
@@ -81,7 +81,7 @@ class Strategy(ABC):
         self.generation = self._hatched // self.population
 
     def conclude(self) -> None:  # noqa: B027 (only generations can be cut short)
-        """Finish after the last brood has hatched: no other will be bred."""
+        """Finish the strategy after the last brood has hatched: no other will be bred."""
 
     def keep_fittest(self, outcomes: list[TrainingOutcome]) -> None:
         """Make the fittest of ``outcomes`` the population: different modules, none that failed."""

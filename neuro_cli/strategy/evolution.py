@@ -11,7 +11,7 @@ ATTEMPTS = 20  # attempts to breed a module that was not trained before; then a 
 
 
 class EvolutionaryStrategy(Strategy):
-    """``mutation``: probability that a layer is appended. ``tournament``: members that compete to become a parent.
+    """Evolution of modules; ``mutation``: probability that a layer is appended. ``tournament``: members that compete as parents.
 
     ``initial_layers``: most layers of a module of the first broods. ``crossover``: split (the published one) or uniform; saved
     configs without the key mean uniform.

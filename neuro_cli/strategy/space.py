@@ -18,13 +18,13 @@ DRAWS = 1000  # random modules to try before the space is searched from its begi
 
 
 def text_of(module: Module) -> str:
-    """Write the module on one line."""
+    """Write a module of the space on one line."""
     return " ".join(module)
 
 
 @dataclass(frozen=True)
 class Space:
-    """All modules of 1 to ``longest`` of the ``layers``."""
+    """Space of all modules of 1 to ``longest`` of the ``layers``."""
 
     layers: Sequence[str]
     longest: int
@@ -33,7 +33,7 @@ class Space:
         return sum(len(self.layers) ** length for length in range(1, self.longest + 1))
 
     def random(self, rng: np.random.Generator, longest: int) -> Module:
-        """Draw a module with a length that is uniform from 1 to ``longest``, and uniform layers."""
+        """Draw a module of the space with a length that is uniform from 1 to ``longest``, and uniform layers."""
         return tuple(self._layer(rng) for _ in range(int(rng.integers(1, longest + 1))))
 
     def fresh(self, rng: np.random.Generator, started: Container[Module], longest: int) -> Module | None:
@@ -49,7 +49,7 @@ class Space:
         return next((module for module in every if module not in started), None)
 
     def mutated(self, module: Module, rng: np.random.Generator, probability: float) -> Module:
-        """Append a random layer, by ``probability``; a module with the most layers stays as it is."""
+        """Append a random layer of the space, by ``probability``; a module with the most layers stays as it is."""
         if rng.random() < probability and len(module) < self.longest:
             return (*module, self._layer(rng))
         return module

@@ -8,7 +8,7 @@ from neuro_cli.strategy.space import UNIFORM
 
 
 class SteadyState(EvolutionaryStrategy):
-    """``outstanding``: the number of workers keeps all of them busy."""
+    """Steady state; ``outstanding``: candidates in training; the number of workers keeps all of them busy."""
 
     def __init__(
         self,

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples: ``inputs`` ``(B, *input_shape)``, floats or token numbers; ``targets`` (B, ..), classes int64."""
+    """Batch of examples: ``inputs`` ``(B, *input_shape)``, floats or token numbers; ``targets`` (B, ..), classes int64."""
 
     inputs: Tensor
     targets: Tensor
@@ -40,7 +40,7 @@ class Batch:
         return Batch(self.inputs if self.inputs.dtype in (torch.int32, torch.int64) else self.inputs.to(dtype), self.targets)
 
     def clone(self) -> "Batch":
-        """Return a copy, which a module may write to."""
+        """Return a copy of the batch, which a module may write to."""
         return Batch(self.inputs.clone(), self.targets.clone())
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -48,7 +48,7 @@ class Batch:
 
 
 class Task(ABC):
-    """Scores a module. Legend: B examples, C score columns, E evaluation columns."""
+    """Task that scores a module. Legend: B examples, C score columns, E evaluation columns."""
 
     input_shape: tuple[int, ...]
     output_size: int
@@ -185,11 +185,11 @@ class Task(ABC):
         """
 
     def state(self) -> dict[str, Tensor]:
-        """Return all that :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
+        """Return all that the task's :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
         return {}
 
     def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027
-        """Restore what :meth:`state` gave; may be called before :meth:`load`."""
+        """Restore what the task's :meth:`state` gave; may be called before :meth:`load`."""
 
     def deployed(self, module: nn.Module) -> nn.Module:
         """Return ``module`` with what it needs of this task's state to work alone: what is evaluated and loaded."""

@@ -29,7 +29,7 @@ MOVES = 1  # address of the seed that moves images
 
 @dataclass(frozen=True)
 class Split:
-    """``images`` (N, C, H, W) uint8 and their ``targets`` (N,) int64 in [0, classes)."""
+    """Split of examples: ``images`` (N, C, H, W) uint8 and their ``targets`` (N,) int64 in [0, classes)."""
 
     images: Tensor
     targets: Tensor
@@ -37,7 +37,7 @@ class Split:
 
 @dataclass(frozen=True)
 class Data:
-    """All examples of a task, and each channel's ``mean`` and ``std`` (C,) in units of 255. ``names``: class names, or ()."""
+    """Examples of a classification, each channel's ``mean`` and ``std`` (C,) in units of 255; ``names``: of classes, or ()."""
 
     train: Split
     test: Split
@@ -48,7 +48,7 @@ class Data:
 
 
 class Classification(BatchJudged):
-    """Legend: N examples, B of them in a batch, K logits, C channels.
+    """Task of images with classes. Legend: N examples, B of them in a batch, K logits, C channels.
 
     ``fitness``: negative_cross_entropy | accuracy | a name of ``metrics``, which :class:`batch_metrics.BatchMetrics` describes.
     ``evaluation_batch``: test examples in one evaluation chunk; with ``metrics`` all are one. ``shift`` >= 0: training images are

@@ -16,7 +16,7 @@ from neuro_cli.task.own_loss import OwnLoss
 
 
 class Dataset(Classification):
-    """``train``, ``test``: map-style datasets of pairs (input, number of its class), or pairs of tensors.
+    """Dataset of the user; ``train``, ``test``: map-style, of pairs (input, number of its class), or pairs of tensors.
 
     An input is a tensor or array of numbers of any shape, taken as it is, or an image. PIL images and uint8 tensors are divided
     by 255, as by torchvision's ToTensor. Every example is read once, in order, before the first generation, and stays in

@@ -8,7 +8,7 @@ from neuro_cli.core.errors import ConfigError
 
 
 def located(key: str, value: Any) -> Any:
-    """Return what a text names, for example ``package.function``; anything else as it is. Raises ConfigError."""
+    """Return what a dotted text names, for example ``package.function``; anything else as it is. Raises ConfigError."""
     if not isinstance(value, str):
         return value
     if not re.fullmatch(r"\w+(\.\w+)+", value):  # a name without a dot would import a module that trust did not check

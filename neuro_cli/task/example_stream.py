@@ -18,7 +18,7 @@ class ExampleStream:
         self._nothing = torch.empty(0, dtype=torch.int64, device=device)
 
     def examples(self, start: int, stop: int) -> Tensor:
-        """Return indices (stop - start,) int64 in [0, size) of positions [start, stop). Thread-safe."""
+        """Return the stream's indices (stop - start,) int64 in [0, size) of positions [start, stop). Thread-safe."""
         pieces = [self._nothing]
         while start < stop:
             epoch, place = divmod(start, self.size)

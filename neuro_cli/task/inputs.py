@@ -168,7 +168,7 @@ def opened(path: Path, mode: str) -> "Image.Image":
 
 
 def image_inputs(shape: Sequence[int], images: bool, mean: Sequence[float], std: Sequence[float], names: Sequence[str]) -> Inputs:
-    """Return the inputs of a task with classes ``names``."""
+    """Return the inputs of a task of images with classes ``names``."""
     return Inputs(tuple(shape), "float32", images, tuple(map(float, mean)), tuple(map(float, std)), class_names(names))
 
 

@@ -45,7 +45,7 @@ class LossParts:
         self._class_weights: Tensor | None = options.get("weight")
 
     def to(self, device: torch.device) -> None:
-        """Move the copies to ``device``."""
+        """Move the copies of the loss to ``device``."""
         for part in (self._whole, self._each):
             if isinstance(part, nn.Module) and part is not self.given:
                 part.to(device)

@@ -42,7 +42,7 @@ def source_of(key: str, given: Any) -> Any:
 
 
 def fields_of(fields: Any) -> tuple[str, str] | None:
-    """Return the names of input and target where examples are dicts. Raises ConfigError."""
+    """Return the names of input and target where a map-style dataset's examples are dicts. Raises ConfigError."""
     if fields is None:
         return None
     if not isinstance(fields, Sequence) or isinstance(fields, str) or len(fields) != 2:
@@ -57,7 +57,7 @@ class Reader:
         self._fields, self._target_of, self._words = fields, target_of, words
 
     def read(self, key: str, source: Any) -> tuple[Tensor, Tensor]:
-        """Return inputs (N, ...), uint8 if they are images, and targets (N, ...). Raises ConfigError."""
+        """Read a map-style source: inputs (N, ...), uint8 if they are images, and targets (N, ...). Raises ConfigError."""
         count = len(source)
         if isinstance(source, NoData):
             raise ConfigError(f"{key}._target_", None, "name the class of your dataset: my_package.MyDataset")
@@ -127,7 +127,7 @@ class Reader:
 
 
 def channels_last(inputs: Tensor) -> Tensor:
-    """Store images (N, C, H, W) as (N, H, W, C), so that any selection is channels_last; other inputs stay."""
+    """Store map-style images (N, C, H, W) as (N, H, W, C), so that any selection is channels_last; other inputs stay."""
     return inputs.permute(0, 2, 3, 1).contiguous() if inputs.ndim == 4 else inputs
 
 

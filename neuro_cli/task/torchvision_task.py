@@ -37,7 +37,7 @@ class TorchvisionTask(Classification):
         self.root, self.download = Path(root).expanduser(), download
 
     def found(self) -> bool:
-        """Return whether every file of the data set is below ``root``."""
+        """Return whether every file of torchvision's data set is below ``root``."""
         return all((self.root / self.folder / file).is_file() for file in self.files)
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:

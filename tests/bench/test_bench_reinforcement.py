@@ -16,7 +16,7 @@ from support.worlds import neuro
 from neuro_cli.bench import reinforcement as bench
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, IDENTITY, Reinforcement, plan, table
-from neuro_cli.bench.reinforcement_curves import plot as draw_returns
+from neuro_cli.bench.reinforcement import plot as draw_returns
 from neuro_cli.bench.stopwatch import Evaluation, Timed
 from neuro_cli.bench.trials import Trial
 from neuro_cli.core.errors import UserError

@@ -5,8 +5,8 @@ from pathlib import Path
 from support.inside import neuro_inside
 
 from neuro_cli.bench.bench import KINDS as MEASURED
-from neuro_cli.cli.bench import KINDS
 from neuro_cli.cli.options.help import keys_of
+from neuro_cli.cli.verbs.bench import KINDS
 
 
 def test_help_has_the_comments_of_the_chosen_options(tmp_path: Path) -> None:

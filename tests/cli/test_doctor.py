@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from support.worlds import needs_mpi
 
-from neuro_cli.cli import doctor as module
-from neuro_cli.cli.doctor import Finding, doctor
+from neuro_cli.cli.verbs import doctor as module
+from neuro_cli.cli.verbs.doctor import Finding, doctor
 from neuro_cli.core.noise import Noise
 
 

@@ -26,9 +26,9 @@ from torch import nn
 
 from neuro_cli import load
 from neuro_cli.algo.snes import SNES
-from neuro_cli.cli.library import evaluate, resume, train
 from neuro_cli.cli.options.tree import BASE
 from neuro_cli.cli.overrides.grammar import parse_plain, text_of
+from neuro_cli.cli.python_calls import evaluate, resume, train
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.script_objects import Made
 from neuro_cli.library.result import Result

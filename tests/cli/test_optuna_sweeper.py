@@ -12,7 +12,7 @@ import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.cli.sweep.space import distribution_of
+from neuro_cli.cli.sweep.trials import distribution_of
 from neuro_cli.core.errors import ConfigError
 
 pytestmark = pytest.mark.skipif(find_spec("optuna") is None, reason="optuna is not installed")

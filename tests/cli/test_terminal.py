@@ -9,9 +9,9 @@ import pytest
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment
 
-from neuro_cli.cli.completion import SHELLS, candidates
 from neuro_cli.cli.main import help_text
 from neuro_cli.cli.registry import listed
+from neuro_cli.cli.verbs.completion import SHELLS, candidates
 
 TINY = ("generations=2", "population=4", "batch_size=8", "threads=1", "hydra.run.dir=run")
 

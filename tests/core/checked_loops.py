@@ -15,7 +15,8 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import attention, blas, compiled, lanes, own_chain, products, vectors, winograd
+from neuro_cli.core.kernels import attention, blas, compiled, lanes, own_chain, vectors, winograd
+from neuro_cli.core.kernels import numba_products as products
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
 from neuro_cli.task.reinforcement import episodes, policies

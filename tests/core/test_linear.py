@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from neuro_cli.core.kernels import blas, linear
+from neuro_cli.core.kernels import blas
+from neuro_cli.core.kernels import numba_linear as linear
 from neuro_cli.core.linear import LinearLayer
 from neuro_cli.core.rows import MemberBatch, random_signs, repeat, repeated
 

@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, blocks, own_chain, own_layer, rounding, winograd
-from neuro_cli.core.kernels import rows as row_kernels
+from neuro_cli.core.kernels import attention, blas, numba_noise, own_chain, own_layer, winograd
+from neuro_cli.core.kernels import numba_blocks as blocks
+from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
 from neuro_cli.core.rows import Geometry, MemberBatch, out_sizes, random_orders
@@ -193,14 +194,14 @@ def test_sums_over_directions(loops, directions, inputs, outputs, rank, low):
 def test_rounding_by_given_bits(loops, size):
     values, bits = np.arange(size, dtype=np.uint32) * np.uint32(65537), np.full(size, 0xFFFF, np.uint16)
     out = np.empty(size, np.uint16)
-    loops(rounding).rounded(values, bits, out)
+    loops(numba_noise).rounded(values, bits, out)
     np.testing.assert_array_equal(out, (values + np.uint32(0xFFFF)) >> np.uint32(16))
 
 
 @pytest.mark.parametrize(("start", "size"), [(0, 0), (0, 8), (3, 4), (7, 30), (16, 1)])
 def test_rounding_by_the_bits_of_columns(loops, start, size):
     values, out = np.arange(size, dtype=np.uint32) * np.uint32(65537), np.empty(size, np.uint16)
-    loops(rounding).rounded_columns(*key_of(1), 2, WEIGHT_STREAM, 8, start, values, out)
+    loops(numba_noise).rounded_columns(*key_of(1), 2, WEIGHT_STREAM, 8, start, values, out)
     wanted = [addressed.random_words(1, 2, tile, WEIGHT_STREAM, 4).view(np.uint16) for tile in range(start // 8, 6)]
     bits = np.concatenate(wanted)[start % 8 :][:size]
     np.testing.assert_array_equal(out, (values + bits) >> np.uint32(16))

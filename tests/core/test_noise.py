@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox
-from neuro_cli.core.kernels import noise as kernels
+from neuro_cli.core.kernels import numba_noise as kernels
 from neuro_cli.core.kernels import vectors
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import NEAR, NOISE_STREAM, PAGE, Noise, Tier, random_permutation, random_words, words_between

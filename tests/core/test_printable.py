@@ -18,7 +18,7 @@ from neuro_cli.run_folder.progress import Progress
 
 # the terminal's title, red, C1, an order of writing turned around, a line of the log's own form
 HOSTILE = "a\x1b]0;owned\x07b\x1b[31mred\x9b31m\u202eevil\u2066\u2028c\rd"
-FORGED = "\n2026-11-27 10:00:00,000 INFO neuro_cli.cli.train: failed: forged"
+FORGED = "\n2026-11-27 10:00:00,000 INFO neuro_cli.cli.verbs.train: failed: forged"
 
 
 def obeyed(text: str) -> list[str]:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from neuro_cli.core.kernels.compiled import rounding_kernels
+from neuro_cli.core.kernels.compiled import noise_kernels
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rounding import TILE, Rounding, rounded
@@ -46,7 +46,7 @@ def test_the_compiled_loop_gives_the_bits_of_its_definition():
     bits = bits & 0xFFFF
     made = torch.empty(len(values), dtype=torch.bfloat16)
     numbers = values.view(torch.uint32).numpy(), bits.to(torch.uint16).numpy(), made.view(torch.uint16).numpy()
-    rounding_kernels.rounded(*numbers)
+    noise_kernels.rounded(*numbers)
     wanted = rounded(values.view(torch.float32), bits)
     assert torch.equal(made.isnan(), wanted.isnan())
     assert torch.equal(made[~made.isnan()], wanted[~made.isnan()])

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from neuro_cli.core.kernels.products import GROUP
+from neuro_cli.core.kernels.compiled import product_kernels, sum_kernels
+from neuro_cli.core.kernels.numba_products import GROUP
 from neuro_cli.core.rows import random_signs
-from neuro_cli.core.sums import Vectors, add_outer_sum, add_sign_sum, add_weighted, add_weighted_signs
 
 
 def summed(begun: Tensor, a: Tensor, b: Tensor) -> np.ndarray:
@@ -36,20 +36,21 @@ def test_sums_of_outer_products_and_vectors(directions, inputs, outputs, rank, l
     factors, weights = normal(directions, 1 + rank * (inputs + outputs), seed=1), normal(directions, seed=2)
     made = normal(outputs - low, inputs, seed=3)
     begun, read = made.clone(), 1 + rank * outputs
-    add_outer_sum(Vectors(factors, 1 + low, outputs), Vectors(factors, read, inputs), rank, weights, made)
+    numbers, shares = factors.numpy(), weights.numpy()
+    product_kernels.add_products(numbers, 1 + low, outputs, numbers, read, inputs, rank, shares, made.numpy())
     a = (weights[:, None] * factors[:, 1:read]).view(directions * rank, outputs)[:, low:]
     np.testing.assert_array_equal(made, summed(begun, a, factors[:, read:].reshape(-1, inputs)))
     vector, values = begun[0].clone(), factors[:, -inputs:]
-    add_weighted(values, weights, vector)
+    sum_kernels.add_weighted(values.numpy(), shares, vector.numpy())
     expected = begun[0].double() + weights.double() @ values.double()
     torch.testing.assert_close(vector.double(), expected, rtol=1e-4, atol=1e-3)
     drawn, signs = words(directions, -(-inputs // 32)), begun[0].clone()
-    add_weighted_signs(drawn, weights, signs)
+    sum_kernels.add_weighted_signs(drawn.numpy(), shares, signs.numpy())
     by_column = random_signs(drawn, inputs, torch.float32)
     expected = begun[0].double() + weights.double() @ by_column.double()
     torch.testing.assert_close(signs.double(), expected, rtol=1e-4, atol=1e-3)
     lines, begun = words(directions, -(-outputs // 32), 2), normal(outputs, inputs, seed=3)
     expected = summed(begun, random_signs(lines, outputs, torch.float32) * weights[:, None], by_column)
     made = begun.clone()
-    add_sign_sum(lines, drawn, weights, made)
+    sum_kernels.add_sign_sum(lines.numpy(), drawn.numpy(), shares, made.numpy())
     np.testing.assert_array_equal(made, expected)

@@ -9,7 +9,7 @@ from support.configs import composed
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox
-from neuro_cli.core.kernels import noise as noise_kernels
+from neuro_cli.core.kernels import numba_noise as noise_kernels
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options

@@ -25,9 +25,8 @@ from neuro_cli.cli.overrides import composition
 from neuro_cli.cli.overrides.check import checked
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import SHARED, listed
-from neuro_cli.cli.reproduce import entries_of
-from neuro_cli.cli.resume import RESUME_GROUPS, RESUME_KEYS
-from neuro_cli.cli.search import SEARCH_RESUME_KEYS
+from neuro_cli.cli.verbs.reproduce import entries_of
+from neuro_cli.cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS, SEARCH_RESUME_KEYS
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.ensemble.single_graph import SingleGraph
 from neuro_cli.distribution.local import Local
@@ -37,7 +36,7 @@ from neuro_cli.runner.config import RunConfig, section
 from neuro_cli.runner.ensemble.members import kinds_of
 from neuro_cli.runner.options import Options
 from neuro_cli.scaling.plan import study_of
-from neuro_cli.search.settings import check as check_search
+from neuro_cli.search.command import check as check_search
 
 # what a reader puts something of their own in the place of
 PLACES = {"<stamp>": "stamp", "RUN": "outputs/train/stamp", "SWEEP": "outputs/sweep", "HOST:PORT": "host:7700"}

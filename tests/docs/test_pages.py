@@ -12,7 +12,7 @@ from doc_commands import PAGES, ROOT, name_of, section_of
 from support.configs import composed
 
 from neuro_cli.core.metric import ACCURACY
-from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.columns import grouped
 
 sys.path.insert(0, str(ROOT / "scripts"))
 import reference_pages

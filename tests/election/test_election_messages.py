@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_raft import Net
 
-from neuro_cli.election import raft_messages, takeover
+from neuro_cli.election import raft_log, takeover
 from neuro_cli.election.messages import END, TERMS_AHEAD, InvalidMessageError, checked
 from neuro_cli.election.raft_replica import Replica
 from neuro_cli.election.raft_voter import Timing
@@ -32,7 +32,7 @@ VALID = {
     "led": {"leader": "a@b:1"},
     "level": {},
 }
-ALL = raft_messages.FIELDS | takeover.FIELDS
+ALL = raft_log.FIELDS | takeover.FIELDS
 ANYTHING = st.recursive(
     st.one_of(
         st.none(), st.booleans(), st.integers(-(2**63), 2**64 - 1), st.floats(), st.text(max_size=3), st.binary(max_size=3)
@@ -77,7 +77,7 @@ def test_every_field_is_bounded(kind, field):
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a busy machine draws slowly
-@given(st.sampled_from(sorted(raft_messages.FIELDS)), st.data())
+@given(st.sampled_from(sorted(raft_log.FIELDS)), st.data())
 def test_a_replica_takes_a_message_or_refuses_it_by_one_error(kind, data):
     fields = dict(VALID[kind])
     for field in data.draw(st.sets(st.sampled_from(sorted(fields)))):

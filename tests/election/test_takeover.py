@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from neuro_cli.election.settling import SECONDS
-from neuro_cli.election.takeover import FirstToFinish
+from neuro_cli.election.takeover import SECONDS, FirstToFinish
 
 
 class Host:

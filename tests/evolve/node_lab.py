@@ -22,7 +22,6 @@ from neuro_cli.evolve.identity import FORMAT, canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.network.channel import Channel, dial
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.network.tls import Authority
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_state import PeerState
@@ -30,6 +29,7 @@ from neuro_cli.fabric.base import Traffic
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
+from neuro_cli.tls.from_secret import Authority
 
 AUTHORITY = Authority("a secret for the tests")
 IDENTITY: dict[str, Any] = {"seed": 1, "model": "none"}

@@ -19,7 +19,7 @@ from neuro_cli.evolve.training.model import apply, first_member, steps_of, strid
 from neuro_cli.evolve.training.replay import restore_run
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.runner.build import build
-from neuro_cli.runner.centre import centre_module
+from neuro_cli.runner.centre_evaluation import centre_module
 from neuro_cli.runner.config import section
 from neuro_cli.runner.options import Options
 

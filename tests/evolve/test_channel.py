@@ -10,8 +10,8 @@ import pytest
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
 from neuro_cli.evolve.network.secret import given_secret, new_secret
-from neuro_cli.evolve.network.tls import Authority, Credentials
 from neuro_cli.fabric.base import Traffic
+from neuro_cli.tls.from_secret import Authority, Credentials
 
 
 @cache

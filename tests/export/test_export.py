@@ -14,7 +14,7 @@ from support.facts import read_facts
 from support.inside import neuro_inside, one_line, well
 
 from neuro_cli import load
-from neuro_cli.cli.library import train
+from neuro_cli.cli.python_calls import train
 from neuro_cli.core.errors import UserError
 from neuro_cli.task.dataset import Dataset
 from neuro_cli.task.digits import Digits

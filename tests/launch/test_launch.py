@@ -128,7 +128,7 @@ def test_a_world_that_ends_while_it_loads_says_so(tmp_path, monkeypatch):
     setting = [text for text in SETTING if not text.startswith("generations")]
     assert neuro_inside("train", *setting, "generations=2", cwd=tmp_path).returncode == 0
     with (tmp_path / "run" / "log.txt").open("a") as file:
-        file.write("2026-11-27 10:00:00,000 INFO neuro_cli.cli.train: failed: an earlier one\n")
+        file.write("2026-11-27 10:00:00,000 INFO neuro_cli.cli.verbs.train: failed: an earlier one\n")
     text = "neuro: error: the world of 2 ranks ended with exit code"
     for code in (9, 137, 15):
         killed = f"{text} {code}: a rank was killed; continue with: neuro resume run"

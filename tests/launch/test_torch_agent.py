@@ -9,7 +9,7 @@ import pytest
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment, descendants, neuro, wait_for_end, wait_for_rows
 
-from neuro_cli.cli import doctor
+from neuro_cli.cli.verbs import doctor
 from neuro_cli.launch.lock import is_taken
 
 WORDS = ("population=10", "batch_size=16", "threads=1", "model=MNIST_10K", "checkpoint.every=2", "fabric=gloo", "ranks=2")

@@ -11,8 +11,7 @@ from test_lightning_logger import Recorder, stand_ins  # noqa: F401
 
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.csv import CsvLogger
-from neuro_cli.logger.lightning import LightningLogger
-from neuro_cli.logger.lightning_steps import comet_step
+from neuro_cli.logger.lightning import LightningLogger, comet_step
 from neuro_cli.logger.several import Several, with_csv
 from neuro_cli.logger.stored_rows import StoredRows
 from neuro_cli.logger.tensorboard import TensorBoardLogger

@@ -1,7 +1,6 @@
 """Trackers get metrics by groups; a column is never lost to another's name."""
 
-from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS
-from neuro_cli.logger.groups import grouped
+from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, grouped
 
 
 def test_the_columns_of_a_run() -> None:

@@ -351,5 +351,7 @@ def test_the_command_refuses_in_one_line(tmp_path):
 
 
 def test_a_table_needs_no_library_of_figures():
-    asking = "import neuro_cli.cli.report, neuro_cli.report.table, sys; sys.exit(len({'matplotlib', 'torch'} & {*sys.modules}))"
+    asking = (
+        "import neuro_cli.cli.verbs.report, neuro_cli.report.table, sys; sys.exit(len({'matplotlib', 'torch'} & {*sys.modules}))"
+    )
     assert subprocess.run([sys.executable, "-c", asking], timeout=240).returncode == 0

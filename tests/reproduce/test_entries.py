@@ -7,7 +7,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from neuro_cli.cli.overrides.check import checked
-from neuro_cli.cli.reproduce import entries_of
+from neuro_cli.cli.verbs.reproduce import entries_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.reproduce.entry import SIZES, VERBS, RunSetting, entries_in, read_entry

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.centre import sums_over_chunks
+from neuro_cli.runner.centre_evaluation import sums_over_chunks
 from neuro_cli.task.dataset import Dataset
 
 IMAGES = torch.rand(40, 1, 4, 4, generator=torch.Generator().manual_seed(1))

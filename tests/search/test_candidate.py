@@ -9,9 +9,9 @@ import torch
 from support.configs import composed
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.search.candidate import examples_of, train_candidate
+from neuro_cli.search.candidate import examples_of, task_of, train_candidate
+from neuro_cli.search.command import check, completed
 from neuro_cli.search.config import SearchConfig
-from neuro_cli.search.settings import check, completed, task_of
 
 
 @pytest.fixture(scope="module")

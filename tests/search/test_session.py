@@ -10,8 +10,8 @@ from support.inside import Done, neuro_inside, one_line, well
 from support.tables import rows_of
 
 from neuro_cli.report.run_state import read_job
-from neuro_cli.search.display import SearchDisplay
 from neuro_cli.search.engine import Engine
+from neuro_cli.search.session import SearchDisplay
 from neuro_cli.strategy.generational import Generational
 from neuro_cli.strategy.outcome import TrainingOutcome
 from neuro_cli.strategy.space import Space

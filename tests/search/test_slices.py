@@ -15,8 +15,8 @@ from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.factory.instantiate import make
 from neuro_cli.pool.embedded import EmbeddedPool
 from neuro_cli.search import candidate
-from neuro_cli.search.candidate import train_candidate
-from neuro_cli.search.settings import check, completed, task_of
+from neuro_cli.search.candidate import task_of, train_candidate
+from neuro_cli.search.command import check, completed
 from neuro_cli.search.slices import SlicedBatch
 from neuro_cli.task.classification import Classification
 

@@ -30,8 +30,9 @@ from typing import Any, NoReturn
 
 # what `neuro train` has imported when the first generation begins
 MODULES = (
-    *("hydra._internal.utils", "matplotlib.pyplot", "numba", "sklearn.datasets", "torch", "torchvision", "neuro_cli.cli.train"),
-    *("neuro_cli.runner.build", "neuro_cli.runner.loop", "neuro_cli.runner.load", "neuro_cli.run_folder.plot"),
+    *("hydra._internal.utils", "matplotlib.pyplot", "numba", "sklearn.datasets", "torch", "torchvision"),
+    *("neuro_cli.cli.verbs.train", "neuro_cli.runner.build", "neuro_cli.runner.loop", "neuro_cli.runner.load"),
+    "neuro_cli.run_folder.plot",
 )
 # read by libraries while they are imported: a process with other values needs a start of its own
 AT_IMPORT = ("OMP_", "MKL_", "KMP_", "NUMBA_", "OPENBLAS_", "GOMP_", "TORCH", "PYTHON", "LD_", "MPLBACKEND", "LC_", "LANG")

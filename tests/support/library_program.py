@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.cli.library import evaluate, resume, train
+from neuro_cli.cli.python_calls import evaluate, resume, train
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.fabric.mpi import mpi_world
 from support.part_of_world import first_ranks

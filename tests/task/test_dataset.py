@@ -16,7 +16,7 @@ from torch import nn
 from torch.utils.data import Dataset as Examples
 from torch.utils.data import IterableDataset, TensorDataset
 
-from neuro_cli.cli.library import evaluate, train
+from neuro_cli.cli.python_calls import evaluate, train
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.task import map_style
 from neuro_cli.task.dataset import Dataset

@@ -9,7 +9,7 @@ from support.made_data import write_image
 
 from neuro_cli.run_folder.config import saved_config
 from neuro_cli.runner.options import Options
-from neuro_cli.search import settings
+from neuro_cli.search import command
 
 SHAPES = {"digits": [1, 8, 8], "mnist": [1, 28, 28], "fashion_mnist": [1, 28, 28], "cifar10": [3, 32, 32]}
 NULL = ("model.inputs=null", "model.outputs=null")
@@ -48,7 +48,7 @@ def test_members_of_an_ensemble_are_filled_in_too():
 
 
 def test_a_search_fills_in_the_same_sizes():
-    search = settings.completed(settings.check(composed(verb="search")))
+    search = command.completed(command.check(composed(verb="search")))
     assert search.plain["model"] | {"module": []} == (Options(composed(verb="search")).plain["model"] | {"module": []})
 
 

@@ -14,7 +14,7 @@ STEPS = ("draw", "forward", "update", "memory")
 
 
 def steps_of(key: str, names: Any) -> list[str]:
-    """Return the measured steps. Raises ConfigError."""
+    """Return the steps of a layer that are measured. Raises ConfigError."""
     if not isinstance(names, list) or not names:
         raise ConfigError(key, names, f"must be a list of some of {', '.join(STEPS)}")
     return [one_of(key, name, STEPS) for name in names]

@@ -120,7 +120,7 @@ def _memory_row(layer: str, method: str, examples: tuple[int, int], noise: tuple
 
 
 def table(times: list[Row], memory: list[Row], names: list[str]) -> Iterator[list[str]]:
-    """Yield the lines of the printed table."""
+    """Yield the lines of the printed table of a layer's measurements."""
     for layer in dict.fromkeys(row["layer"] for row in times):
         own = [row for row in times if row["layer"] == layer]
         plain = _words([row for row in own if row["what"] == UNPERTURBED])

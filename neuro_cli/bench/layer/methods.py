@@ -80,7 +80,7 @@ class SharedPass:
         self._subject.map(chunk, range(len(chunks)))
 
     def draw(self, number: int) -> None:
-        """Draw noise for all examples."""
+        """Draw noise for all examples of the layer."""
         self._fill(self._drawing, number, [None] * len(self._bounds))
 
     def forward(self, number: int) -> None:

@@ -56,11 +56,11 @@ class Subject:
         return sampler
 
     def candidate(self) -> Candidate:
-        """Return a new module with its own weights."""
+        """Return a new module of the measured layer with weights of its own."""
         return Candidate(self.case.module, self.layout, self.precision, self.device)
 
     def copy(self) -> nn.Module:
-        """Return a new module with the centre's weights."""
+        """Return a new module of the measured layer with the centre's weights."""
         candidate = self.candidate()
         candidate.flat.copy_(self.centre)
         return candidate.ready()

@@ -58,7 +58,7 @@ def learner_of(setting: dict[str, Any]) -> Any:
 
 
 def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
-    """Learn until an evaluation reaches the goal or a stop is wanted. Raises UserError."""
+    """Learn by DDPG until an evaluation reaches the goal or a stop is wanted. Raises UserError."""
     torch.set_num_threads(setting["workers"])
     begun, learner = time.monotonic(), learner_of(setting)
     from stable_baselines3.common.callbacks import BaseCallback

@@ -51,7 +51,7 @@ class Submitter:
         self._work: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Connect. Raises UserError without a nameserver."""
+        """Connect the submitter to brokers. Raises UserError without a nameserver."""
         await brokers(self._names, self._nameserver, self._security)
         self._lost_since = time.monotonic()
         self._trouble = f"the nameserver at {self._nameserver} knows no broker"
@@ -77,7 +77,7 @@ class Submitter:
         return results
 
     async def facts(self) -> dict[str, Any]:
-        """Sum up the work of the cluster."""
+        """Sum up the work of the cluster on the submitted tasks."""
         known = await self._living()
         return {
             "brokers": len(known),
@@ -89,7 +89,7 @@ class Submitter:
         }
 
     async def close(self) -> None:
-        """Let the broker forget the run."""
+        """Let the broker forget the run that submitted tasks."""
         if self._work is not None:
             self._work.cancel()
             with suppress(asyncio.CancelledError, UserError):  # the latter reached the caller that asked for results

@@ -30,7 +30,7 @@ _skipped: set[tuple[int, str]] = set()
 
 
 async def brokers(stub: Stub, address: str, security: Security) -> list[messages.BrokerInfo]:
-    """Return all living brokers. Raises ConfigError without an answer from ``address`` in CONNECT_SECONDS."""
+    """Ask the nameserver for all living brokers. Raises ConfigError without an answer from ``address`` in CONNECT_SECONDS."""
     deadline = time.monotonic() + CONNECT_SECONDS
     while True:
         try:
@@ -58,7 +58,7 @@ def usable(known: Iterable[messages.BrokerInfo], security: Security) -> list[mes
 
 
 class Registration:
-    """Registration of one broker. ``describe`` fills in its work at each heartbeat."""
+    """Registration of one broker at the nameserver. ``describe`` fills in its work at each heartbeat."""
 
     def __init__(
         self, nameserver: str, security: Security, store: Store, address: str, describe: Callable[[messages.BrokerInfo], None]
@@ -73,7 +73,7 @@ class Registration:
         self._beat = 1.0
 
     async def begin(self) -> None:
-        """Register for the first time. Raises UserError."""
+        """Register at the nameserver for the first time. Raises UserError."""
         await brokers(self._stub, self._nameserver, self._security)
         await self._register()
 
@@ -94,7 +94,7 @@ class Registration:
                 silent = True
 
     async def peer(self) -> messages.BrokerInfo | None:
-        """Return another broker, one with waiting tasks where possible; None without another."""
+        """Ask the nameserver for another broker, one with waiting tasks where possible; None without another."""
         try:
             other = await self._stub.Peer(messages.PeerRequest(broker_id=self.broker_id), timeout=CALL_SECONDS)
         except grpc.RpcError:

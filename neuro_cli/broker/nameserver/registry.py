@@ -18,7 +18,7 @@ DRAWN = 2**48  # ids that are drawn are at most this: a thousand brokers have tw
 
 @dataclass
 class BrokerEntry:
-    """Broker and its token; ``heard`` in seconds of the registry's clock."""
+    """Entry of a broker in the registry, and its token; ``heard`` in seconds of the registry's clock."""
 
     info: BrokerInfo
     token: str
@@ -26,7 +26,7 @@ class BrokerEntry:
 
 
 class TakenError(Exception):
-    """Raised where a living broker has the id that another one asks to keep."""
+    """Raised where a living broker has the id in the registry that another one asks to keep."""
 
 
 class UnknownError(Exception):
@@ -34,14 +34,14 @@ class UnknownError(Exception):
 
 
 class Registry:
-    """Living brokers. One that is silent for ``timeout`` seconds is dropped."""
+    """Registry of living brokers. One that is silent for ``timeout`` seconds is dropped."""
 
     def __init__(self, timeout: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._timeout, self._clock = timeout, clock
         self._entries: dict[int, BrokerEntry] = {}
 
     def register(self, address: str, asked: int, token: str) -> int:
-        """Return the id of a broker: the one that it asks to keep, or a new one for 0. Raises TakenError."""
+        """Register a broker and return its id: the one that it asks to keep, or a new one for 0. Raises TakenError."""
         self._drop_silent()
         holder = self._entries.get(asked)
         if holder is not None and holder.token != token:
@@ -59,12 +59,12 @@ class Registry:
         self._entries[info.broker_id] = BrokerEntry(info, token, self._clock())
 
     def living(self) -> list[BrokerInfo]:
-        """Return all living brokers by id."""
+        """Return all living brokers in the registry by id."""
         self._drop_silent()
         return [self._entries[number].info for number in sorted(self._entries)]
 
     def peer(self, broker_id: int) -> BrokerInfo:
-        """Choose a random other broker; one with tasks waiting, if any has. Raises UnknownError without another."""
+        """Choose a random other broker of the registry; one with tasks waiting, if any has. Raises UnknownError without one."""
         others = [info for info in self.living() if info.broker_id != broker_id]
         if not others:
             raise UnknownError("no other broker is registered")

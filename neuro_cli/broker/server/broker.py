@@ -43,7 +43,7 @@ class Broker:
         return self._registration.broker_id
 
     async def start(self) -> None:
-        """Register, then serve. Raises UserError without a nameserver."""
+        """Register the broker, then serve. Raises UserError without a nameserver."""
         await self._registration.begin()
         self._submission.broker_id = self._work.broker_id = self.broker_id
         await self.server.start()

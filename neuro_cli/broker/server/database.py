@@ -37,7 +37,7 @@ LOG_PAGES = 8192  # 32 MB of log before SQLite copies it into the database: the 
 
 
 class StoreError(UserError):
-    """Raised for a change that the disk refuses, which then is not stored at all, and for damage (``damage``)."""
+    """Raised for a change that the database's disk refuses, which then is not stored, and for damage (``damage``)."""
 
     def __init__(self, text: str, damage: bool) -> None:
         super().__init__(text)
@@ -68,7 +68,7 @@ class Database:
         self._db.close()
 
     def read(self, query: str, values: Sequence[Any] = ()) -> list[Sequence[Any]]:
-        """Return all rows of a query. Raises StoreError."""
+        """Return all rows of a query to the database. Raises StoreError."""
         try:
             return self._db.execute(query, values).fetchall()
         except (sqlite3.Error, UnicodeError) as error:
@@ -76,7 +76,7 @@ class Database:
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
-        """Make all changes of the block, or none. Raises StoreError."""
+        """Make all changes of the block to the database, or none. Raises StoreError."""
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield self._db

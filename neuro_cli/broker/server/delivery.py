@@ -20,7 +20,7 @@ class Delivery:
         self.ended = ""
 
     def wake(self) -> None:
-        """Note new results."""
+        """Note new results to deliver."""
         self._wake.set()
 
     def end(self, reason: str) -> None:
@@ -28,7 +28,7 @@ class Delivery:
         self.wake()
 
     async def push(self, write: Callable[[messages.ResultsReply], Awaitable[None]]) -> None:
-        """Send results until :meth:`end`."""
+        """Deliver results until :meth:`end`."""
         place = 0
         while not self.ended:
             self._wake.clear()
@@ -46,6 +46,6 @@ class Deliveries(dict[str, Delivery]):
     """Open streams of results, by their runs."""
 
     def wake(self, runs: set[str]) -> None:
-        """Note new results of these runs."""
+        """Note new results to deliver to these runs."""
         for run in runs & self.keys():
             self[run].wake()

@@ -40,7 +40,7 @@ class Helper:
         self._registration, self._security = registration, security
 
     async def run(self) -> None:
-        """Work without end."""
+        """Help other brokers without end."""
         while True:
             await asyncio.sleep(LOOK_SECONDS * random.uniform(0.5, 1.0))
             if not self._queues.lendable():

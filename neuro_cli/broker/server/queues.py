@@ -47,7 +47,7 @@ class Queues:
 
     @property
     def running(self) -> int:
-        """Tasks that consumers hold."""
+        """Tasks of the queues that consumers hold."""
         return len(self._holders)
 
     @property
@@ -56,7 +56,7 @@ class Queues:
         return max(0, self._settings.queue_limit - self.waiting.own - len(self._holders))
 
     def submit(self, tasks: Sequence[messages.Task], token: bytes = b"") -> int:
-        """Take as many of the first tasks as fit, each once. Returns their number. Raises NotYoursError."""
+        """Take as many of the first tasks into the queues as fit, each once. Returns their number. Raises NotYoursError."""
         taken = tasks[: self.room]
         for row in self._store.add(taken, token) if taken else ():
             self.waiting.add(row)
@@ -64,7 +64,7 @@ class Queues:
         return len(taken)
 
     def drop(self, run: str, ids: Iterable[str] | None = None) -> int:
-        """Forget these tasks of a run, with their results; None: the run. Returns the number of its tasks and results."""
+        """Drop tasks of a run from the queues, with their results; None: the run. Returns the number of its tasks and results."""
         ids = None if ids is None else set(ids)
         dropped = self._store.drop(run, ids)
         for consumer in self.consumers:
@@ -83,7 +83,7 @@ class Queues:
         self.consumers.append(consumer)
 
     def disconnect(self, consumer: Consumer) -> None:
-        """Remove a consumer, and let others have its tasks."""
+        """Remove a consumer from the queues, and let others have its tasks."""
         if consumer not in self.consumers:
             return
         self.consumers.remove(consumer)
@@ -99,7 +99,7 @@ class Queues:
         self.assign()
 
     def hear(self, consumer: Consumer, message: messages.WorkerMessage) -> None:
-        """Take a consumer's report on its tasks."""
+        """Take a consumer's report on its tasks from the queues."""
         consumer.heard = self._clock()
         consumer.capacity = message.capacity
         for named in message.started:
@@ -115,7 +115,7 @@ class Queues:
         self.assign()
 
     def assign(self) -> None:
-        """Give waiting tasks to consumers: workers first, then brokers that help, a fair share each."""
+        """Give queued tasks to consumers: workers first, then brokers that help, a fair share each."""
         while hungry := [consumer for consumer in self.consumers if consumer.spare and self.waiting.count(consumer)]:
             eager = [consumer for consumer in hungry if not consumer.peer] or hungry
             eager.sort(key=lambda consumer: len(consumer.tasks))
@@ -124,7 +124,7 @@ class Queues:
                 self._give(consumer, min(consumer.spare, share, BATCH))
 
     def sweep(self) -> None:
-        """Find silent consumers, tasks that take too long, and kinds without a worker. Called a few times a second."""
+        """Find silent consumers of the queues, tasks that take too long, kinds without a worker. Called a few times a second."""
         now = self._clock()
         for consumer in list(self.consumers):
             if now - consumer.heard > self._settings.worker_timeout:
@@ -139,7 +139,7 @@ class Queues:
         self.assign()
 
     def lendable(self) -> int:
-        """Return the number of tasks of another broker that the workers here could begin now."""
+        """Return the number of queued tasks of another broker that the workers here could begin now."""
         if self.waiting.own or self.waiting.helping:
             return 0
         return sum(consumer.spare for consumer in self.consumers if not consumer.peer)

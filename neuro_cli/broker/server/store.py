@@ -30,11 +30,11 @@ def is_lent(run: str) -> bool:
 
 
 class NotYoursError(Exception):
-    """Raised for a run of a submitter with another token."""
+    """Raised for a stored run of a submitter with another token."""
 
 
 class Row(NamedTuple):
-    """Task without a result: its row, run and kind."""
+    """Row of a stored task without a result: its number, run and kind."""
 
     row: int
     run: str
@@ -43,7 +43,7 @@ class Row(NamedTuple):
 
 @dataclass
 class Owned:
-    """Task without a result, in memory while a consumer has it. ``size``: bytes; ``started``: seconds of the broker's clock."""
+    """Stored task without a result, in memory while a consumer has it. ``size``: bytes; ``started``: seconds of the clock."""
 
     row: int
     task: messages.Task
@@ -107,7 +107,7 @@ class Store:
         return kept
 
     def add(self, tasks: Sequence[messages.Task], token: bytes = b"") -> list[Row]:
-        """Take tasks. Returns the new ones. Raises NotYoursError."""
+        """Store tasks. Returns the new ones. Raises NotYoursError."""
         new: list[Row] = []
         runs = {task.run for task in tasks}
         for run in runs:
@@ -124,22 +124,22 @@ class Store:
         return new
 
     def check(self, run: str, token: bytes) -> None:
-        """Raise NotYoursError for a run that was begun with another token."""
+        """Raise NotYoursError for a stored run that was begun with another token."""
         rows = self._db.read("SELECT token FROM runs WHERE run = ?", (run,))
         if rows and rows[0][0] != _digest(token):
             raise NotYoursError(f"run {run}: it belongs to a submitter with another token")
 
     def unfinished(self) -> list[Row]:
-        """Return all tasks without a result, in the order of their arrival."""
+        """Return all stored tasks without a result, in the order of their arrival."""
         return [Row(*values) for values in self._db.read("SELECT row, run, kind FROM tasks WHERE finished IS NULL ORDER BY row")]
 
     def load(self, rows: Sequence[int]) -> list[Owned]:
-        """Load the tasks of ``rows`` that still have no result."""
+        """Load the stored tasks of ``rows`` that still have no result."""
         parts = (rows[begin : begin + VARIABLES] for begin in range(0, len(rows), VARIABLES))
         return [owned for part in parts for owned in self._owned(f"row IN ({','.join('?' * len(part))})", part)]
 
     def find(self, run: str, task_id: str) -> Owned | None:
-        """Load the task if it has no result yet."""
+        """Load the stored task if it has no result yet."""
         return next(iter(self._owned("run = ? AND id = ?", (run, task_id))), None)
 
     def _owned(self, condition: str, values: Sequence[Any]) -> list[Owned]:
@@ -170,19 +170,19 @@ class Store:
         return kept
 
     def results(self, run: str, after: int, most: int) -> list[tuple[int, messages.Result]]:
-        """Load the next results of a run after the place ``after``, with their places."""
+        """Load the next stored results of a run after the place ``after``, with their places."""
         query = "SELECT finished, result FROM tasks WHERE run = ? AND finished > ? ORDER BY finished LIMIT ?"
         with self._db.parsing():
             return [(place, messages.Result.FromString(text)) for place, text in self._db.read(query, (run, after, most))]
 
     def acknowledge(self, run: str, ids: Sequence[str]) -> None:
-        """Forget received results."""
+        """Remove received results from the store."""
         with self._db.change() as db:
             for task_id in ids:
                 db.execute("DELETE FROM tasks WHERE run = ? AND id = ? AND finished IS NOT NULL", (run, task_id))
 
     def drop(self, run: str, ids: Iterable[str] | None = None) -> int:
-        """Forget these tasks of a run, with their results; None: the run. Returns the number of its tasks and results."""
+        """Remove tasks of a run from the store, with their results; None: the run. Returns the number of tasks and results."""
         with self._db.change() as db:
             if ids is None:
                 db.execute("DELETE FROM runs WHERE run = ?", (run,))
@@ -196,18 +196,18 @@ class Store:
             db.execute("REPLACE INTO runs VALUES (?, ?, ?)", (run, time.time(), _digest(token)))
 
     def silent(self, seconds: float) -> list[str]:
-        """Return the runs of models that have not been connected for that long."""
+        """Return the stored runs of models that have not been connected for that long."""
         query = "SELECT run FROM runs WHERE seen < ? AND NOT run GLOB ?"
         return [row[0] for row in self._db.read(query, (time.time() - seconds, f"{LENT}*"))]
 
     def letters(self, most: int) -> list[messages.DeadLetter]:
-        """Return the dead letters, newest first."""
+        """Return the dead letters in the store, newest first."""
         with self._db.parsing():
             rows = self._db.read("SELECT letter FROM dead ORDER BY number DESC LIMIT ?", (most,))
             return [messages.DeadLetter.FromString(row[0]) for row in rows]
 
     def counts(self) -> tuple[int, int]:
-        """Return the numbers of results that wait for their models, and of dead letters."""
+        """Return the numbers of stored results that wait for their models, and of dead letters."""
         return self._one("SELECT COUNT(*) FROM tasks WHERE finished IS NOT NULL"), self._one("SELECT COUNT(*) FROM dead")
 
     def _one(self, query: str) -> int:

@@ -23,7 +23,7 @@ def task_key(key: Key) -> messages.TaskKey:
 
 @dataclass(eq=False)
 class Consumer:
-    """Connected worker or helper; ``send`` puts a message on its stream, ``close`` ends the stream with a reason."""
+    """Consumer of waiting tasks, a worker or a helper; ``send`` puts a message on its stream, ``close`` ends it with a reason."""
 
     name: str
     kinds: frozenset[str]  # empty: all kinds
@@ -37,7 +37,7 @@ class Consumer:
 
     @property
     def spare(self) -> int:
-        """Number of tasks that it may get now."""
+        """Number of waiting tasks that a consumer may get now."""
         free = max(0, self.capacity - len(self.tasks))
         return free if self.bytes < ASSIGNED_BYTES else min(free, 0 if self.tasks else 1)
 
@@ -57,7 +57,7 @@ class Consumer:
 
 
 class Waiting:
-    """Queues by kind, first come, first served. A row may be stale (finished or dropped since); the store knows."""
+    """Waiting tasks by kind, first come, first served. A row may be stale (finished or dropped since); the store knows."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
         self._queues: dict[tuple[str, bool], deque[int]] = {}  # key: kind, and whether another broker owns the tasks
@@ -75,7 +75,7 @@ class Waiting:
         return sum(len(queue) for (_, lent), queue in self._queues.items() if lent)
 
     def kinds(self) -> set[str]:
-        """Return the kinds of the tasks that `own` counts."""
+        """Return the kinds of the waiting tasks that `own` counts."""
         return {kind for (kind, lent), queue in self._queues.items() if queue and not lent}
 
     def add(self, row: Row, *, first: bool = False) -> None:
@@ -87,7 +87,7 @@ class Waiting:
         return sum(map(len, self._for(consumer)))
 
     def take(self, consumer: Consumer, most: int) -> list[int]:
-        """Remove and return up to ``most`` rows for ``consumer``, a share of each kind, so that none waits for another."""
+        """Remove and return up to ``most`` waiting rows for ``consumer``, a share of each kind, so that none waits for others."""
         queues = self._for(consumer)
         share = -(-most // max(1, len(queues)))
         taken: list[int] = []
@@ -96,7 +96,7 @@ class Waiting:
         return taken
 
     def take_kind(self, kind: str) -> list[int]:
-        """Remove and return the rows of a kind, without those of other brokers."""
+        """Remove and return the waiting rows of a kind, without those of other brokers."""
         return list(self._queues.pop((kind, False), ()))
 
     def _for(self, consumer: Consumer) -> list[deque[int]]:

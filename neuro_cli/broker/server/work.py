@@ -49,7 +49,7 @@ class WorkService:
             await context.abort(grpc.StatusCode.ABORTED, message)
 
     def end(self) -> None:
-        """Disconnect all workers, since the broker ends."""
+        """Disconnect all workers from their work, since the broker ends."""
         for consumer in list(self._queues.consumers):
             consumer.close("the broker ends")
 

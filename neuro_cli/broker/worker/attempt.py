@@ -28,7 +28,7 @@ class FrameError(ValueError):
 
 
 def framed(head: dict[str, Any], payload: bytes) -> bytes:
-    """Pack a message into bytes."""
+    """Pack a message about an attempt into bytes."""
     text = json.dumps(head).encode()
     return LENGTHS.pack(len(text), len(payload)) + text + payload
 
@@ -82,7 +82,7 @@ SAME_AGAIN = (Ending.RAISED, Ending.UNKNOWN_KIND, Ending.TOO_LARGE, Ending.OUT_O
 
 @dataclass(frozen=True)
 class Attempt:
-    """``payload``: JSON, with DONE; ``error`` with any other ending: one line, or a traceback; ``seconds``: its duration."""
+    """Attempt at a task; ``payload``: JSON, with DONE, else ``error``: one line, or a traceback; ``seconds``: its duration."""
 
     ending: Ending
     payload: bytes = b""

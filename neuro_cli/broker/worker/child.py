@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def main() -> None:
-    """Do tasks until the input ends."""
+    """Do the owner's tasks in this child process until the input ends."""
     if sys.platform == "linux":
         _be_killed_first()
     faulthandler.enable()
@@ -68,7 +68,7 @@ def _world(ranks: int) -> "TaskWorld | None":
 
 
 def run(kind: str, payload: bytes, kinds: Mapping[str, str], payload_limit: int) -> Attempt:
-    """Do one task. The attempt has any error that it raises."""
+    """Do one task in this child process. The attempt has any error that it raises."""
     began = time.perf_counter()
 
     def ended(ending: Ending, error: str) -> Attempt:

@@ -12,12 +12,43 @@ from contextlib import suppress
 from neuro_cli.broker.proto.broker_pb2 import Task
 from neuro_cli.broker.worker.attempt import Attempt, Ending, FrameError, attempt_of, failed, framed, next_frame
 from neuro_cli.broker.worker.kinds import RESULT_VARIABLE
-from neuro_cli.broker.worker.tail import Tail
 from neuro_cli.core.machine.process import ended_with_us, exit_text, kill_group, resident_bytes
 
 TAIL_SECONDS = 1.0  # seconds for the last output of an ended process; one that a task left behind may keep the pipe open
 MEMORY_SECONDS = 0.1  # seconds between two measurements of a task's memory
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+TAIL_BYTES = 4096
+
+
+class Tail(asyncio.Protocol):
+    """Tail of a task process's pipe of errors, its last bytes: ``text``, complete when ``ended`` is set.
+
+    The pipe is not one of asyncio's process, which counts as running while a process that a task left behind keeps the pipe open.
+    """
+
+    def __init__(self) -> None:
+        self.text = b""
+        self.ended = asyncio.Event()
+        self._transport: asyncio.ReadTransport | None = None
+
+    async def open(self) -> int:
+        """Open the pipe of a task process's errors. Returns its end to write to, which the caller closes. Raises OSError."""
+        reading, writing = os.pipe()
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, os.fdopen(reading, "rb", 0))
+        return writing
+
+    def data_received(self, data: bytes) -> None:
+        self.text = (self.text + data)[-TAIL_BYTES:]
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.ended.set()
+
+    def close(self) -> None:
+        """Close our end of the pipe, even where a process still writes to it."""
+        if self._transport is not None:
+            self._transport.close()
 
 
 class TaskProcess:
@@ -72,7 +103,7 @@ class TaskProcess:
 
     @property
     def pid(self) -> int | None:
-        """Id of the process; None while none exists."""
+        """Id of the process of tasks; None while none exists."""
         return None if self._process is None else self._process.pid
 
     def abandon(self) -> None:
@@ -80,7 +111,7 @@ class TaskProcess:
         self._end(None, "")
 
     async def close(self) -> None:
-        """Kill the process and all processes that it started."""
+        """Kill the process of tasks and all processes that it started."""
         process, self._process = self._process, None
         if process is None:
             return

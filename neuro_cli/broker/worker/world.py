@@ -33,11 +33,11 @@ class TaskWorld:
         return self._world.rank == 0
 
     def shared(self, frame: Frame | None) -> Frame | None:
-        """Share rank 0's message with every rank; None at the end of its input."""
+        """Share rank 0's message with every rank of the task's world; None at the end of its input."""
         return read_frame(io.BytesIO(self._world.broadcast(b"" if frame is None else framed(*frame))))
 
     def run(self, work: Callable[[], Attempt]) -> Attempt:
-        """Do ``work`` on every rank, and return its attempt; on rank 0 that of all of them."""
+        """Do ``work`` on every rank of the task's world, and return its attempt; on rank 0 that of all of them."""
         attempt = work()
         failed = attempt.ending != Ending.DONE
         if not self._meeting.held(PATIENCE if failed else None):

@@ -53,13 +53,13 @@ class ConfigTree:
 
     @cached_property
     def more(self) -> bool:
-        """Return whether options may lie outside ``conf/``."""
+        """Return whether the tree has options outside of ``conf/``."""
         with self.loaded() as loader:
             return any(place.provider not in PROVIDERS for place in loader.get_search_path().get_path())
 
     @contextmanager
     def loaded(self) -> Iterator[ConfigLoader]:
-        """Enter Hydra with this search path."""
+        """Enter Hydra with the search path of this tree of options."""
         Plugins.instance().register(CommandPlaces)
         CommandPlaces.paths = self.places
         try:
@@ -77,7 +77,7 @@ class ConfigTree:
 
     @cached_property
     def own_groups(self) -> frozenset[str]:
-        """Return the groups that ``conf/`` does not have."""
+        """Return the groups of the tree that ``conf/`` does not have."""
         if not self.more:
             return frozenset()
         ours = {folder.name for folder in config_folder().iterdir() if folder.is_dir()}

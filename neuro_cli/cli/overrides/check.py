@@ -53,7 +53,7 @@ def _known(tree: ConfigTree) -> dict[str, list[str]]:
 
 @dataclass(frozen=True)
 class Checked:
-    """A command that Hydra accepts: its ``flags``, and ``overrides`` of the config ``tree``.
+    """Command that Hydra accepts: its ``flags``, and ``overrides`` of the config ``tree``.
 
     ``composed``: the config that they give, of a sweep that of its first job.
     ``complete``: ``composed`` is to the last key what runs, Hydra's own settings included.
@@ -72,7 +72,7 @@ class Checked:
 
     @property
     def sweeps(self) -> bool:
-        """Return whether the command runs several jobs."""
+        """Return whether the checked command runs several jobs, a sweep."""
         return bool(self.flags.multirun) or self.composed.hydra.mode == RunMode.MULTIRUN
 
 

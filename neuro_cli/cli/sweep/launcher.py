@@ -155,7 +155,7 @@ class SweepLauncher:
 
 
 def option(config: DictConfig, group: str) -> str | None:
-    """Return the option of ``group`` in a composed config."""
+    """Return the option of ``group`` in the composed config of a sweep's job."""
     return config.hydra.runtime.choices.get(group)
 
 

@@ -37,7 +37,7 @@ def refuse_other_sweep(folder: Path) -> None:
 
 def resume_sweep(folder: Path, overrides: list[str]) -> int:
     """Run the unfinished jobs of the sweep in ``folder`` and return the exit code. Raises UserError."""
-    from neuro_cli.cli.train import train_verb
+    from neuro_cli.cli.verbs.train import train_verb
 
     trust = names(values_of(overrides, ["trust"], "a sweep resumes as it began; what can be given:").get("trust", []))
     record = read_record(folder)

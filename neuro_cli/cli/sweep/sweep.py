@@ -1,5 +1,6 @@
 """Sweeps of ``neuro VERB -m``: take the folder's lock, run the jobs anywhere, and end with one table of them."""
 
+import itertools
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,8 @@ from pathlib import Path
 from types import FrameType
 
 from hydra.core.config_loader import ConfigLoader
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
 from hydra.core.plugins import Plugins
 from hydra.core.singleton import Singleton
 from hydra.core.utils import JobReturn, configure_log
@@ -19,7 +22,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.compose import composed, context_of, plain_keys
 from neuro_cli.cli.overrides.check import Checked
-from neuro_cli.cli.sweep.grid import grid_of, typed_overrides
 from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Launch, Rules, SweepLauncher, option
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
@@ -69,7 +71,7 @@ class Sweep:
         self.record = record
 
     def run(self, config: DictConfig, task: TaskFunction, loader: ConfigLoader) -> None:
-        """Run the jobs of ``config``."""
+        """Run the jobs of the sweep that ``config`` asks for."""
         inner = Plugins.instance().instantiate_launcher(context_of(loader), task, config)
         rules = Rules(
             self.continues, bool(config.sweep.fail_fast), self.trust, _launch_by(inner, config.sweep.detach), self._begins
@@ -220,3 +222,23 @@ def _report(sweep: Sweep) -> bool:
         if jobs is not None:
             jobs.tidy()
     return True
+
+
+def typed_overrides(config: DictConfig, loader: ConfigLoader) -> dict[str, Override]:
+    """Return the overrides of a sweep by key, those of ``hydra.sweeper.params`` first; the last one of a key counts."""
+    texts = [f"{key}={value}" for key, value in (config.hydra.sweeper.get("params") or {}).items()]
+    parsed = OverridesParser.create(config_loader=loader).parse_overrides([*texts, *config.hydra.overrides.task])
+    return {str(override.get_key_element()): override for override in parsed}
+
+
+def grid_of(overrides: dict[str, Override]) -> list[list[str]]:
+    """Return the overrides of each job of the grid. Raises UserError for values that cannot be listed."""
+    return [list(job) for job in itertools.product(*(_texts(key, override) for key, override in overrides.items()))]
+
+
+def _texts(key: str, override: Override) -> list[str]:
+    if not override.is_sweep_override():
+        return [f"{key}={override.get_value_element_as_str()}"]
+    if not override.is_discrete_sweep():
+        raise UserError(f"{override.input_line}: has no list of values; hydra/sweeper=optuna draws from an interval")
+    return [f"{key}={value}" for value in override.sweep_string_iterator()]

@@ -2,26 +2,28 @@
 
 The study's file is the state of the sweep. After a kill an open trial starts again with its values and in its folder, where the
 run resumes. A trial without a finite value has failed; the sweep continues.
+
+The search space has the syntax of Hydra's plugin for Optuna 2: ``interval(a,b)``, ``int(interval(a,b))``, ``range(a,b,step)``
+with both ends, ``choice(x,y)`` or ``x,y``; ``tag(log,interval(a,b))`` on a logarithmic scale.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import optuna
-from hydra.core.override_parser.types import Override
+from hydra.core.override_parser.types import ChoiceSweep, IntervalSweep, Override, RangeSweep
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from optuna.distributions import BaseDistribution
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
 from optuna.trial import Trial, TrialState
 
 from neuro_cli.cli.sweep.jobs import metric_of
 from neuro_cli.cli.sweep.launcher import SweepLauncher
 from neuro_cli.cli.sweep.pruning import Pruning
-from neuro_cli.cli.sweep.space import distribution_of
 from neuro_cli.cli.sweep.study import sampler_of, study_of
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
@@ -133,3 +135,28 @@ def _value(job: JobReturn) -> float | None:
 
 def _text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def distribution_of(override: Override) -> BaseDistribution:
+    """Return Optuna's distribution of a swept key. Raises ConfigError for a value that is no search space."""
+    value = override.value()
+    try:
+        if isinstance(value, IntervalSweep):
+            assert value.start is not None
+            assert value.end is not None
+            return _numbers(value.start, value.end, None, "log" in value.tags)
+        if isinstance(value, RangeSweep) and not value.shuffle:
+            assert value.start is not None
+            assert value.stop is not None
+            return _numbers(value.start, value.stop, value.step, "log" in value.tags)
+        if isinstance(value, RangeSweep | ChoiceSweep):  # a study has one order of choices, and Optuna draws from it
+            override = replace(override, _value=replace(value, shuffle=False))
+        return CategoricalDistribution(list(dict.fromkeys(override.sweep_string_iterator())))
+    except ValueError as error:
+        raise ConfigError(override.key_or_group, str(override.input_line).partition("=")[2], str(error)) from error
+
+
+def _numbers(low: float, high: float, step: float | None, log: bool) -> BaseDistribution:
+    if isinstance(low, int) and isinstance(high, int) and isinstance(step, int | None):
+        return IntDistribution(low, high, log=log, step=step or 1)
+    return FloatDistribution(low, high, log=log, step=None if log or step is None else step)

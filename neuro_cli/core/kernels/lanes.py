@@ -21,7 +21,7 @@ _FLOATS, _HALF = ir.VectorType(_F32, LANES), ir.VectorType(_F32, COLUMNS)
 
 
 def same(value: float) -> ir.Constant:
-    """Return a vector with ``value`` in all lanes."""
+    """Return a vector with ``value`` in all lanes of a row product."""
     return ir.Constant(_FLOATS, [float(np.float32(value))] * LANES)
 
 

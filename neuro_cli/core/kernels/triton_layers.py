@@ -214,7 +214,7 @@ def one_stride(weight: Tensor) -> bool:
 
 
 def pooled(x: Tensor, window: tuple[int, int], stride: tuple[int, int]) -> Tensor:
-    """Return ``F.max_pool2d`` of x (n, C, H, W) without padding, channels last in memory, without its indices."""
+    """Pool on a GPU: ``F.max_pool2d`` of x (n, C, H, W) without padding, channels last in memory, without its indices."""
     high, wide = ((side - taps) // step + 1 for side, taps, step in zip(x.shape[2:], window, stride, strict=True))
     out = x.new_empty(len(x), high, wide, x.shape[1])
     pixels, channels = len(x) * high * wide, x.shape[1]

@@ -115,7 +115,7 @@ def draw(
     key: tuple[int, int], generation: int, directions: Tensor, stream: int, start: int, stop: int, law: bool,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:  # fmt: skip
-    """Draw normals (D, stop - start) (``law``) rounded to ``dtype``, or words uint32, of directions (D,) at [start, stop)."""
+    """Draw normals (D, stop - start) (``law``) as ``dtype``, or words uint32, on a GPU: directions (D,) at [start, stop)."""
     width, tiles = stop - start, -(-stop // TILE) - start // TILE
     out = torch.empty(len(directions), width, dtype=dtype if law else torch.uint32, device=directions.device)
     if out.numel():

@@ -176,7 +176,7 @@ def order_of(x: Tensor, channel: int) -> int | None:
 
 
 def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.flip``; ``rows`` (D, examples)."""
+    """Launch Triton's kernel for ``MemberBatch.flip``; ``rows`` (D, examples)."""
     x, inner = _dense(x, channel)
     out, words = torch.empty_like(x), words.contiguous()
     lines = _lines(out, inner, channel)
@@ -185,7 +185,7 @@ def flip(x: Tensor, words: Tensor, rows: tuple[int, int], channel: int) -> Tenso
 
 
 def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.add_flipped``."""
+    """Launch Triton's kernel for ``MemberBatch.add_flipped``."""
     y, inner = _dense(y, channel)
     t, words = _like(t, inner, channel), words.contiguous()
     lines = _lines(y, inner, channel)
@@ -195,7 +195,7 @@ def add_flipped(y: Tensor, t: Tensor, words: Tensor, scales: tuple[float, ...], 
 
 
 def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.gather``; ``index`` (D, r) int32."""
+    """Launch Triton's kernel for ``MemberBatch.gather``; ``index`` (D, r) int32."""
     x, inner = _dense(x, channel)
     shape = [*x.shape]
     shape[channel] = index.shape[1]
@@ -208,7 +208,7 @@ def gather(x: Tensor, index: Tensor, rows: tuple[int, int], channel: int) -> Ten
 
 
 def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int) -> Tensor:
-    """Return ``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
+    """Launch Triton's kernel for ``MemberBatch.add_scattered``; ``index`` (D, r) int32."""
     y, inner = _dense(y, channel)
     t = _like(t, inner, channel)
     shape = (t.numel(), index.shape[1], y.shape[channel], inner, t[0].numel(), *_sides(rows))
@@ -219,7 +219,7 @@ def add_scattered(y: Tensor, t: Tensor, index: Tensor, scales: tuple[float, ...]
 def add_outer(
     y: Tensor, maps: Tensor, factors: Tensor, scales: tuple[float, ...], rows: tuple[int, int], channel: int, groups: int
 ) -> Tensor:
-    """Return ``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
+    """Launch Triton's kernel for ``MemberBatch.add_outer``; ``factors`` (D, R, C) of any strides between directions and ranks."""
     y = y if y.movedim(channel, -1).is_contiguous() else _channels_last(y, channel)
     maps = _channels_last(maps, channel)
     factors = factors if factors.stride(2) == 1 else factors.contiguous()
@@ -230,7 +230,7 @@ def add_outer(
 
 
 def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -> Tensor:
-    """Return ``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W'), channels last in memory."""
+    """Launch Triton's kernel for ``MemberBatch.filtered``; filters (D, R, C / groups, kh, kw): (n, groups R, H', W')."""
     rank, inner, *kernel = filters.shape[1:]
     bank = filters.permute(0, 1, 3, 4, 2).contiguous()
     sides = zip(x.shape[2:], geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -249,7 +249,7 @@ def filtered(x: Tensor, filters: Tensor, rows: tuple[int, int], geometry: Any) -
 
 
 def projected(x: Tensor, filters: Tensor, rows: tuple[int, int]) -> Tensor:
-    """Return ``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
+    """Launch Triton's kernel for ``MemberBatch.projected``: x (n, points, C), filters (D, R, C): (n, points, R)."""
     x, filters = x.contiguous(), filters if filters.stride(2) == 1 else filters.contiguous()
     (count, points, channels), rank = x.shape, filters.shape[1]
     out = x.new_empty(count, points, rank)

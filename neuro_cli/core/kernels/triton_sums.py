@@ -64,7 +64,7 @@ def _counts(into, index, weights, count, things, places, bd: tl.constexpr, bw: t
 
 
 def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
-    """Return ``rows.weighted_signs``; words (D, W) uint32 that lie side by side, weights (D,) float32."""
+    """Launch Triton's kernel for ``rows.weighted_signs``; words (D, W) uint32 that lie side by side, weights (D,) float32."""
     out, weights = torch.empty(len(words), count, dtype=weights.dtype, device=words.device), weights.contiguous()
     if out.numel():
         bw = min(BLOCK, triton.next_power_of_2(count))

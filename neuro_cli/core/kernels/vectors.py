@@ -22,7 +22,7 @@ _FIRST = 127 << 6  # segment of the least tail: exponent 0 and mantissa 0 of a f
 
 
 def has_avx512() -> bool:
-    """Return whether numba compiles for AVX-512."""
+    """Return whether numba compiles vectors for AVX-512."""
     return "+avx512f" in cpu_target.target_context.codegen().magic_tuple()[2].split(",")
 
 
@@ -51,7 +51,7 @@ def by_address(*kinds: types.Type) -> Callable[[Callable[..., None]], Any]:
 
 
 def size(number: int) -> ir.Constant:
-    """Return a constant of 64 bits."""
+    """Return an LLVM constant of 64 bits."""
     return ir.Constant(_I64, number)
 
 
@@ -60,7 +60,7 @@ def _same(value: int, lanes: int = LANES) -> ir.Constant:
 
 
 def everywhere(builder: ir.IRBuilder, number: ir.Value, lanes: int = LANES) -> ir.Value:
-    """Return a vector with ``number`` in all lanes."""
+    """Return an LLVM vector with ``number`` in all lanes."""
     one = builder.insert_element(ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined), number, size(0))
     return builder.shuffle_vector(one, one, _same(0, lanes))
 

@@ -26,7 +26,7 @@ SIDES = (0, 1, 3, 4, 3, 4, 3, 2)  # outputs of a tile, indexed by taps: at most 
 
 
 def points(taps: int) -> int:
-    """Return the number of products of a tile's line."""
+    """Return the number of Winograd's products of a tile's line."""
     return SIDES[taps] + taps - 1
 
 

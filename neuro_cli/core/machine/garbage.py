@@ -17,13 +17,13 @@ def keep_modules() -> None:
 
 
 def own_process() -> bool:
-    """Return whether this process belongs to the command, not to a user's script."""
+    """Return whether this process, and its garbage, belongs to the command, not to a user's script."""
     return _own
 
 
 @contextmanager
 def no_search() -> Iterator[None]:
-    """Search for no cycles in the block: classes and functions stay, and a search goes through all of them."""
+    """Search for no garbage, cycles, in the block: classes and functions stay, and a search goes through all of them."""
     searches = gc.isenabled()
     gc.disable()
     try:

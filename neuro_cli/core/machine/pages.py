@@ -19,7 +19,7 @@ ALIGNED = 64  # bytes: tensors begin at their multiples
 
 
 class Part(NamedTuple):
-    """A tensor: its type, shape and first byte."""
+    """Tensor in shared pages: its type, shape and first byte."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
@@ -53,7 +53,7 @@ class Pages:
         return pages
 
     def views(self) -> list[Tensor]:
-        """Return the tensors in a new private mapping."""
+        """Return the tensors in a new private mapping of the pages."""
         return self._mapped(mmap.MAP_PRIVATE)
 
     def cast(self, dtype: torch.dtype) -> "Pages":
@@ -95,7 +95,7 @@ def unwritten(view: Tensor) -> bool:
 
 
 def parts_of(tensors: Sequence[Tensor]) -> list[Part]:
-    """Return the places of ``tensors`` one after the other."""
+    """Return the places of ``tensors`` in pages, one after the other."""
     parts: list[Part] = []
     for tensor in tensors:
         start = -(-end(parts) // ALIGNED) * ALIGNED
@@ -104,5 +104,5 @@ def parts_of(tensors: Sequence[Tensor]) -> list[Part]:
 
 
 def end(parts: Sequence[Part]) -> int:
-    """Return the first byte after all ``parts``."""
+    """Return the first byte of the pages after all ``parts``."""
     return parts[-1].start + parts[-1].size * parts[-1].dtype.itemsize if parts else 0

@@ -125,7 +125,7 @@ def resident_bytes(pid: int) -> int:
 
 
 def main() -> None:
-    """Become the command of :func:`ended_with_us`."""
+    """Become the process that :func:`ended_with_us` starts."""
     number, parent, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
     die_with_parent(number, parent)
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these, and a command would inherit that

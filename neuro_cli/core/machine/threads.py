@@ -31,7 +31,7 @@ class Modes:
 
     @classmethod
     def present(cls) -> "Modes":
-        """Return modes of this thread."""
+        """Return torch's modes of this thread."""
         autocast = {kind: torch.get_autocast_dtype(kind) for kind in AUTOCAST if torch.is_autocast_enabled(kind)}
         return cls(torch.is_grad_enabled(), torch.is_inference_mode_enabled(), autocast, torch.get_default_device())
 
@@ -64,7 +64,7 @@ REST = Modes()
 
 
 class Threads:
-    """``count`` threads, each with one intra-operator thread, so a result never depends on ``count``.
+    """Pool of ``count`` threads, each with one intra-operator thread, so a result never depends on ``count``.
 
     The calling thread is one of them: a worker's start takes as long as a small piece of work. The others work in its modes.
     """
@@ -76,7 +76,7 @@ class Threads:
         torch.set_num_threads(1)
 
     def map(self, function: Callable[[T], None], items: Iterable[T]) -> None:
-        """Call ``function`` on every item; the first exception is raised after all have ended."""
+        """Call ``function`` on every item by the threads; the first exception is raised after all have ended."""
         left = deque(enumerate(items))
         workers = min(self.count, len(left)) - 1
         if self._pool is None or workers < 1:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.ensemble import JointOutcome, joint_outcome
-from neuro_cli.algo.member import Member
+from neuro_cli.algo.ensemble_member import Member
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import CandidateError, ConfigError
@@ -41,7 +41,7 @@ class EnsembleContext:
     device: torch.device
 
     def batch(self, iteration: int, low: int = 0, high: int | None = None) -> Batch:
-        """Return examples [low, high) of an iteration's minibatch, by default all."""
+        """Return examples [low, high) of an iteration's minibatch for the ensemble, by default all."""
         return self.task.batch(iteration, low, self.batch_size if high is None else high).to(self.dtype)
 
 
@@ -58,7 +58,7 @@ class EnsembleMethod(Method):
         return range(*shares(size, world.size)[world.rank])
 
     def bind(self, job: EnsembleContext) -> None:
-        """Take the parts of the run."""
+        """Take the parts of the ensemble's run."""
         self.job = job
 
     @abstractmethod
@@ -66,7 +66,7 @@ class EnsembleMethod(Method):
         """Train all members on one minibatch. Raises CandidateError (on every rank) for logits that are not finite."""
 
     def close(self) -> None:
-        """Finish pending exchanges."""
+        """Finish pending exchanges of the ensemble."""
 
     def logits(self, iteration: int, inputs: Tensor, members: Iterable[Member], piece: int = 0) -> list[Tensor]:
         """Compute the logits (B, K) of ``members``, one forward pass per thread."""

@@ -12,7 +12,7 @@ import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.algo.ensemble import JointOutcome
-from neuro_cli.algo.member import Member
+from neuro_cli.algo.ensemble_member import Member
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.ensemble.base import EnsembleContext
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 
 class LogitsMicrobatches(LogitsInFlight):
-    """``pieces`` of every minibatch, at least 2. Batch norm normalises each piece by itself."""
+    """Exchange of logits by ``pieces`` of every minibatch, at least 2. Batch norm normalises each by itself."""
 
     name = "logits_microbatches"
 

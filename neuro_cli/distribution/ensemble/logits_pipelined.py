@@ -9,7 +9,7 @@ from neuro_cli.distribution.ensemble.in_flight import LogitsInFlight
 
 
 class LogitsPipelined(LogitsInFlight):
-    """``staleness``: minibatches that pass forward before the sum for an earlier one is needed, 1 to 8."""
+    """Pipeline of passes; ``staleness``: minibatches that run forward before the sum for an earlier one is needed, 1 to 8."""
 
     name = "logits_pipelined"
 

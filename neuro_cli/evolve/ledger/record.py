@@ -17,7 +17,7 @@ class InvalidRecordError(ValueError):
 
 @dataclass(frozen=True)
 class LedgerRecord:
-    """``parent``: first bytes of the hash of all records before; ``late``: reports that came too late to count.
+    """Record of the ledger; ``parent``: first bytes of the hash of all records before; ``late``: reports too late to count.
 
     ``means`` (C,) float32: mean of every score column over the ``members`` of this iteration, the fitness first. A task may
     learn from them (statistics of observations) and must learn the same at every peer, so they are committed.

@@ -5,12 +5,13 @@ import ssl
 import struct
 from typing import Any
 
-from neuro_cli.core.tls import refuses_authority
 from neuro_cli.election.fields import printable
-from neuro_cli.election.plain import packed, unpacked
+from neuro_cli.evolve.network.encoding import packed, unpacked
 from neuro_cli.evolve.network.messages import MalformedError, checked
-from neuro_cli.evolve.network.names import address_of, identifier_in
+from neuro_cli.evolve.network.names import address_of
 from neuro_cli.fabric.base import Traffic
+from neuro_cli.tls.certificates import refuses_authority
+from neuro_cli.tls.from_secret import identifier_in
 
 _LENGTH = struct.Struct(">I")
 FIRST = 2**16  # bytes of the first message on a connection

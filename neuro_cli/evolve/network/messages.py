@@ -141,5 +141,5 @@ class Limits:
 
     @property
     def snapshot(self) -> int:
-        """Bytes of a snapshot: the tensors, and the names and shapes before them."""
+        """Bytes of a snapshot in messages: the tensors, and the names and shapes before them."""
         return self.tensor_bytes + 2**16

@@ -86,7 +86,7 @@ def local_iterations(parts: Parts) -> int:
 
 
 def stride(parts: Parts) -> int:
-    """Return the number of members from the first of a local iteration to the first of the next."""
+    """Return the number of members of the model from the first of a local iteration to the first of the next."""
     return _spacing(parts) * _sides(parts)
 
 

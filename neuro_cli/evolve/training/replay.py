@@ -21,7 +21,7 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import Parts, build
-from neuro_cli.runner.centre import centre_module
+from neuro_cli.runner.centre_evaluation import centre_module
 from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)

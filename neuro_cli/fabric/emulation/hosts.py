@@ -64,7 +64,7 @@ def plug_in(hosts: Sequence[int]) -> list[int]:
 
 
 def switch(hosts: Sequence[int], rate: float, delay: float, ready: int) -> None:
-    """Run the switch until killed."""
+    """Run the switch of the emulated hosts until killed."""
     import numpy as np
 
     from neuro_cli.fabric.emulation.switch import run_switch
@@ -116,7 +116,7 @@ def become_host(namespace: int, number: int) -> None:
 
 
 def pass_on(pid: int) -> None:
-    """Forward requests to stop to the process ``pid``."""
+    """Forward requests to stop to the process ``pid`` on the emulated hosts."""
 
     def forward(number: int, frame: FrameType | None) -> None:
         os.kill(pid, number)
@@ -126,7 +126,7 @@ def pass_on(pid: int) -> None:
 
 
 def code_of(returned: int) -> int:
-    """Return the exit code for a status of ``wait``: 128 + N for a process that signal N ended."""
+    """Return the exit code of a host's process for a status of ``wait``: 128 + N for one that signal N ended."""
     return returned if returned >= 0 else 128 - returned
 
 

@@ -54,7 +54,7 @@ def precise_timers() -> None:
 
 
 def own_proc() -> None:
-    """Show this PID namespace's processes under /proc, for this mount namespace only."""
+    """Show this PID namespace's processes under /proc, for this mount namespace only, as an emulated host needs it."""
     libc_call("mount", b"none", b"/", None, _MS_REC | _MS_PRIVATE, None)
     libc_call("mount", b"proc", b"/proc", b"proc", 0, None)
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.ensemble import DTYPES, Ensemble
-from neuro_cli.algo.member import Member, numbers_of
+from neuro_cli.algo.ensemble_member import Member, numbers_of
 from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.copies import in_precision, own_memory, state_of
@@ -70,7 +70,7 @@ def _entry(key: str, entry: Any, optimizer: dict[str, Any]) -> Kind:
 
 
 def members_of(kinds: Iterable[Kind]) -> list[Kind]:
-    """Return the kind of each member, in order."""
+    """Return the kind of each member of the ensemble, in order."""
     return [kind for kind in kinds for _ in range(kind.count)]
 
 

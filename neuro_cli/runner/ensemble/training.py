@@ -14,7 +14,7 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.algo.ensemble import Ensemble
-from neuro_cli.algo.member import Member
+from neuro_cli.algo.ensemble_member import Member
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.memory import keep_freed_memory

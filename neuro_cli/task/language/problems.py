@@ -24,7 +24,7 @@ SHORT = 60  # letters of a value that an error quotes
 
 @dataclass(frozen=True)
 class Problem:
-    """A ``prompt`` and its wanted ``answer``; ``choices``: the texts to choose from, () if any text may follow."""
+    """Problem, a ``prompt`` and its wanted ``answer``; ``choices``: the texts to choose from, () if any text may follow."""
 
     prompt: str
     answer: str

@@ -28,7 +28,7 @@ def spanning(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarr
 
 
 def bounded(outputs: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Clip ``outputs`` (n, O) float32 to ``low`` and ``high`` (O,) in their dtype; integers are rounded."""
+    """Clip actions, ``outputs`` (n, O) float32, to ``low`` and ``high`` (O,) in their dtype; integers are rounded."""
     if low.dtype.kind == "f":  # another dtype might round the bounds outward
         return np.clip(outputs.astype(low.dtype), low, high)
     rounded = np.rint(outputs)

@@ -35,7 +35,7 @@ class Place(NamedTuple):
 
 
 class EnvPoolSimulator:
-    """``size`` slots, each with an environment of EnvPool of the kind that ``maker`` names."""
+    """EnvPool simulator of ``size`` slots, each with an environment of the kind that ``maker`` names."""
 
     def __init__(self, maker: EnvironmentFactory, size: int) -> None:
         self._maker, self._size = maker, size
@@ -130,7 +130,7 @@ def envpool_spaces(maker: EnvironmentFactory) -> Spaces:
 
 
 def envpool() -> Any:
-    """Import the package. Raises UserError: it is not installed."""
+    """Import EnvPool. Raises UserError: it is not installed."""
     try:
         import envpool as package
     except ImportError as error:

@@ -15,29 +15,11 @@ import numpy as np
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
+from neuro_cli.task.reinforcement.observations import Normaliser
 from neuro_cli.task.reinforcement.policies import Policies
 from neuro_cli.task.reinforcement.simulators import Simulator, simulator_of
 
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")
-
-
-@dataclass(frozen=True)
-class Normaliser:
-    """Normalisation of an observation x: ((x - base) - mean) * inverse, clipped to +-``clip``.
-
-    ``mean`` and ``inverse`` (I,) are float32; ``base`` (I,) float64, None for zeros, is subtracted before x becomes float32.
-    """
-
-    mean: np.ndarray
-    inverse: np.ndarray
-    clip: float
-    base: np.ndarray | None = None
-
-    @property
-    def arguments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.float32]:
-        """Base, mean, inverse and clip, as :func:`policy_kernels.meet` takes them."""
-        base = np.zeros(len(self.mean)) if self.base is None else self.base
-        return base, self.mean, self.inverse, np.float32(self.clip)
 
 
 @dataclass(frozen=True)
@@ -85,7 +67,7 @@ class EnvironmentPool:
         return self._simulator
 
     def play(self, plan: EpisodeSchedule, policies: Policies, normaliser: Normaliser | None) -> EpisodeOutcome:
-        """Play all episodes of ``plan``."""
+        """Play all episodes of ``plan`` in the pool."""
         total, inputs = len(plan.seeds), self.spaces.inputs
         outcome = EpisodeOutcome(
             np.zeros(total), np.zeros(total, np.int64), np.zeros((total, 2 * inputs if normaliser is not None else 0))

@@ -10,6 +10,7 @@ the observation itself. If that is far from 0 relative to its deviation (a price
 The mean is then stored, and deviations are counted from the next generation on, with z relative to that mean.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,25 @@ from torch import Tensor, nn
 LEAST_DEVIATION = 0.1  # for numbers of an observation that hardly ever move (code of Salimans et al.)
 ROUNDING = 2.0**-23  # relative error of a mean of z**2: sums travel as float32
 FAR = 2.0**13  # deviations from 0 to the mean, beyond which an observation in float32 has too few digits left
+
+
+@dataclass(frozen=True)
+class Normaliser:
+    """Normalisation of an observation x: ((x - base) - mean) * inverse, clipped to +-``clip``.
+
+    ``mean`` and ``inverse`` (I,) are float32; ``base`` (I,) float64, None for zeros, is subtracted before x becomes float32.
+    """
+
+    mean: np.ndarray
+    inverse: np.ndarray
+    clip: float
+    base: np.ndarray | None = None
+
+    @property
+    def arguments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.float32]:
+        """Base, mean, inverse and clip, as :func:`policy_kernels.meet` takes them."""
+        base = np.zeros(len(self.mean)) if self.base is None else self.base
+        return base, self.mean, self.inverse, np.float32(self.clip)
 
 
 class ObservationStatistics:
@@ -35,13 +55,13 @@ class ObservationStatistics:
 
     @property
     def deviation(self) -> np.ndarray:
-        """Standard deviations (I,) float64, 1 before any count."""
+        """Standard deviations of observations (I,) float64, 1 before any count."""
         counted = self.count - self.missed
         variance = self.squares / np.where(counted > 0, counted, 1.0)
         return np.where(counted > 0, np.maximum(np.sqrt(variance), self.least), 1.0)
 
     def units(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return mean and inverse deviation (I,) float32 and base (I,) float64, for :class:`episodes.Normaliser`.
+        """Return mean and inverse deviation (I,) float32 and base (I,) float64, for :class:`Normaliser`.
 
         The base is the mean if that is far from 0 relative to the deviation.
         """
@@ -73,7 +93,7 @@ class ObservationStatistics:
 
     @staticmethod
     def of(state: dict[str, Tensor], least: float = LEAST_DEVIATION) -> "ObservationStatistics":
-        """Restore what :meth:`state` gave."""
+        """Restore the statistics that :meth:`state` gave."""
         statistics = ObservationStatistics(state["mean"].numel(), least)
         statistics.count = float(state["count"])
         for name in state.keys() & {"mean", "squares", "missed"}:

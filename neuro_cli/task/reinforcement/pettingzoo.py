@@ -19,7 +19,8 @@ from neuro_cli.core.install import install
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, reason, spaces_of
-from neuro_cli.task.reinforcement.episodes import EpisodeOutcome, EpisodeSchedule, Normaliser, unusable
+from neuro_cli.task.reinforcement.episodes import EpisodeOutcome, EpisodeSchedule, unusable
+from neuro_cli.task.reinforcement.observations import Normaliser
 from neuro_cli.task.reinforcement.policies import Policies
 from neuro_cli.task.reinforcement.simulators import ENDLESS
 from neuro_cli.task.reinforcement.task import Reinforcement
@@ -68,7 +69,7 @@ class PettingZoo(Reinforcement):
 
 
 class World:
-    """A parallel ``environment``: an episode number ``episode`` of a schedule with its living ``agents`` and their returns.
+    """World of agents: a parallel ``environment``, its episode number ``episode``, the living ``agents`` and their returns.
 
     :meth:`reset` and :meth:`step` are the calls of gymnasium's, for the trial: every agent takes the same action.
     """
@@ -114,7 +115,7 @@ class ParallelFactory(EnvironmentFactory):
     agents: tuple[str, ...] = ()
 
     def make(self) -> Any:
-        """Create an environment. Raises UserError: no such module, or its package is missing."""
+        """Create a parallel environment of PettingZoo. Raises UserError: no such module, or its package is missing."""
         os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")  # a line on standard output at every import
         try:
             module = importlib.import_module(self.identifier)

@@ -43,7 +43,7 @@ class Policies(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """Chain of linear layers: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
+    """Chain of a policy's linear layers: ``layers`` (L, 5) as :func:`policy_kernels.lay_out` takes them."""
 
     layers: np.ndarray
 
@@ -178,7 +178,7 @@ def _parted(result: Any, before: Any) -> tuple[Any, Any]:
 
 
 def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:
-    """Return one policy: ``module`` with its own parameters."""
+    """Return the one policy ``module`` with its own parameters."""
     if any(parameter.requires_grad for parameter in module.parameters()):
         layout = ParameterLayout(module)
         chain = chain_of(module, layout)

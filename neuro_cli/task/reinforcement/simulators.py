@@ -47,7 +47,7 @@ class Simulator(Protocol):
         """Return the sum of the rewards of the episode in ``slot``."""
 
     def penalty(self, slot: int) -> float:
-        """Return the last reward in ``slot`` if it is below 0 and the environment, not a limit, ended the episode; else 0."""
+        """Return the simulator's last reward in ``slot`` if below 0 where the environment, no limit, ended an episode; else 0."""
 
     def close(self) -> None: ...
 

@@ -27,8 +27,8 @@ from neuro_cli.core.noise import EPISODE_STREAM, EVALUATION_STREAM, random_words
 from neuro_cli.task.base import Batch, Task
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces
 from neuro_cli.task.reinforcement.envpool_simulator import envpool_spaces
-from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule, Normaliser
-from neuro_cli.task.reinforcement.observations import LEAST_DEVIATION, NormalisedPolicy, ObservationStatistics
+from neuro_cli.task.reinforcement.episodes import EnvironmentPool, EpisodeOutcome, EpisodeSchedule
+from neuro_cli.task.reinforcement.observations import LEAST_DEVIATION, NormalisedPolicy, Normaliser, ObservationStatistics
 from neuro_cli.task.reinforcement.policies import Policies, answer, policies_of, starting_states
 from neuro_cli.task.reinforcement.simulators import SIMULATORS
 from neuro_cli.task.reinforcement.trial import settled
@@ -163,7 +163,7 @@ class Reinforcement(Task):
         return {"inputs": self.spaces.inputs, "outputs": self.spaces.outputs}
 
     def load(self, *, input_shape: tuple[int, ...] | None, device: torch.device, seed: int, batch_size: int) -> None:
-        """Look at the environment and try it. ``batch_size`` is not used: ``episodes`` takes its place."""
+        """Look at the task's environment and try it. ``batch_size`` is not used: ``episodes`` takes its place."""
         spaces = self.spaces
         if input_shape is not None and int(np.prod(input_shape)) != spaces.inputs:
             shapes = ("x".join(map(str, shape)) for shape in (input_shape, spaces.shape))
@@ -215,12 +215,12 @@ class Reinforcement(Task):
         return outcome
 
     def stage(self) -> Any:
-        """Return a pool of environments for a thread."""
+        """Return a pool of environments for a thread of the task."""
         return EnvironmentPool(self.maker, self.spaces, self.environments, self.recreate, self.simulator)
 
     @property
     def seats(self) -> int:
-        """Number of agents in an episode."""
+        """Number of agents in an episode of the task."""
         return 1
 
     def settled(self, spaces: Spaces) -> bool:
@@ -308,7 +308,7 @@ class Reinforcement(Task):
 
 
 def finite(value: Any) -> bool:
-    """Return whether ``value`` is a finite number."""
+    """Return whether a return, ``value``, is a finite number."""
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
@@ -319,7 +319,7 @@ def plan_of(seeds: np.ndarray) -> EpisodeSchedule:
 
 
 def closed(stages: "queue.SimpleQueue[EnvironmentPool]") -> None:
-    """Close all environments."""
+    """Close all environments of the task."""
     while not stages.empty():
         _close(stages.get())
 

@@ -45,6 +45,7 @@ class Perturbation(ABC):
     """Perturbation, noise of some directions in the form that a forward pass over all of them applies."""
 
     rows: MemberBatch
+    chains = False  # whether :meth:`chain` serves some
 
     def drawn(self) -> "tuple[Tensor, Callable[[Tensor], Perturbation]] | None":
         """Return the tensor that all noise is computed from, and a function that replaces it in a copy.

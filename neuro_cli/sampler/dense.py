@@ -27,6 +27,7 @@ class DensePerturbation(Perturbation):
 
     def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
         self._noise, self.rows, self._compiled = noise, rows, compiled
+        self.chains = noise.device.type == "cpu"
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)

@@ -54,7 +54,7 @@ class PerturbedForward(ManyForward):
         # identities, as equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
         self._noise = perturbation
-        steps = ((part, chains_of(part, self._places)) for part in module.modules())
+        steps = ((part, chains_of(part, self._places)) for part in (module.modules() if perturbation.chains else ()))
         self._chains = [(part, partial(self._in_turn, called)) for part, called in steps if called is not None]
         self.largest = 0  # values of one row in the largest output of a layer
         self.products = 0  # products of a number and a weight, for one row

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import attention, blas, compiled, lanes, vectors, winograd
+from neuro_cli.core.kernels import attention, blas, compiled, lanes, own_chain, vectors, winograd
 from neuro_cli.core.kernels import numba_products as products
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
@@ -189,6 +189,13 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         given[:] = np.exp(given - given.max(0))
         memory.at(sums, vectors.LANES, single)[:] = given.sum(0)
 
+    def activation(law: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:
+        def applied(place: Any, bias: Any) -> None:
+            values = memory.at(place, vectors.LANES, single)
+            values[:] = law(values + memory.at(bias, 1, single))
+
+        return applied
+
     def means(part: int) -> Callable[..., None]:
         def law(given: Any, count: Any, sums: Any, value: Any, step: Any, out: Any) -> None:
             total = numbers(value, step, int(count), part).T @ lines(given, count)
@@ -200,6 +207,8 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         lanes.to_lanes: to_lanes, lanes.from_lanes: from_lanes, lanes.some_products: products_of(lanes.LINES),
         lanes.one_product: products_of(1), attention.weights: shares, attention.some_means: means(attention.PART),
         attention.one_mean: means(1),
+        own_chain.shift_lanes: activation(lambda x: x), own_chain.tanh_of_lanes: activation(np.tanh),
+        own_chain.relu_of_lanes: activation(lambda x: np.maximum(x, 0)),
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),

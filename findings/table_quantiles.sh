@@ -28,7 +28,7 @@ table = "from (values (1.0), (2.0), (3.0), (4.0)) t(x)"
 levels = (0.25, 0.5, 0.75)
 seen = {
     "polars": ([series.quantile(q) for q in levels], series.median()),
-    "duckdb": ([float(duckdb.sql(f"select quantile(x, {q}) {table}").fetchone()[0]) for q in levels], float(duckdb.sql(f"select median(x) {table}").fetchone()[0])),
+    "duckdb": ([float(duckdb.sql(f"select quantile(x, {q}) {table}").fetchall()[0][0]) for q in levels], float(duckdb.sql(f"select median(x) {table}").fetchall()[0][0])),
     "pandas": ([float(frame.quantile(q)) for q in levels], float(frame.median())),
     "numpy": (np.quantile(runs, levels).tolist(), float(np.median(runs))),
     "pyarrow": (pc.quantile(pa.array(runs), list(levels)).to_pylist(), pc.quantile(pa.array(runs), 0.5)[0].as_py()),

@@ -5,7 +5,7 @@
 # Belief: With the default `zero_method="wilcox"` pairs without a difference are left out: ten wins have one p value, however many
 #   problems both algorithms solve alike.
 # Seen: Ten wins of ten have p = 0.002; with four or more ties beside them the method is no longer exact and p is 0.005, though the
-#   ties are left out of the statistic. With `method="exact"` p stays.
+#   ties are left out of the statistic.
 # Means: A benchmark with easy problems that both solve exactly has 2.6 times the p value of the same one without them, and at a corrected
 #   level of 0.005 another verdict. Leave ties out yourself.
 set -euo pipefail

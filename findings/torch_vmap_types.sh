@@ -4,10 +4,8 @@
 # Version: torch 2.14.1
 # Belief: `vmap` over members computes for each what a loop over them does, in the same types.
 # Seen: A scalar float32 parameter (a threshold, a slope) that is mapped over leaves `x * y` and `torch.maximum` in bfloat16, as in the
-#   loop, but `where`, `clamp` and `stack` are float32 under `vmap` and bfloat16 in the loop. `lerp` of mixed types, refused
-#   in the loop, runs.
-# Means: Scores of members in one call and one by one differ by the rounding of all that follows, and a product behind it fails, or is
-#   float32, for the batch alone. Give scalar parameters the activations' type.
+#   loop, but `where` and `clamp` are float32 under `vmap` and bfloat16 in the loop.
+# Means: Scores of members in one call and one by one differ by the rounding of all that follows. Give scalar parameters the activations' type.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -21,7 +21,7 @@ from neuro_cli.core.checks import integer, number, number_or, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
-from neuro_cli.core.shaping import by_rank
+from neuro_cli.core.shaping import by_rank, is_flat
 
 
 class ARS(OptimizedCentre, PopulationAlgorithm):
@@ -76,7 +76,8 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
         chosen = order[shares[order, 0] > 0]
         mean = (shares[chosen] * pairs[chosen]).sum() / (2 * count)
         spread = float(np.sqrt((shares[chosen] * (pairs[chosen] - mean) ** 2).sum() / (2 * count)))
-        weights = shares * pairs / (count * spread) if spread > 0 else np.zeros_like(pairs)
+        equal = is_flat(pairs[chosen].ravel()) or not spread > 0  # the spread of equal numbers may be their mean's rounding
+        weights = np.zeros_like(pairs) if equal else shares * pairs / (count * spread)
         return Combination(weights.reshape(1, -1), (1,))
 
     def tell(self, generation: int, sums: Tensor) -> None:

@@ -56,7 +56,7 @@ def nes_utilities(fitness: np.ndarray) -> np.ndarray:
 def z_score(fitness: np.ndarray) -> np.ndarray:
     """Return fitness less its mean, in standard deviations; zeros when all are equal."""
     spread = fitness.std()
-    return (fitness - fitness.mean()) / spread if spread > 0 else np.zeros_like(fitness)
+    return centred(fitness) / spread if spread > 0 else np.zeros_like(fitness)
 
 
 def centred(fitness: np.ndarray) -> np.ndarray:
@@ -65,7 +65,8 @@ def centred(fitness: np.ndarray) -> np.ndarray:
     Its step is ``sum_i c_i E_i`` with ``c_i = alpha (r_i - mean r)`` and E_i = sigma eps_i, so a learning rate of
     P sigma**2 alpha with plain SGD takes the same.
     """
-    return fitness - fitness.mean()
+    # the mean of 50 times 0.1 is not 0.1: what is left is the deviation too, so that each z-score would be 1
+    return np.zeros_like(fitness) if is_flat(fitness) else fitness - fitness.mean()
 
 
 def raw(fitness: np.ndarray) -> np.ndarray:

@@ -198,6 +198,11 @@ def test_ars_step_is_the_published_one(top):
     np.testing.assert_allclose(algo.centre.numpy(), 1 + rate * step, rtol=1e-5)
 
 
+@pytest.mark.parametrize(("members", "value"), [(50, 0.1), (100, 0.1), (1000, 0.3), (8, 2.5)])
+def test_ars_takes_equal_fitnesses_for_equal_where_their_mean_is_rounded(members, value):
+    assert not ARS(0.2, None, sgd(1.0)).combination(0, np.full(members, value)).weights.any()
+
+
 def test_sgd_is_torch_sgd():
     algo, parameter = SGD(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), CONSTANT), nn.Parameter(ONES.clone())
     algo.start(ONES.clone(), ParameterLayout(nn.Linear(DIMENSIONS, 1, bias=False)), 1, 3)

@@ -64,8 +64,13 @@ def test_nes_utilities_are_the_published_ones_times_population():
     np.testing.assert_allclose(nes_utilities(best_first) / population, published, atol=1e-15)
 
 
-def test_z_score_of_equal_fitnesses_is_zero_and_raw_is_a_copy():
-    assert not z_score(np.full(4, 2.5)).any()
+@pytest.mark.parametrize(("members", "value"), [(4, 2.5), (50, 0.1), (50, 0.3), (1000, 0.3)])
+def test_equal_fitnesses_move_nothing_where_their_mean_is_rounded(members, value):
+    for shape in (centred_rank, z_score, centred, pair_z_score):
+        assert not shape(np.full(members, value)).any()
+
+
+def test_raw_is_a_copy():
     values = np.array([1.0, 2.0])
     assert raw(values) is not values
 

@@ -8,6 +8,7 @@ pass, each direction can have its own examples, and ranks can share out the exam
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,24 @@ class FitnessTask(Task):
     def release(self) -> None:
         """Forget the batch of :meth:`capture`: members are scored one by one."""
         self._captured, self.batch_size = None, 1
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Return a context in which the captured closure calls its member itself."""
+        before = self._captured, self.batch_size
+        self.release()
+        try:
+            yield
+        finally:
+            self._captured, self.batch_size = before
+
+    @property
+    def code(self) -> Any:
+        """Code of the present fitness, the same for closures that a loop makes one after the other."""
+        function: Any = self._fitness
+        while isinstance(function, partial):
+            function = function.func
+        return getattr(function, "__code__", type(function))
 
     def watch(self, module: nn.Module, compare: bool) -> Watch:
         """Hook ``module`` and all its copies: record their input and convert it to the precision.

@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.mixing import examples_mix, noisy_centre
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
-from neuro_cli.activation_noise.trial import WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
+from neuro_cli.activation_noise.trial import EXAMPLES, WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.task.base import Batch
@@ -56,6 +57,17 @@ class Passes:
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         for _ in range(self.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
+
+    def see_mixing(self, centre: Tensor) -> None:
+        """Complete the plan by whether the examples of a complete batch mix, which a trial's few may not show."""
+        plan, few = self.plan, min(EXAMPLES, self.settings.batch_size)
+        if plan.mixed or self.settings.batch_size <= few:
+            return
+        clean = self.clean(0, noisy_centre(centre), False)
+        with self._pass_of(clean) as source:
+            plan.mixed = examples_mix(clean.record, clean.layers, source, plan.way)
+        if plan.mixed and plan.uncontrolled is None:
+            plan.uncontrolled = f"{self.settings.batch_size} examples change each other's rewards, and {few} do not"
 
     def refresh(self, source: nn.Module) -> None:
         """Copy the buffers and frozen parameters of ``source``, which a script may have changed."""

@@ -43,7 +43,13 @@ WITHOUT_DERIVATIVE = "torch::autograd::NotImplemented"  # how torch names the gr
 WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
     (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
 )  # refuse a tensor that has a graph
-IN_STEPS = {
+# sums of products: their parts pass derivatives on, where the call has no model of several arguments with data
+SUMS: dict[str, Callable[..., Tensor]] = {
+    "addcmul": lambda x, one, other, value=1: x + value * (one * other),
+    "addcdiv": lambda x, one, other, value=1: x + value * (one / other),
+    "lerp": lambda x, end, weight: x + weight * (end - x),
+}
+IN_STEPS = {getattr(kind, name): run for name, run in SUMS.items() for kind in (torch, Tensor)} | {
     getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
     for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
@@ -183,7 +189,7 @@ class RecordingMode(TorchFunctionMode):
         call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)
         if of_data and of_weights:
-            inner = decomposed(func)
+            inner = None if "out" in kwargs else decomposed(func)
             if inner is not None:
                 call.decomposed = True
                 with self:

@@ -59,8 +59,20 @@ def put(net: Net, h: Tensor) -> Tensor:
     return h
 
 
+def scaled_and_added(net: Net, h: Tensor) -> Tensor:
+    return torch.addcmul(h, h, net.p, value=0.5)
+
+
+def divided_and_added(net: Net, h: Tensor) -> Tensor:
+    return h.addcdiv_(h.tanh(), 2 + net.p.square())
+
+
+def between(net: Net, h: Tensor) -> Tensor:
+    return torch.lerp(h, torch.tanh(h), net.p)
+
+
 def mixed(net: Net, h: Tensor) -> Tensor:
-    return torch.addcmul(h, h, net.p)
+    return torch.einsum("bi,bi,i->bi", h, h, net.p)
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -73,6 +85,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 WRITES = (added, added_by_statement, multiplied, added_to_a_view, added_to_columns, set_before_a_product)
+SUMS = (scaled_and_added, divided_and_added, between)
 
 
 @pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 64, "control_variates": False}], ids=["default", "noise"])
@@ -92,6 +105,22 @@ def test_gradients_and_losses_are_those_of_the_network_as_it_is(change, options)
     least = 0.99 if options["draws"] == 1 else 0.8
     for name, parameter in net.named_parameters():
         assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > least, name
+
+
+@pytest.mark.parametrize("change", SUMS)
+def test_predictions_alone_pass_through_sums_of_products(change, caplog):
+    x, targets = data()
+    net = Net(change)
+    estimate = neuro.ForwardGradient(net, draws=1, seed=1, threads=1, correction="never")
+    for _ in range(4):
+        net.zero_grad()
+        estimate.backward(loss, x, targets)
+    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
+    net.zero_grad()
+    loss(net(x), targets).mean().backward()
+    for name, parameter in net.named_parameters():
+        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.99, name
+    assert "do not reach" not in caplog.text
 
 
 def test_a_parameter_that_is_put_into_activations_is_refused():

@@ -147,6 +147,25 @@ def test_gradients_accumulate_and_unused_or_frozen_parameters_get_none():
     assert torch.allclose(model[0].weight.grad, 2 * once)
 
 
+@pytest.mark.parametrize("options", [{}, {"schedule": "one"}, {"schedule": "one", "draws": 1, "antithetic": True}])
+def test_a_layer_that_no_loss_depends_on_gets_no_gradient_from_corrections(options):
+    class Aside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.aside = nn.Linear(5, 3), nn.Linear(5, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.aside(x)
+            return self.used(x)
+
+    torch.manual_seed(0)
+    model = Aside()
+    loss = partial(F.cross_entropy, reduction="none")
+    neuro.ForwardGradient(model, correction="always", **options).backward(loss, torch.randn(8, 5), torch.arange(8) % 3)
+    assert model.used.weight.grad.any()
+    assert not model.aside.weight.grad.any()
+
+
 def test_nothing_changes_but_the_gradients():
     model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.ReLU(), nn.Linear(8, 3))
     model[2].eval()

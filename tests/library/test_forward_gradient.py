@@ -110,6 +110,17 @@ def test_ranks_give_the_bits_of_one_process(distribution, options):
         assert all(torch.equal(centre, alone) for centre in on_ranks(size, work))
 
 
+@pytest.mark.parametrize("distribution", ["replicated", "chromosome_updates"])
+def test_ranks_give_the_bits_of_one_process_where_examples_mix(distribution):
+    def work(world):
+        module = nn.Sequential(mlp(), nn.BatchNorm1d(3, track_running_stats=False))
+        return trained(world, module=module, distribution=distribution, control_variates=False)
+
+    alone = work(SingleProcess())
+    for size in (2, 3):
+        assert all(torch.equal(centre, alone) for centre in on_ranks(size, work))
+
+
 def test_a_state_resumes_with_the_same_bits(tmp_path):
     def parts():
         model = mlp()

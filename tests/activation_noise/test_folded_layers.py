@@ -87,3 +87,15 @@ def test_words_that_are_all_equal_are_refused_where_they_hide_the_order_of_rows(
     estimate = neuro.ForwardGradient(module, draws=1, seed=1, threads=1)
     estimate.backward(loss, x, targets)
     assert min(cosines(module, x, targets).values()) > 0.99
+
+
+def test_inputs_that_are_all_zero_leave_noise_on_weights_a_size():
+    """Without a bias such noise adds nothing to the outputs, in the first batch or in a later one."""
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Conv2d(1, 2, 2, bias=False), nn.Tanh(), nn.Flatten(), nn.Linear(98, 3))
+    estimate = neuro.ForwardGradient(module, draws=1, seed=1, threads=1, control_variates=False, space="auto")
+    for x in (torch.zeros(4, 1, 8, 8), torch.randn(4, 1, 8, 8), torch.zeros(4, 1, 8, 8)):
+        module.zero_grad()
+        estimate.backward(loss, x, torch.arange(4) % 3)
+        assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+        assert bool(module[0].weight.grad.any()) == bool(x.any())

@@ -146,4 +146,5 @@ def observe(
             assert clean.result is not None
             return replay(clean.calls, clean.result, deltas, see).detach(), observed
         with source.state(), NoisyMode(clean, deltas, complete, observed):
-            return source.rewards().detach(), observed
+            scores = source.rewards()
+    return scores.detach(), observed

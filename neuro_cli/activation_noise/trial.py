@@ -25,7 +25,8 @@ from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.passes.example_marks import tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike
-from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
+from neuro_cli.scoring.tolerance import in_float64, tolerance
+from neuro_cli.scoring.traces import with_noise
 from neuro_cli.scoring.trial import is_heavy
 from neuro_cli.task.base import Batch
 
@@ -196,7 +197,7 @@ class _Trial:
             return
         strided = self._strided(plan, record, self._record(_reversed(self._batch))[0])
         if None in strided.values():
-            noisy, module = self._with_noise(), self._at_noisy_centre()
+            noisy, module = with_noise(self._batch), self._at_noisy_centre()
             (one, _), (other, _) = (self._record(batch, module=module) for batch in (noisy, _reversed(noisy)))
             shown = self._strided(plan, one, other)
             strided = {number: shown[number] if value is None else value for number, value in strided.items()}
@@ -225,17 +226,6 @@ class _Trial:
         record, _ = self._record(self._batch, plan.complete, module=module)
         source = ModulePass(module, self._settings, self._batch)
         return examples_mix(record, noisy_layers(record, plan, True), source, plan.way)
-
-    def _with_noise(self) -> Batch:
-        """Return the examples with noise on inputs that are no integers."""
-        generator = torch.Generator().manual_seed(2)
-
-        def moved(rows: Tensor) -> Tensor:
-            if not rows.is_floating_point():
-                return rows
-            return rows + SCALE * torch.randn(rows.shape, generator=generator).to(rows)
-
-        return replace(self._batch, inputs=tree_map_only(Tensor, moved, self._batch.inputs))
 
     def _warn_unreached(self, record: PassRecord) -> None:
         """Warn of parameters that no layer uses."""

@@ -2,7 +2,8 @@
 
 The mean of many estimates may differ from the gradient by 4 standard errors. Half of the estimates give a direction in which
 each parameter's mean is off, and the other half its size, so that one number is tested for a parameter. What fails is tested
-with three times as many estimates, and is wrong where it also exceeds a hundredth of the gradient.
+with three times as many estimates, and where it also exceeds a hundredth of the gradient with a tenth of the noise: what only
+the former noise shows is "smoothed".
 """
 
 import math
@@ -18,6 +19,7 @@ import neuro_cli as neuro
 
 STEPS = ("argmax", "scatter_add", "if v", "if x", "masked_fill")  # values that jump, and branches
 ESTIMATES, STANDARD_ERRORS, LEAST = 40, 4.0, 0.01
+FINE = 1e-4  # size of noise that shows whether a difference is that of a smoothed loss (sorting, norms of small numbers)
 ALONE = 0.6  # least cosine with the gradient of predictions that stand alone: they may leave half of the squares out
 
 
@@ -93,6 +95,9 @@ def gradient(case: Case) -> str:
             names = off(estimates(estimate, module, batch, ESTIMATES * times), right)
             if not names:
                 return "right"
+        smaller = neuro.ForwardGradient(module, seed=case.seed + 1, sigma=FINE, **options)
+        if not off(estimates(smaller, module, batch, ESTIMATES * 3), right):
+            return "smoothed"
     except neuro.UserError as error:
         return f"refused: {error}"
     return f"wrong: {'; '.join(names)}, {options}, {case.first}"

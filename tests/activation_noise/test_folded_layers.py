@@ -99,3 +99,22 @@ def test_inputs_that_are_all_zero_leave_noise_on_weights_a_size():
         estimate.backward(loss, x, torch.arange(4) % 3)
         assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
         assert bool(module[0].weight.grad.any()) == bool(x.any())
+
+
+class Moving(nn.Module):
+    """A buffer that moves by the examples, and does not by zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 3)
+        self.register_buffer("mean", torch.zeros(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        return self.first(x - self.mean)
+
+
+def test_a_state_that_moves_is_refused_after_a_first_batch_of_zeros_too():
+    for first in (torch.zeros(8, 5), torch.randn(8, 5)):
+        with pytest.raises(UserError, match="all passes of a generation must be alike, and one of Moving changes mean of Moving"):
+            neuro.ForwardGradient(Moving(), seed=1, threads=1).backward(loss, first, torch.arange(8) % 3)

@@ -135,3 +135,32 @@ def test_parameters_that_predictions_do_not_reach_are_named(caplog):
         neuro.ForwardGradient(Net(mixed), draws=1, seed=1, threads=1, correction="never").backward(loss, x, targets)
     (said,) = [record.getMessage() for record in caplog.records if "do not reach" in record.getMessage()]
     assert said.endswith("which stay as they are: i.weight, i.bias, a.weight, a.bias")
+
+
+class Part(nn.Module):
+    """A copy of activations, a part of which is overwritten by a layer: noise in that layer alone meets a tensor without any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.gain, self.last = nn.Linear(8, 16), nn.Parameter(torch.ones(1)), nn.Linear(16, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.first(x))
+        made = h.clone()
+        made[:, :8] = h[:, :8] * self.gain
+        return self.last(made)
+
+
+@pytest.mark.parametrize("options", [{"control_variates": False}, {"correction": "always"}])
+def test_noise_that_is_written_into_a_tensor_without_noise(options):
+    x, targets = data()
+    net = Part()
+    estimate = neuro.ForwardGradient(net, seed=1, threads=1, draws=64, schedule="one", **options)
+    for _ in range(2):
+        net.zero_grad()
+        estimate.backward(loss, x, targets)
+    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
+    net.zero_grad()
+    loss(net(x), targets).mean().backward()
+    for name, parameter in net.named_parameters():
+        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.9, name

@@ -142,17 +142,18 @@ class Part(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.gain, self.last = nn.Linear(8, 16), nn.Parameter(torch.ones(1)), nn.Linear(16, 3)
+        self.first, self.gain = nn.Linear(8, 16), nn.Parameter(torch.ones(1))
+        self.hidden, self.last = nn.Linear(16, 8), nn.Linear(8, 3)  # with two layers more a trial has no pass of that noise alone
 
     def forward(self, x: Tensor) -> Tensor:
         h = torch.tanh(self.first(x))
         made = h.clone()
         made[:, :8] = h[:, :8] * self.gain
-        return self.last(made)
+        return self.last(torch.tanh(self.hidden(made)))
 
 
 @pytest.mark.parametrize("options", [{"control_variates": False}, {"correction": "always"}])
-def test_noise_that_is_written_into_a_tensor_without_noise(options):
+def test_noise_that_is_written_into_a_tensor_without_noise(options, caplog):
     x, targets = data()
     net = Part()
     estimate = neuro.ForwardGradient(net, seed=1, threads=1, draws=64, schedule="one", **options)
@@ -163,4 +164,5 @@ def test_noise_that_is_written_into_a_tensor_without_noise(options):
     net.zero_grad()
     loss(net(x), targets).mean().backward()
     for name, parameter in net.named_parameters():
-        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.9, name
+        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.8, name
+    assert "passes of some layers run one after the other" in caplog.text

@@ -1,5 +1,6 @@
 """Evolution in the user's own loop: the runner's bits, any number of ranks, ask and tell, states, errors."""
 
+import copy
 import inspect
 import signal
 import threading
@@ -322,6 +323,21 @@ def test_a_closure_with_a_mode_or_a_derivative_of_its_own_is_scored_by_single_me
 
     assert torch.equal(centre(True), centre(False))
     assert "uses more of its member than outputs" in caplog.text
+
+
+@pytest.mark.parametrize("shared_pass", [True, False])
+def test_a_mode_that_a_closure_sets_is_not_that_of_the_next_closure(examples, shared_pass):
+    inputs, targets = examples
+
+    def centre(evaluated):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.BatchNorm1d(6), net())
+        with neuro.Evolution(module, population=12, threads=1, shared_pass=shared_pass) as es:
+            es.step(lambda member: log_likelihoods(evaluated(member), inputs, targets).mean())
+            es.step(lambda member: log_likelihoods(member, inputs, targets).mean())
+            return es.centre
+
+    assert torch.equal(centre(lambda member: member.eval()), centre(lambda member: copy.deepcopy(member).eval()))
 
 
 def test_a_compiled_module_is_trained_without_a_compilation_for_each_copy(examples, caplog):

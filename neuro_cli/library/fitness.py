@@ -6,7 +6,7 @@ pass, each direction can have its own examples, and ranks can share out the exam
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -116,12 +116,17 @@ class FitnessTask(Task):
             self._captured, self.batch_size = before
 
     @property
-    def code(self) -> Any:
-        """Code of the present fitness, the same for closures that a loop makes one after the other."""
+    def code(self) -> tuple[Any, ...]:
+        """Code of the present fitness and of what it encloses, the same for closures that a loop makes one after the other."""
         function: Any = self._fitness
         while isinstance(function, partial):
             function = function.func
-        return getattr(function, "__code__", type(function))
+        enclosed = list(getattr(function, "__defaults__", None) or ())
+        for cell in getattr(function, "__closure__", None) or ():
+            with suppress(ValueError):  # a variable that has no value yet
+                enclosed.append(cell.cell_contents)
+        inner = [value if isinstance(value, str | bool) else getattr(value, "__code__", None) for value in enclosed]
+        return getattr(function, "__code__", type(function)), *inner
 
     def watch(self, module: nn.Module, compare: bool) -> Watch:
         """Hook ``module`` and all its copies: record their input and convert it to the precision.

@@ -72,7 +72,7 @@ class FitnessScorer(PopulationScorer):
         self._candidate: Candidate | None = None  # holds the centre's parameters, for closures that share a pass
         # one for each kind of fitness and length of the batch
         self._scorers: dict[tuple[str, int], PopulationScorer] = {}
-        self._proven = set[tuple[Any, int]]()  # codes of closures and lengths of batches whose shared passes were compared
+        self._proven = set[tuple[Any, ...]]()  # codes of closures and lengths of batches whose shared passes were compared
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         task = self.task

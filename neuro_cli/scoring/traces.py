@@ -48,14 +48,16 @@ def with_noise(batch: Batch) -> Batch:
     return replace(batch, inputs=tree_map_only(Tensor, moved, batch.inputs))
 
 
-def _telling(settings: PassSettings, batch: Batch) -> Batch:
-    """Return ``batch``, with noise where all examples are equal: a state may not move by zeros, and does by later batches."""
-    if any(bool((rows != rows[:1]).any()) for rows in tensors([batch.inputs])):
+def _telling(settings: PassSettings, centre: Tensor) -> Batch:
+    """Return a few examples, with noise where all are equal: a state may not move by zeros, and does by later batches."""
+    batch = settings.few(EXAMPLES)
+    inputs = [rows for rows in tensors([batch.inputs]) if rows.is_floating_point()]
+    if is_large(settings.module, centre) or not inputs or any(bool((rows != rows[:1]).any()) for rows in inputs):
         return batch
     noisy = with_noise(batch)
     try:
         with GENERATORS, torch.no_grad():
-            settings.task.score(settings.candidate().module, noisy.clone())
+            settings.task.score(settings.module_at(centre), noisy.clone())
     except Exception:  # any kind: the module's own, which may refuse such numbers
         return batch
     return noisy
@@ -66,7 +68,7 @@ def is_forgotten(settings: PassSettings, centre: Tensor) -> bool:
 
     Spiking networks set their potentials back at the start of each pass; a count of passes or a memory of examples stays.
     """
-    batch, left = _telling(settings, settings.few(EXAMPLES)), list[tuple[nn.Module, np.ndarray]]()
+    batch, left = _telling(settings, centre), list[tuple[nn.Module, np.ndarray]]()
     backwards = Batch(*(rows.flip(0) for rows in batch))
     for earlier in ((), (backwards, batch)):
         candidate = settings.candidate()
@@ -82,7 +84,7 @@ def is_forgotten(settings: PassSettings, centre: Tensor) -> bool:
 
 def traces(settings: PassSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
-    batch, fresh, writes = _telling(settings, settings.few(EXAMPLES)), settings.candidate().module, False
+    batch, fresh, writes = _telling(settings, centre), settings.candidate().module, False
     large, used = is_large(settings.module, centre), list[nn.Module]()
     with GENERATORS:
         before = Generators()

@@ -325,6 +325,22 @@ def test_a_closure_with_a_mode_or_a_derivative_of_its_own_is_scored_by_single_me
     assert "uses more of its member than outputs" in caplog.text
 
 
+def test_closures_of_the_same_code_that_enclose_others_are_each_compared(examples):
+    inputs, targets = examples
+    penalties = {"none": lambda member: 0.0, "hidden": lambda member: hidden_square(member, inputs)}
+
+    def made(kind):
+        return lambda member: log_likelihoods(member, inputs, targets).mean() - 0.1 * penalties[kind](member)
+
+    def centre(shared_pass):
+        with neuro.Evolution(net(), population=12, threads=1, shared_pass=shared_pass) as es:
+            for kind in penalties:
+                es.step(made(kind))
+            return es.centre
+
+    torch.testing.assert_close(centre(True), centre(False), rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("shared_pass", [True, False])
 def test_a_mode_that_a_closure_sets_is_not_that_of_the_next_closure(examples, shared_pass):
     inputs, targets = examples

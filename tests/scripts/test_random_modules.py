@@ -2,9 +2,8 @@
 
 import numpy as np
 import pytest
+import torch
 from test_kept_results import ROOT
-
-from neuro_cli.activation_noise.estimator import Activation
 
 
 @pytest.fixture
@@ -29,11 +28,12 @@ def test_numbers_that_differ_are_wrong_and_those_of_a_rounding_loop_ill(uses):
     assert compared(off, loop, rounded) == "ill"
 
 
-def test_a_bias_of_an_estimate_is_seen(uses, monkeypatch):
-    combine = Activation.combine
+def test_a_bias_of_estimates_is_seen_and_their_spread_is_not(uses):
+    from random_programs.gradient import off
 
-    def larger(*given, **named):
-        return 1.5 * combine(*given, **named)
-
-    monkeypatch.setattr(Activation, "combine", larger)
-    assert uses("gradient", 11).startswith("wrong")
+    generator = torch.Generator().manual_seed(1)
+    right = {"weight": torch.randn(3, 4, generator=generator, dtype=torch.float64)}
+    spread = torch.randn(40, 12, generator=generator, dtype=torch.float64)
+    assert off({"weight": right["weight"].flatten() + spread}, right) == []
+    [found] = off({"weight": 2.0 * right["weight"].flatten() + spread}, right)
+    assert found.startswith("weight by ")

@@ -43,7 +43,13 @@ WITHOUT_DERIVATIVE = "torch::autograd::NotImplemented"  # how torch names the gr
 WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
     (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
 )  # refuse a tensor that has a graph
-IN_STEPS = {
+# sums of products: their parts pass derivatives on, where the call has no model of several arguments with data
+SUMS: dict[str, Callable[..., Tensor]] = {
+    "addcmul": lambda x, one, other, value=1: x + value * (one * other),
+    "addcdiv": lambda x, one, other, value=1: x + value * (one / other),
+    "lerp": lambda x, end, weight: x + weight * (end - x),
+}
+IN_STEPS = {getattr(kind, name): run for name, run in SUMS.items() for kind in (torch, Tensor)} | {
     getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
     for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
     for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
@@ -81,9 +87,9 @@ def decomposed(func: Callable[..., Any]) -> Callable[..., Any] | None:
 class PassRecord:
     """Record of a pass: its calls in order, the layers among them, and the ``nodes`` and the ``root`` of the backward graph.
 
-    ``coupled``: an example's result depends on the others (batch norm). ``smooth``: no step function (``round``, a comparison)
-    has a part in the scores. ``cut``: a call of the backward graph gives a tensor without a derivative (``argmax``, ``detach``).
-    ``scores`` (B, T, C) in the backward graph, None where they have no derivative themselves. ``result``: output of the pass.
+    ``smooth``: no step function (``round``, a comparison) has a part in the scores. ``cut``: a call of the backward graph gives a
+    tensor without a derivative (``argmax``, ``detach``). ``scores`` (B, T, C) in the backward graph, None where they have no
+    derivative themselves. ``result``: output of the pass.
     ``rewritten``: name of a call that gave a new tensor where it overwrites one, None for none; ``stale``: name of a later one
     that reads the old tensor.
     """
@@ -93,7 +99,6 @@ class PassRecord:
     layers: list[LayerStep] = field(default_factory=list)
     nodes: list[BackwardNode] = field(default_factory=list)
     root: Tensor | None = None
-    coupled: bool = False
     smooth: bool = True
     cut: bool = False
     scores: Tensor | None = None
@@ -184,7 +189,7 @@ class RecordingMode(TorchFunctionMode):
         call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)
         if of_data and of_weights:
-            inner = decomposed(func)
+            inner = None if "out" in kwargs else decomposed(func)
             if inner is not None:
                 call.decomposed = True
                 with self:
@@ -292,7 +297,6 @@ class RecordingMode(TorchFunctionMode):
             return func(*args, **kwargs)
         if func in WITHOUT_GRAPH:
             return func(*replaced(args, Tensor.detach), **kwargs)
-        self._note_coupled(func, args, kwargs)
         with torch.set_grad_enabled(func not in ROUNDED):
             result = REPLACEMENTS.get(func, func)(*args, **kwargs)
         if isinstance(result, Tensor) and result.grad_fn is not None and result.grad_fn.name() == WITHOUT_DERIVATIVE:
@@ -310,7 +314,6 @@ class RecordingMode(TorchFunctionMode):
     def _appended_step(self, step: LayerStep, args: Sequence[Any], kwargs: dict[str, Any], of_weights: bool) -> Tensor:
         """Return the outputs of a step after its node joins the backward graph."""
         outputs = step.raw.detach()
-        self._note_coupled(step.func, args, kwargs)
         if of_weights:
             # a module that the loss uses has parameters without a place: no two of its calls share a model
             names = tuple(place.name for place in step.places) or (f"call {len(self.record.nodes)}",)
@@ -319,10 +322,6 @@ class RecordingMode(TorchFunctionMode):
             with torch.enable_grad():
                 step.node, x = BackwardNode(outputs), step.func(*args, **kwargs)
         return self._append(step.node, x)
-
-    def _note_coupled(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        if func in (torch.batch_norm, F.batch_norm):  # both have ``training`` as their sixth argument
-            self.record.coupled |= bool(kwargs.get("training", args[5] if len(args) > 5 else False))
 
     def _append(self, node: BackwardNode, x: Tensor | None) -> Tensor:
         """Return the outputs of ``node`` as autograd's function of its input ``x``, None for a first node."""

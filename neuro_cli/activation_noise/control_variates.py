@@ -49,6 +49,7 @@ class Learnt:
         self.models = ResponseModels()
         self.squares: Tensor | None = None  # unexplained part of rewards' changes and their total, both fading
         self.reported = False
+        self.said = set[str]()  # lines of the log that all forms have in common
 
     def state(self) -> dict[str, Tensor]:
         """Return tensors for a checkpoint."""
@@ -74,7 +75,9 @@ class ControlVariates:
         self._side_by_side = max(1, most // addresses.examples)  # passes that measure a derivative
         # the variance of a correction is numbers / rewards times what predictions leave unexplained, the most that it can remove
         numbers = max(sum(addresses.widths[layer] for layer in addresses.layers_in(group)) for group in range(addresses.groups))
-        noisier = numbers / addresses.each > addresses.draws * addresses.sides * addresses.rewards
+        # where examples mix, all their rewards count for each: they tell no more than those of one
+        rewards = addresses.each if passes.plan.mixed else addresses.rewards
+        noisier = numbers / addresses.each > addresses.draws * addresses.sides * rewards
         self._tolerated = HALF if noisier else UNEXPLAINED
         self._said = False
         self.fitted: int | None = None
@@ -118,7 +121,7 @@ class ControlVariates:
             if learnt.squares is None or (self._suffices and not (new and fits == 1)):
                 break
             self._learn(clean, observed, draw - 1)
-            checked = not clean.record.coupled or fits % COUPLED == 0 or fits == most
+            checked = not self._passes.plan.mixed or fits % COUPLED == 0 or fits == most
             if checked:
                 clean.forget()
                 clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
@@ -169,7 +172,7 @@ class ControlVariates:
 
     def _is_joint(self, clean: CleanPass) -> bool:
         """Return whether noise on one reward's outputs changes other rewards: then each is predicted from all noise."""
-        return self._addresses.each > 1 or clean.record.coupled
+        return self._addresses.each > 1 or self._passes.plan.mixed
 
     def _is_checked(self, clean: CleanPass) -> bool:
         """Return whether a generation measures what predictions explain."""
@@ -177,7 +180,7 @@ class ControlVariates:
 
     def _begins_with_check(self, clean: CleanPass) -> bool:
         """Return whether a check comes before the fits, and not only after them where rewards are coupled."""
-        return not clean.record.coupled or self._learnt.squares is None or self._suffices
+        return not self._passes.plan.mixed or self._learnt.squares is None or self._suffices
 
     def _observe(self, clean: CleanPass, draw: int, checked: bool) -> list[ObservedChanges]:
         """Run passes with a draw's noise in all layers, on every rank; none where nothing is learnt or measured.

@@ -19,6 +19,7 @@ from torch import Tensor
 from neuro_cli.activation_noise.addresses import Addresses
 from neuro_cli.activation_noise.control_variates import Learnt
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.passes import Passes
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.activation_noise.trial import plan_network
 from neuro_cli.core.checks import integer, one_of
@@ -33,6 +34,10 @@ CREDITS = ("own", "following", "all")
 CORRECTIONS = ("auto", "always", "never")
 DEEP = 16  # most layers that schedule=auto perturbs one by one
 UNEVEN = "needs weights that are proportional to fitnesses: algo=forward_gradient, or openai_es with algo.shaping=raw"
+MIXED = (
+    "sampler=activation: examples change each other's rewards (batch norm, sums over the batch): each one's noise counts by all "
+    "rewards of its batch, which is right in the mean and far noisier"
+)
 log = logging.getLogger(__name__)
 
 
@@ -93,12 +98,13 @@ class Activation(Estimator):
             plan = plan_network(settings, centre, self.space)
         except Unsupported as error:
             raise ConfigError("sampler", "activation", f"{type(settings.module).__name__}: {error}") from error
-        self._uncontrolled = plan.uncontrolled
+        passes = Passes(settings, plan, self.scale == "relative")
+        passes.see_mixing(centre)
+        self._uncontrolled, self._mixed = plan.uncontrolled, plan.mixed
         alone = bool(self._asked) and plan.uncontrolled is None and self.correction != "always"
         self._addresses = self.addresses(settings.batch_size, plan.rewards, plan.widths, alone)
         self.population = self._addresses.members
-        relative = self.scale == "relative"
-        self._scorer = ActivationScorer(settings, centre, plan, self._addresses, relative, self.correction, self.learnt)
+        self._scorer = ActivationScorer(settings, centre, passes, self._addresses, self.correction, self.learnt)
         return self._scorer
 
     def addresses(self, examples: int, rewards: int, widths: tuple[int, ...], alone: bool = False) -> Addresses:
@@ -131,6 +137,10 @@ class Activation(Estimator):
             self._said = reason
             log.info("sampler.control_variates=auto: none, %s", reason)
         self._scorer.controlled = bool(self._asked) and reason is None
+        if self._mixed and MIXED not in self.learnt.said:
+            self.learnt.said.add(MIXED)
+            level = logging.INFO if self._scorer.controlled else logging.WARNING
+            log.log(level, MIXED)
 
     def combine(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, members: range, start: int, stop: int,
@@ -181,7 +191,10 @@ class Activation(Estimator):
         shape = (len(weights), addresses.draws, addresses.groups, addresses.examples, addresses.each)
         padded = np.zeros((len(weights), addresses.draws * addresses.groups * addresses.rewards))
         padded[:, directions.start : directions.stop] = weights * addresses.groups
-        shares = torch.from_numpy(padded.astype(np.float32)).view(shape).to(self.noise.device)
+        padded = padded.reshape(shape)
+        if self._mixed:
+            padded = np.broadcast_to(padded.sum(3, keepdims=True), shape)
+        shares = torch.from_numpy(padded.astype(np.float32)).to(self.noise.device)
         if self.credit == "all":
             return shares.sum(-1, keepdim=True).expand(shape)
         return shares.flip(-1).cumsum(-1).flip(-1) if self.credit == "following" else shares

@@ -124,8 +124,9 @@ def noisy_scores(
     with torch.no_grad():
         if mapped and count > 1:
             scores: Tensor = torch.func.vmap(one, randomness="same")(deltas)
-            return scores
-        return torch.stack([one({layer: delta[row] for layer, delta in deltas.items()}) for row in range(count)])
+        else:
+            scores = torch.stack([one({layer: delta[row] for layer, delta in deltas.items()}) for row in range(count)])
+    return scores.detach()  # where noise reaches no score, they are those of the clean pass with their backward graph
 
 
 def observe(
@@ -143,6 +144,7 @@ def observe(
     with torch.no_grad():
         if replayed:
             assert clean.result is not None
-            return replay(clean.calls, clean.result, deltas, see), observed
+            return replay(clean.calls, clean.result, deltas, see).detach(), observed
         with source.state(), NoisyMode(clean, deltas, complete, observed):
-            return source.rewards(), observed
+            scores = source.rewards()
+    return scores.detach(), observed

@@ -11,12 +11,14 @@ from torch import Tensor, nn
 
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.mixing import examples_mix, noisy_centre
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
-from neuro_cli.activation_noise.trial import WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
+from neuro_cli.activation_noise.trial import EXAMPLES, WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.scoring.base import PassSettings
+from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.task.base import Batch
 
 FEW = 80_000  # noise values in a pass of all layers: below it two threads wait for the interpreter lock more than they gain
@@ -49,6 +51,7 @@ class Passes:
 
     def __init__(self, settings: PassSettings, plan: NetworkPlan, relative: bool) -> None:
         self.settings, self.plan, self._relative = settings, plan, relative
+        self._singly = set[frozenset[int]]()  # layers with noise whose passes do not go side by side
         few = sum(plan.widths) * settings.batch_size < FEW
         self.threads = Threads(1) if few else settings.threads
         self._centre = settings.candidate()
@@ -56,6 +59,17 @@ class Passes:
         self._modules: queue.SimpleQueue[nn.Module] = queue.SimpleQueue()
         for _ in range(self.threads.count):
             self._modules.put(settings.candidate(shared=self._centre).module)
+
+    def see_mixing(self, centre: Tensor) -> None:
+        """Complete the plan by whether the examples of a complete batch mix, which a trial's few may not show."""
+        plan, few = self.plan, min(EXAMPLES, self.settings.batch_size)
+        if plan.mixed or self.settings.batch_size <= few:
+            return
+        clean = self.clean(0, noisy_centre(centre), False)
+        with self._pass_of(clean) as source:
+            plan.mixed = examples_mix(clean.record, clean.layers, source, plan.way)
+        if plan.mixed and plan.uncontrolled is None:
+            plan.uncontrolled = f"{self.settings.batch_size} examples change each other's rewards, and {few} do not"
 
     def refresh(self, source: nn.Module) -> None:
         """Copy the buffers and frozen parameters of ``source``, which a script may have changed."""
@@ -95,11 +109,27 @@ class Passes:
     def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
         with self._pass_of(clean) as source:
-            scores = noisy_scores(clean.record, deltas, source, *self.plan.way)
+            scores = self._scores(clean, deltas, source)
         each = clean.scores.shape[1]  # the factor of by_reward, which takes no passes side by side
         # float64: a difference of float32 scores would have few digits left
         gains: Tensor = (scores.double() * each).view(-1, *clean.scores.shape) - clean.scores
         return gains
+
+    def _scores(self, clean: CleanPass, deltas: dict[int, Tensor], source: ModulePass) -> Tensor:
+        """Return the scores of passes as planned, one after the other for noise in layers that vmap does not let in.
+
+        A trial has noise in a layer and all later ones: noise in one alone may be written into a tensor without any.
+        """
+        layers = frozenset(deltas)
+        if layers not in self._singly:
+            try:
+                return noisy_scores(clean.record, deltas, source, *self.plan.way)
+            except UNSUPPORTED as error:
+                if not self.plan.mapped:
+                    raise
+                self._singly.add(layers)
+                self.settings.warn(f"sampler=activation: passes of some layers run one after the other, slower: {brief(error)}")
+        return noisy_scores(clean.record, deltas, source, False, *self.plan.way[1:])
 
     def observe(self, clean: CleanPass, deltas: dict[int, Tensor]) -> tuple[Tensor, ObservedChanges]:
         """Return the rewards' changes (B, T) in a pass with ``deltas``, and what its nodes get and give."""

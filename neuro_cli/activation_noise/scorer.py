@@ -18,7 +18,6 @@ from neuro_cli.activation_noise.addresses import Addresses
 from neuro_cli.activation_noise.control_variates import STEP, ControlVariates, Learnt
 from neuro_cli.activation_noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.passes import CleanPass, Passes
-from neuro_cli.activation_noise.trial import NetworkPlan
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.scoring.base import PassSettings, Scorer
@@ -39,12 +38,11 @@ class ActivationScorer(Scorer):
     controlled = False
 
     def __init__(
-        self, settings: PassSettings, centre: Tensor, plan: NetworkPlan, addresses: Addresses, relative: bool,
-        correction: str, learnt: Learnt,
-    ) -> None:  # fmt: skip
-        """``relative``: noise has the scale of each layer's outputs; ``correction``: that of :class:`ControlVariates`."""
+        self, settings: PassSettings, centre: Tensor, passes: Passes, addresses: Addresses, correction: str, learnt: Learnt
+    ) -> None:
+        """``correction``: that of :class:`ControlVariates`."""
         super().__init__(settings)
-        self._addresses, self._passes = addresses, Passes(settings, plan, relative)
+        self._addresses, self._passes, plan = addresses, passes, passes.plan
         self._learnt, self._control = learnt, ControlVariates(self._passes, addresses, correction, learnt)
         rows = addresses.sides * settings.batch_size  # examples in the passes of a draw
         most = pass_rows(plan.largest, settings.device, addresses.draws * addresses.groups * rows) // rows

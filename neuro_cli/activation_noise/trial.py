@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_map_only
 from neuro_cli.activation_noise.backward_graph import depends_on_steps
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of, real
+from neuro_cli.activation_noise.mixing import SCALES, examples_mix, noisy_centre
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import noisy_scores
 from neuro_cli.activation_noise.outside_torch import ForeignValues
@@ -24,12 +25,12 @@ from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.passes.example_marks import tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import alike
-from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
+from neuro_cli.scoring.tolerance import in_float64, tolerance
+from neuro_cli.scoring.traces import with_noise
 from neuro_cli.scoring.trial import is_heavy
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 3
-SCALES = (SCALE, SCALE / 10, SCALE / 100)  # sizes of a trial's noise: the next one where the scores are not finite
 MEASURED = 128  # most outputs a reward of a last layer that is measured for control variates: each costs a pass
 WAYS = (  # passes side by side, complete, replayed: the fastest way first
     (True, False, True), (True, False, False), (True, True, False), (False, False, True), (False, False, False),
@@ -50,7 +51,8 @@ class NetworkPlan:
 
     ``mapped``: passes run side by side. ``complete``: they begin at the examples, for a ``reason``. ``replayed``: they repeat the
     recorded calls without the module. ``uncontrolled``: reason why control variates are impossible, None where they are
-    possible. ``smooth``: rewards have a slope everywhere, as far as torch shows it.
+    possible. ``smooth``: rewards have a slope everywhere, as far as torch shows it. ``mixed``: noise on an example changes other
+    examples' rewards.
     """
 
     layers: list[LayerPlan]
@@ -63,6 +65,7 @@ class NetworkPlan:
     reason: str = ""
     uncontrolled: str | None = None
     smooth: bool = False
+    mixed: bool = False
 
     @property
     def way(self) -> tuple[bool, bool, bool]:
@@ -154,6 +157,7 @@ class _Trial:
         self._warn_unreached(large)
         del small, large  # each holds all results of a pass
         self._choose_way(plan)
+        plan.mixed = self._counts[1] > 1 and self._mixes(plan)
         plan.uncontrolled = self._uncontrolled(plan)
         return plan
 
@@ -193,7 +197,7 @@ class _Trial:
             return
         strided = self._strided(plan, record, self._record(_reversed(self._batch))[0])
         if None in strided.values():
-            noisy, module = self._with_noise(), self._settings.module_at(self._noisy_centre(), dtype=self._dtype)
+            noisy, module = with_noise(self._batch), self._at_noisy_centre()
             (one, _), (other, _) = (self._record(batch, module=module) for batch in (noisy, _reversed(noisy)))
             shown = self._strided(plan, one, other)
             strided = {number: shown[number] if value is None else value for number, value in strided.items()}
@@ -214,20 +218,14 @@ class _Trial:
             if layer.axes.fold > 1
         }
 
-    def _noisy_centre(self) -> Tensor:
-        noise = torch.randn(self._centre.shape, generator=torch.Generator().manual_seed(1))
-        return self._centre + SCALE * noise.to(self._centre)
+    def _at_noisy_centre(self) -> nn.Module:
+        return self._settings.module_at(noisy_centre(self._centre), dtype=self._dtype)
 
-    def _with_noise(self) -> Batch:
-        """Return the examples with noise on inputs that are no integers."""
-        generator = torch.Generator().manual_seed(2)
-
-        def moved(rows: Tensor) -> Tensor:
-            if not rows.is_floating_point():
-                return rows
-            return rows + SCALE * torch.randn(rows.shape, generator=generator).to(rows)
-
-        return replace(self._batch, inputs=tree_map_only(Tensor, moved, self._batch.inputs))
+    def _mixes(self, plan: NetworkPlan) -> bool:
+        module = self._at_noisy_centre()
+        record, _ = self._record(self._batch, plan.complete, module=module)
+        source = ModulePass(module, self._settings, self._batch)
+        return examples_mix(record, noisy_layers(record, plan, True), source, plan.way)
 
     def _warn_unreached(self, record: PassRecord) -> None:
         """Warn of parameters that no layer uses."""
@@ -323,7 +321,7 @@ class _Trial:
                 last = torch.zeros(rows, outputs, device=settings.device, dtype=torch.float32)
             ResponseModels().attach(record.nodes, settings.device)
             predictor = RewardPredictor(record, layers, last, True)
-            if plan.rewards > 1 or record.coupled:  # predictions then take a second derivative, which some calls lack
+            if plan.rewards > 1 or plan.mixed:  # predictions then take a second derivative, which some calls lack
                 predictor.predict({number: torch.zeros_like(step.raw) for number, step in enumerate(record.layers)})
         except (Unsupported, *UNSUPPORTED) as error:
             return f"torch cannot go back through the network: {brief(error)}"

@@ -51,7 +51,7 @@ class _Product(WeightNoise):
     def __init__(self, x: Tensor, weight: Tensor, bias: Tensor | None, shape: torch.Size) -> None:
         self._x, self._weight, self._bias, self._shape = x, weight, bias is not None, shape
         self.used = [weight] if bias is None else [weight, bias]
-        self.gain = math.sqrt(x.shape[1] * root_mean_square(x) ** 2 + self._bias)
+        self.gain = math.sqrt(x.shape[1] * root_mean_square(x) ** 2 + self._bias) or 1.0
 
     def delta(self, noise: Tensor) -> Tensor:
         weights, biases = noise.split([self._weight.numel(), self.width - self._weight.numel()], dim=2)

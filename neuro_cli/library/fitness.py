@@ -6,8 +6,9 @@ pass, each direction can have its own examples, and ranks can share out the exam
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,29 @@ class FitnessTask(Task):
     def release(self) -> None:
         """Forget the batch of :meth:`capture`: members are scored one by one."""
         self._captured, self.batch_size = None, 1
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Return a context in which the captured closure calls its member itself."""
+        before = self._captured, self.batch_size
+        self.release()
+        try:
+            yield
+        finally:
+            self._captured, self.batch_size = before
+
+    @property
+    def code(self) -> tuple[Any, ...]:
+        """Code of the present fitness and of what it encloses, the same for closures that a loop makes one after the other."""
+        function: Any = self._fitness
+        while isinstance(function, partial):
+            function = function.func
+        enclosed = list(getattr(function, "__defaults__", None) or ())
+        for cell in getattr(function, "__closure__", None) or ():
+            with suppress(ValueError):  # a variable that has no value yet
+                enclosed.append(cell.cell_contents)
+        inner = [value if isinstance(value, str | bool) else getattr(value, "__code__", None) for value in enclosed]
+        return getattr(function, "__code__", type(function)), *inner
 
     def watch(self, module: nn.Module, compare: bool) -> Watch:
         """Hook ``module`` and all its copies: record their input and convert it to the precision.

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
@@ -16,12 +17,20 @@ from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.fabric.base import World
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
+from neuro_cli.scoring.answers import generators_kept
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.candidate import Candidate, brief
 from neuro_cli.scoring.choice import scorer_of, scorer_under_autocast
+from neuro_cli.scoring.isolation import InputCopies
+from neuro_cli.scoring.jobs import write_members
 from neuro_cli.scoring.members import MemberScorer
+from neuro_cli.scoring.passes.member_dimension import unfused
+from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.restore import kept
+from neuro_cli.scoring.tolerance import tolerance
 
+OTHERWISE = "the fitness uses more of its member than outputs (a hook, a mode, a derivative): a shared pass gives another value"
 log = logging.getLogger(__name__)
 
 
@@ -63,6 +72,7 @@ class FitnessScorer(PopulationScorer):
         self._candidate: Candidate | None = None  # holds the centre's parameters, for closures that share a pass
         # one for each kind of fitness and length of the batch
         self._scorers: dict[tuple[str, int], PopulationScorer] = {}
+        self._proven = set[tuple[Any, ...]]()  # codes of closures and lengths of batches whose shared passes were compared
 
     def scores(self, proposal: Proposal, generation: int, members: range, part: tuple[int, int] | None = None) -> np.ndarray:
         task = self.task
@@ -90,6 +100,7 @@ class FitnessScorer(PopulationScorer):
                 make = partial(BatchedScorer, call=task.outputs)
                 scorer = self._scorer("shared pass", task.batch_size, make, proposal)
                 scores = scorer.scores(proposal, generation, members)
+                self._prove(task, proposal, generation, members[:2], scores[:2])
             except Exception as error:  # whatever it is: single members then raise what the fitness itself raises
                 reason = brief(error)
         if not self._world.any(bool(reason)):
@@ -98,6 +109,28 @@ class FitnessScorer(PopulationScorer):
         self._shared_pass = False
         task.release()
         return None
+
+    def _prove(self, task: FitnessTask, proposal: Proposal, generation: int, members: range, scores: np.ndarray) -> None:
+        """Compare ``scores`` of a shared pass with the closure's own calls of ``members``, once for each closure and length.
+
+        Only the closure knows what else it makes of its member: a hook, another mode, a derivative. Raises Unsupported.
+        """
+        key = task.code, task.batch_size
+        if key in self._proven:
+            return
+        shared, alone = self.means(scores), np.empty((len(members), 1))
+        candidate = self.settings.candidate()
+        InputCopies(None, candidate.module)  # the module must not write to the script's data
+        with task.apart(), unfused(), generators_kept():
+            for row in range(len(members)):
+                write_members(self.settings.sampler, proposal, generation, members[row : row + 1], candidate.flat[None])
+                with kept(candidate.module):
+                    alone[row] = task.score(candidate.ready(), task.batch(0, 0, 1))
+        # beyond float32's rounding of a mean, and yet less than what tells members apart
+        most = tolerance(self.settings.precision) / 10 * np.abs(alone).max(initial=0.0)
+        if not np.allclose(shared, alone, rtol=0.0, atol=most, equal_nan=True):
+            raise Unsupported(OTHERWISE)
+        self._proven.add(key)
 
     def _centre_module(self, proposal: Proposal) -> nn.Module:
         self._candidate = self._candidate or self.settings.candidate()

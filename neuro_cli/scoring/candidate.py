@@ -38,9 +38,13 @@ class Candidate:
         rounded = self.flat if precision == self.flat.dtype else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
         layout.attach(self.module, self._rounded)
+        self._modes = [(part, part.training) for part in self.module.modules()]
 
     def ready(self) -> nn.Module:
-        """Return the module with the parameters that ``flat`` holds now."""
+        """Return the module with the parameters that ``flat`` holds now, in the mode that a fitness may have changed."""
+        for part, training in self._modes:
+            if part.training is not training:
+                part.training = training
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
         return self.module

@@ -1,16 +1,20 @@
 """What passes of a module leave behind: state, writes to their input, draws from random generators."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
 
 from neuro_cli.core.seeds import GENERATORS
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.isolation import Generators, difference
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
+from neuro_cli.scoring.passes.example_marks import tensors
+from neuro_cli.scoring.tolerance import SCALE
 from neuro_cli.task.base import Batch
 
 EXAMPLES = 4
@@ -32,12 +36,39 @@ class Traces(NamedTuple):
         return "changes its input in place" if self.writes else self.state and f"changes {self.state}"
 
 
+def with_noise(batch: Batch) -> Batch:
+    """Return the examples with noise on inputs that are no integers."""
+    generator = torch.Generator().manual_seed(2)
+
+    def moved(rows: Tensor) -> Tensor:
+        if not rows.is_floating_point():
+            return rows
+        return rows + SCALE * torch.randn(rows.shape, generator=generator).to(rows)
+
+    return replace(batch, inputs=tree_map_only(Tensor, moved, batch.inputs))
+
+
+def _telling(settings: PassSettings, centre: Tensor) -> Batch:
+    """Return a few examples, with noise where all are equal: a state may not move by zeros, and does by later batches."""
+    batch = settings.few(EXAMPLES)
+    inputs = [rows for rows in tensors([batch.inputs]) if rows.is_floating_point()]
+    if is_large(settings.module, centre) or not inputs or any(bool((rows != rows[:1]).any()) for rows in inputs):
+        return batch
+    noisy = with_noise(batch)
+    try:
+        with GENERATORS, torch.no_grad():
+            settings.task.score(settings.module_at(centre), noisy.clone())
+    except Exception:  # any kind: the module's own, which may refuse such numbers
+        return batch
+    return noisy
+
+
 def is_forgotten(settings: PassSettings, centre: Tensor) -> bool:
     """Return whether passes of the ``centre`` (M,) give the same scores and leave the same state, whatever state they begin in.
 
     Spiking networks set their potentials back at the start of each pass; a count of passes or a memory of examples stays.
     """
-    batch, left = settings.few(EXAMPLES), list[tuple[nn.Module, np.ndarray]]()
+    batch, left = _telling(settings, centre), list[tuple[nn.Module, np.ndarray]]()
     backwards = Batch(*(rows.flip(0) for rows in batch))
     for earlier in ((), (backwards, batch)):
         candidate = settings.candidate()
@@ -53,7 +84,7 @@ def is_forgotten(settings: PassSettings, centre: Tensor) -> bool:
 
 def traces(settings: PassSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
-    batch, fresh, writes = settings.few(EXAMPLES), settings.candidate().module, False
+    batch, fresh, writes = _telling(settings, centre), settings.candidate().module, False
     large, used = is_large(settings.module, centre), list[nn.Module]()
     with GENERATORS:
         before = Generators()

@@ -87,3 +87,34 @@ def test_words_that_are_all_equal_are_refused_where_they_hide_the_order_of_rows(
     estimate = neuro.ForwardGradient(module, draws=1, seed=1, threads=1)
     estimate.backward(loss, x, targets)
     assert min(cosines(module, x, targets).values()) > 0.99
+
+
+def test_inputs_that_are_all_zero_leave_noise_on_weights_a_size():
+    """Without a bias such noise adds nothing to the outputs, in the first batch or in a later one."""
+    torch.manual_seed(1)
+    module = nn.Sequential(nn.Conv2d(1, 2, 2, bias=False), nn.Tanh(), nn.Flatten(), nn.Linear(98, 3))
+    estimate = neuro.ForwardGradient(module, draws=1, seed=1, threads=1, control_variates=False, space="auto")
+    for x in (torch.zeros(4, 1, 8, 8), torch.randn(4, 1, 8, 8), torch.zeros(4, 1, 8, 8)):
+        module.zero_grad()
+        estimate.backward(loss, x, torch.arange(4) % 3)
+        assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+        assert bool(module[0].weight.grad.any()) == bool(x.any())
+
+
+class Moving(nn.Module):
+    """A buffer that moves by the examples, and does not by zeros."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(5, 3)
+        self.register_buffer("mean", torch.zeros(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = 0.9 * self.mean + 0.1 * x.mean(0)
+        return self.first(x - self.mean)
+
+
+def test_a_state_that_moves_is_refused_after_a_first_batch_of_zeros_too():
+    for first in (torch.zeros(8, 5), torch.randn(8, 5)):
+        with pytest.raises(UserError, match="all passes of a generation must be alike, and one of Moving changes mean of Moving"):
+            neuro.ForwardGradient(Moving(), seed=1, threads=1).backward(loss, first, torch.arange(8) % 3)

@@ -59,8 +59,20 @@ def put(net: Net, h: Tensor) -> Tensor:
     return h
 
 
+def scaled_and_added(net: Net, h: Tensor) -> Tensor:
+    return torch.addcmul(h, h, net.p, value=0.5)
+
+
+def divided_and_added(net: Net, h: Tensor) -> Tensor:
+    return h.addcdiv_(h.tanh(), 2 + net.p.square())
+
+
+def between(net: Net, h: Tensor) -> Tensor:
+    return torch.lerp(h, torch.tanh(h), net.p)
+
+
 def mixed(net: Net, h: Tensor) -> Tensor:
-    return torch.addcmul(h, h, net.p)
+    return torch.einsum("bi,bi,i->bi", h, h, net.p)
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -73,6 +85,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 WRITES = (added, added_by_statement, multiplied, added_to_a_view, added_to_columns, set_before_a_product)
+SUMS = (scaled_and_added, divided_and_added, between)
 
 
 @pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 64, "control_variates": False}], ids=["default", "noise"])
@@ -94,6 +107,22 @@ def test_gradients_and_losses_are_those_of_the_network_as_it_is(change, options)
         assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > least, name
 
 
+@pytest.mark.parametrize("change", SUMS)
+def test_predictions_alone_pass_through_sums_of_products(change, caplog):
+    x, targets = data()
+    net = Net(change)
+    estimate = neuro.ForwardGradient(net, draws=1, seed=1, threads=1, correction="never")
+    for _ in range(4):
+        net.zero_grad()
+        estimate.backward(loss, x, targets)
+    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
+    net.zero_grad()
+    loss(net(x), targets).mean().backward()
+    for name, parameter in net.named_parameters():
+        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.99, name
+    assert "do not reach" not in caplog.text
+
+
 def test_a_parameter_that_is_put_into_activations_is_refused():
     x, targets = data()
     with pytest.raises(UserError, match="__setitem__ writes a parameter into data of the examples"):
@@ -106,3 +135,34 @@ def test_parameters_that_predictions_do_not_reach_are_named(caplog):
         neuro.ForwardGradient(Net(mixed), draws=1, seed=1, threads=1, correction="never").backward(loss, x, targets)
     (said,) = [record.getMessage() for record in caplog.records if "do not reach" in record.getMessage()]
     assert said.endswith("which stay as they are: i.weight, i.bias, a.weight, a.bias")
+
+
+class Part(nn.Module):
+    """A copy of activations, a part of which is overwritten by a layer: noise in that layer alone meets a tensor without any."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.gain = nn.Linear(8, 16), nn.Parameter(torch.ones(1))
+        self.hidden, self.last = nn.Linear(16, 8), nn.Linear(8, 3)  # with two layers more a trial has no pass of that noise alone
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.tanh(self.first(x))
+        made = h.clone()
+        made[:, :8] = h[:, :8] * self.gain
+        return self.last(torch.tanh(self.hidden(made)))
+
+
+@pytest.mark.parametrize("options", [{"control_variates": False}, {"correction": "always"}])
+def test_noise_that_is_written_into_a_tensor_without_noise(options, caplog):
+    x, targets = data()
+    net = Part()
+    estimate = neuro.ForwardGradient(net, seed=1, threads=1, draws=64, schedule="one", **options)
+    for _ in range(2):
+        net.zero_grad()
+        estimate.backward(loss, x, targets)
+    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
+    net.zero_grad()
+    loss(net(x), targets).mean().backward()
+    for name, parameter in net.named_parameters():
+        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.8, name
+    assert "passes of some layers run one after the other" in caplog.text

@@ -1,5 +1,6 @@
 """Evolution in the user's own loop: the runner's bits, any number of ranks, ask and tell, states, errors."""
 
+import copy
 import inspect
 import signal
 import threading
@@ -309,12 +310,66 @@ def test_closures_share_a_forward_pass(examples, sampler, caplog):
             assert torch.equal(centre, shared)
 
 
+@pytest.mark.parametrize(
+    "output",
+    [lambda member, x: member.eval()(x), lambda member, x: torch.func.jvp(member, (x,), (x,))[1]],
+    ids=["mode", "derivative"],
+)
+def test_a_closure_with_a_mode_or_a_derivative_of_its_own_is_scored_by_single_members(examples, output, caplog):
+    def centre(shared_pass):
+        with neuro.Evolution(nn.Sequential(nn.BatchNorm1d(6), net()), population=12, threads=1, shared_pass=shared_pass) as es:
+            es.step(lambda member: -output(member, examples[0]).square().mean())
+            return es.centre
+
+    assert torch.equal(centre(True), centre(False))
+    assert "uses more of its member than outputs" in caplog.text
+
+
+def test_closures_of_the_same_code_that_enclose_others_are_each_compared(examples):
+    inputs, targets = examples
+    penalties = {"none": lambda member: 0.0, "hidden": lambda member: hidden_square(member, inputs)}
+
+    def made(kind):
+        return lambda member: log_likelihoods(member, inputs, targets).mean() - 0.1 * penalties[kind](member)
+
+    def centre(shared_pass):
+        with neuro.Evolution(net(), population=12, threads=1, shared_pass=shared_pass) as es:
+            for kind in penalties:
+                es.step(made(kind))
+            return es.centre
+
+    torch.testing.assert_close(centre(True), centre(False), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("shared_pass", [True, False])
+def test_a_mode_that_a_closure_sets_is_not_that_of_the_next_closure(examples, shared_pass):
+    inputs, targets = examples
+
+    def centre(evaluated):
+        torch.manual_seed(0)
+        module = nn.Sequential(nn.BatchNorm1d(6), net())
+        with neuro.Evolution(module, population=12, threads=1, shared_pass=shared_pass) as es:
+            es.step(lambda member: log_likelihoods(evaluated(member), inputs, targets).mean())
+            es.step(lambda member: log_likelihoods(member, inputs, targets).mean())
+            return es.centre
+
+    assert torch.equal(centre(lambda member: member.eval()), centre(lambda member: copy.deepcopy(member).eval()))
+
+
 def test_a_compiled_module_is_trained_without_a_compilation_for_each_copy(examples, caplog):
     compiled = torch.compile(net(), backend="eager")
     centre = trained(examples, module=compiled, closure=True)
     assert torch.equal(centre, trained(examples, module=net(), closure=True))
     assert torch.equal(torch.cat([parameter.flatten() for parameter in compiled.parameters()]), centre)
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def hidden_square(member, x):
+    """The mean square of hidden activations, as a hook sees them where the member itself is called."""
+    seen = []
+    with member[0].register_forward_hook(lambda part, given, made: seen.append(made)):
+        member(x)
+    return sum(made.square().mean() for made in seen)
 
 
 @pytest.mark.parametrize(
@@ -324,6 +379,7 @@ def test_a_compiled_module_is_trained_without_a_compilation_for_each_copy(exampl
         (lambda member, x: member[2](torch.relu(member[0](x))).mean(), "linear uses parameter 0.weight outside"),
         (lambda member, x: member(x + member[0].bias.detach()[0]).mean(), "detach uses parameter 0.bias outside"),
         (lambda member, x: member(torch.randn(4, 6, generator=torch.Generator().manual_seed(1))).mean(), "inputs of their own"),
+        (hidden_square, "uses more of its member than outputs"),
     ],
 )
 def test_a_closure_that_cannot_share_a_pass_is_scored_by_single_members(examples, penalty, reason, caplog):

@@ -110,6 +110,17 @@ def test_ranks_give_the_bits_of_one_process(distribution, options):
         assert all(torch.equal(centre, alone) for centre in on_ranks(size, work))
 
 
+@pytest.mark.parametrize("distribution", ["replicated", "chromosome_updates"])
+def test_ranks_give_the_bits_of_one_process_where_examples_mix(distribution):
+    def work(world):
+        module = nn.Sequential(mlp(), nn.BatchNorm1d(3, track_running_stats=False))
+        return trained(world, module=module, distribution=distribution, control_variates=False)
+
+    alone = work(SingleProcess())
+    for size in (2, 3):
+        assert all(torch.equal(centre, alone) for centre in on_ranks(size, work))
+
+
 def test_a_state_resumes_with_the_same_bits(tmp_path):
     def parts():
         model = mlp()
@@ -145,6 +156,25 @@ def test_gradients_accumulate_and_unused_or_frozen_parameters_get_none():
     assert model.frozen.grad is None
     second.backward(cross_entropy, inputs, targets)
     assert torch.allclose(model[0].weight.grad, 2 * once)
+
+
+@pytest.mark.parametrize("options", [{}, {"schedule": "one"}, {"schedule": "one", "draws": 1, "antithetic": True}])
+def test_a_layer_that_no_loss_depends_on_gets_no_gradient_from_corrections(options):
+    class Aside(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used, self.aside = nn.Linear(5, 3), nn.Linear(5, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.aside(x)
+            return self.used(x)
+
+    torch.manual_seed(0)
+    model = Aside()
+    loss = partial(F.cross_entropy, reduction="none")
+    neuro.ForwardGradient(model, correction="always", **options).backward(loss, torch.randn(8, 5), torch.arange(8) % 3)
+    assert model.used.weight.grad.any()
+    assert not model.aside.weight.grad.any()
 
 
 def test_nothing_changes_but_the_gradients():

@@ -1,0 +1,315 @@
+"""Members of random modules: fitnesses of ``Evolution.step`` and outputs in ``neuro.perturbed`` against a plain loop."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from random_programs.reference import INVALID, Batch, Case, alone, cast, compared, fitness, on
+from torch import Tensor, nn
+
+import neuro_cli as neuro
+from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.scoring.jobs import write_members
+
+MEMBERS, SIGMA = 8, 0.1
+SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "permutation", "noise_table")
+FIRSTS = ["zero", "equal", "unequal"]
+
+
+def scores_seen(es: neuro.Evolution) -> list[np.ndarray]:
+    """Return a list that receives the fitnesses of each generation."""
+    scores: list[np.ndarray] = []
+    shaped = es._algo.combination
+
+    def seen(*given: Any) -> Any:
+        scores.append(np.ravel(given[-1]))
+        return shaped(*given)
+
+    es._algo.combination = seen  # type: ignore[method-assign]
+    return scores
+
+
+def step(case: Case) -> str:
+    """A fitness of a batch, with a random sampler, layout and number of threads, on all batches in turn."""
+    r = case.r
+    options = {"sampler": r.choice(SAMPLERS), "layout": r.choice(["shared_batch", "per_example"]), "threads": r.choice([1, 2])}
+    case.make(r.choice(FIRSTS))
+    if case.module is None:
+        return "invalid"
+    es = neuro.Evolution(case.module, population=MEMBERS, sigma=SIGMA, lr=0.05, seed=case.seed, **options)  # type: ignore[arg-type]
+    scores, sides = scores_seen(es), 2 if es._sampler.antithetic else 1
+    for generation, given in enumerate(case.batches):
+        before = copy.deepcopy(es.module)
+        try:
+            es.step(fitness, *given)
+        except neuro.UserError as error:
+            return f"refused: {error}"
+        layout = ParameterLayout(before, es._task.memory_format is torch.channels_last)
+        share = len(given[0]) // (MEMBERS // sides)
+
+        def member(which: int, dtype: torch.dtype) -> float:
+            step = es._sampler.explicit(generation, which // sides, torch.float32)  # type: ignore[attr-defined]  # noqa: B023
+            flat = layout.flatten(before) + SIGMA * (1 - 2 * (which % sides)) * step  # noqa: B023
+            low = which // sides * share  # noqa: B023
+            mine = given if options["layout"] == "shared_batch" else (given[0][low : low + share], given[1][low : low + share])  # noqa: B023
+            return float(alone(before, layout, flat, on(mine), dtype))  # noqa: B023
+
+        result = compared(scores[-1], *(np.array([member(i, t) for i in range(MEMBERS)]) for t in (torch.float32, torch.float64)))
+        if result != "right":
+            return f"{result}, {options}, {case.first}, generation {generation}" if result != "ill" else "ill"
+    return "right"
+
+
+class Twice(nn.Module):
+    """A module that is called twice in a pass."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x) + 0.5 * self.inner(x.flip(-1))
+
+
+class Functional(nn.Module):
+    """A module that is called with weights computed from its own."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner, self.gain = inner, nn.Parameter(torch.tensor(0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        changed = {name: value * (1 + self.gain) for name, value in self.inner.named_parameters()}
+        return torch.func.functional_call(self.inner, changed, (x,))
+
+
+def frozen(case: Case, module: nn.Module) -> nn.Module:
+    for parameter in list(module.parameters())[:-1]:
+        parameter.requires_grad_(case.r.random() < 0.5)
+    return module
+
+
+def tied(case: Case, module: nn.Module) -> nn.Module:
+    """Tie two parameters of the same shape."""
+    entries = [(part, name, value) for part in module.modules() for name, value in part.named_parameters(recurse=False)]
+    for one, entry in enumerate(entries):
+        for part, name, other in entries[one + 1 :]:
+            if entry[2].shape == other.shape and entry[2].dim() > 0:
+                setattr(part, name, entry[2])
+                return module
+    return module
+
+
+FORMS: dict[str, Callable[[Case, nn.Module], nn.Module]] = {
+    "plain": lambda case, module: module,
+    "frozen": frozen,
+    "tied": tied,
+    "bfloat16": lambda case, module: module.bfloat16(),
+    "twice": lambda case, module: Twice(module),
+    "functional": lambda case, module: Functional(module),
+    "compiled": lambda case, module: torch.compile(module, backend="eager"),  # type: ignore[dict-item]
+}
+ALGOS = ("openai_es", "snes", "sep_cma_es", "cr_fm_nes", "genetic", "ars", "cma_es", "xnes", "layers")
+DENSE = 400  # most parameters of algorithms with a covariance matrix
+
+
+def sampler_of(case: Case) -> Any:
+    """Return a random sampler, some with a period of noise."""
+    name = case.r.choice(SAMPLERS)
+    if name in ("sign_flip", "permutation") and case.r.random() < 0.5:
+        kinds = {"sign_flip": neuro.sampler.SignFlip, "permutation": neuro.sampler.Permutation}
+        return kinds[name](directions_per_noise=2)
+    return name
+
+
+def algo_of(case: Case, module: nn.Module) -> Any:
+    name = case.r.choice(ALGOS)
+    parameters = [(key, value.numel()) for key, value in module.named_parameters() if value.requires_grad]
+    if next(module.parameters()).dtype == torch.bfloat16:
+        return "openai_es"  # others keep a centre in float32
+    if name == "genetic":
+        return neuro.algo.Genetic(parents=3)
+    if name == "layers":
+        scales = {key: {"sigma": SIGMA * case.r.choice([0.3, 1.0, 3.0])} for key, _ in parameters[:3]}
+        return neuro.algo.OpenAIES(sigma=SIGMA, layers=scales)
+    if name in ("cma_es", "xnes") and sum(count for _, count in parameters) > DENSE:
+        return "sep_cma_es"
+    return name
+
+
+def settings(case: Case) -> str:
+    """A fitness of a batch with random algorithms and forms of the module: parents, transformed noise, factors of layers."""
+    case.make(case.r.choice(FIRSTS))
+    if case.module is None:
+        return "invalid"
+    form = case.r.choice(list(FORMS))
+    module = FORMS[form](case, case.module)
+    native = next(module.parameters()).dtype
+    plain = getattr(module, "_orig_mod", module)
+    batches = [(cast(inputs, native), targets) for inputs, targets in case.batches]
+    try:
+        with torch.no_grad():
+            fitness(copy.deepcopy(plain), *batches[1])
+    except INVALID:
+        return "invalid"
+    said = {"form": form}
+    try:
+        sampler, algo = sampler_of(case), algo_of(case, plain)
+        said |= {"sampler": str(sampler), "algo": algo if isinstance(algo, str) else type(algo).__name__}
+        own = {"sigma": SIGMA} if isinstance(algo, str) else {}
+        es = neuro.Evolution(
+            module, algo=algo, sampler=sampler, population=MEMBERS, seed=case.seed, threads=case.r.choice([1, 2]), **own
+        )
+    except neuro.UserError as error:
+        return f"refused: {error}"
+    scores, asked, members = scores_seen(es), es._algo.ask, torch.empty(0)
+
+    def ask(generation: int) -> Any:
+        nonlocal members
+        proposal = asked(generation)
+        members = torch.empty(MEMBERS, proposal.bases.shape[1])
+        write_members(es._sampler, proposal, generation, range(MEMBERS), members)  # type: ignore[arg-type]
+        return proposal
+
+    es._algo.ask = ask  # type: ignore[method-assign]
+    for generation, given in enumerate(batches):
+        before = copy.deepcopy(getattr(es.module, "_orig_mod", es.module))
+        try:
+            es.step(fitness, *given)
+        except neuro.UserError as error:
+            return f"refused: {error}"
+        layout = ParameterLayout(before, es._task.memory_format is torch.channels_last)
+        loops = (
+            np.array([float(alone(before, layout, flat, on(given), dtype)) for flat in members])
+            for dtype in (native, torch.float64)
+        )
+        result = compared(scores[-1], *loops)
+        if result != "right":
+            return f"{result}, {said}, {case.first}, generation {generation}" if result != "ill" else "ill"
+    return "right"
+
+
+def _hidden(member: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    """A penalty on what a part gives, seen by a hook."""
+    seen: list[Tensor] = []
+    part = next((part for part in member.modules() if isinstance(part, nn.Linear)), member)
+    with part.register_forward_hook(lambda part, given, made: seen.append(made.double().square().mean())):
+        mean = fitness(member, inputs, targets).double().mean()
+    return mean - 0.1 * sum(seen)
+
+
+def _evaluated(member: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
+    member.eval()
+    return fitness(member, inputs, targets).double().mean()
+
+
+CLOSURES: dict[str, Callable[[nn.Module, Tensor, Tensor], Any]] = {
+    "one": lambda member, x, y: fitness(member, x, y).double().mean(),
+    "examples": lambda member, x, y: fitness(member, x, y),
+    "number": lambda member, x, y: float(fitness(member, x, y).double().mean()),
+    "siamese": lambda member, x, y: -(member(x) - member(x.flip(-1))).double().square().mean(),
+    "same": lambda member, x, y: fitness(member, x, y).double().mean() + member(x).double().mean(),
+    "halves": lambda member, x, y: sum(fitness(member, x[at::2], y[at::2]).double().mean() for at in (0, 1)),
+    "critic": lambda member, x, y: (member(x)[:, 0].mean() - member(x.roll(1, 0))[:, 1].tanh().mean()).double(),
+    "penalty": lambda member, x, y: fitness(member, x, y).double().mean()
+    - 0.01 * sum(value.double().square().sum() for value in member.parameters()),
+    "keyword": lambda member, x, y: -torch.nn.functional.cross_entropy(member(x=x), y).double(),
+    "hook": _hidden,
+    "evaluated": _evaluated,
+}  # fmt: skip
+
+
+def closure(case: Case) -> str:
+    """Closures of ``Evolution`` that call their member several times, look into it or set its mode, with a shared pass or not."""
+    r = case.r
+    options = {"sampler": r.choice(SAMPLERS), "shared_pass": r.random() < 0.7, "threads": r.choice([1, 2])}
+    kinds = [r.choice(list(CLOSURES)) for _ in range(2)]
+    case.make(r.choice(FIRSTS))
+    if case.module is None:
+        return "invalid"
+    es = neuro.Evolution(case.module, population=MEMBERS, sigma=SIGMA, lr=0.05, seed=case.seed, **options)  # type: ignore[arg-type]
+    scores, sides = scores_seen(es), 2 if es._sampler.antithetic else 1
+    for generation, (inputs, targets) in enumerate(case.batches):
+        before, kind = copy.deepcopy(es.module), kinds[generation // 2]
+        try:
+            with torch.no_grad():
+                CLOSURES[kind](copy.deepcopy(before), inputs, targets)
+        except INVALID:
+            return "invalid"
+        try:
+            es.step(lambda member: CLOSURES[kind](member, inputs, targets))  # noqa: B023
+        except neuro.UserError as error:
+            return f"refused: {error}"
+        layout, loops = ParameterLayout(before, es._task.memory_format is torch.channels_last), []
+        for dtype in (torch.float32, torch.float64):
+            parts = []
+            for which in range(MEMBERS):
+                noise = es._sampler.explicit(generation, which // sides, torch.float32)  # type: ignore[attr-defined]
+                flat = layout.flatten(before) + SIGMA * (1 - 2 * (which % sides)) * noise
+                run = lambda member, dtype: CLOSURES[kind](member, cast(inputs, dtype), targets)  # noqa: B023, E731
+                value = alone(before, layout, flat, run, dtype)
+                parts.append(float(value.double().mean()) if isinstance(value, Tensor) else value)
+            loops.append(np.array(parts))
+        result = compared(scores[-1], *loops)
+        if result != "right":
+            return f"{result}, {kind}, {options}, {case.first}, generation {generation}" if result != "ill" else "ill"
+    return "right"
+
+
+def perturbed(case: Case) -> str:
+    """Several calls in one context, of batches of their own or shared by the members, some inside of another one's context."""
+    r = case.r
+    options = {"sampler": r.choice(SAMPLERS), "shared": r.random() < 0.5, "generation": r.randint(0, 3)}
+    case.make(r.choice(FIRSTS))
+    other = Case(case.seed + 1_000_000)
+    other.make("unequal")
+    if case.module is None or other.module is None:
+        return "invalid"
+    for each in (case, other):
+        each.module.train()  # type: ignore[union-attr]
+        for part in each.module.modules():  # type: ignore[union-attr]
+            part.train(not isinstance(part, nn.Dropout | nn.MultiheadAttention | nn.TransformerEncoderLayer))
+    torch.backends.mha.set_fastpath_enabled(False)
+    nested, calls = r.random() < 0.3, [case.batches[place] for place in r.choices(range(len(case.batches)), k=3)]
+    contexts = [
+        neuro.perturbed(each.module, options["sampler"], MEMBERS, sigma=SIGMA, seed=case.seed, generation=options["generation"],
+                        shared=options["shared"])  # type: ignore[arg-type]
+        for each in (case, other)
+    ]  # fmt: skip
+    given, inner = [], []
+    before = [copy.deepcopy(each.module) for each in (case, other)]
+    try:
+        with contexts[0]:
+            for batch in calls:
+                given.append(case.module(batch[0]))
+                if nested:
+                    with contexts[1]:
+                        inner.append(other.module(other.batches[0][0]))
+    except neuro.UserError as error:
+        return f"refused: {error}"
+    pairs = [(given, contexts[0], before[0], calls)]
+    if nested:
+        pairs.append((inner, contexts[1], before[1], [other.batches[0]] * 3))
+    for outputs, context, module, batches in pairs:
+        for call, (made, batch) in enumerate(zip(outputs, batches, strict=True)):
+            loops = [_answers(context, module, batch, options["shared"], dtype) for dtype in (torch.float32, torch.float64)]
+            if made.shape != loops[0].shape:
+                return f"wrong: shape {tuple(made.shape)}, {options}, call {call}"
+            result = compared(made.double().numpy(), *(loop.double().numpy() for loop in loops))
+            if result != "right":
+                return f"{result}, {options}, {case.first}, call {call}, nested {nested}" if result != "ill" else "ill"
+    return "right"
+
+
+def _answers(context: Any, module: nn.Module, batch: Batch, shared: bool, dtype: torch.dtype) -> Tensor:
+    """Return the outputs of all members one after the other."""
+    layout, sampler, outputs = ParameterLayout(module), context._sampler, []
+    share = len(batch[0]) // MEMBERS
+    for which in range(MEMBERS):
+        direction, sign = sampler.side(which)
+        flat = layout.flatten(module) + SIGMA * sign * sampler.explicit(context._generation, direction, torch.float32)
+        rows = batch[0] if shared else batch[0][which * share : (which + 1) * share]
+        outputs.append(alone(module, layout, flat, lambda member, dtype, rows=rows: member(cast(rows, dtype)), dtype))
+    return torch.cat(outputs)

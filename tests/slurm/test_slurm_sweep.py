@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.forked import Forked
 from support.inside import neuro_inside, well
 from support.tables import rows_of
 
@@ -37,7 +38,7 @@ def start(folder, slurm) -> Iterator[Start]:
     def started(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "neuro_cli", "train", *arguments]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, cwd=folder, env=slurm | {"NAP": NAP}, stdout=pipe, stderr=pipe, text=True)
+        process = Forked(command, cwd=folder, env=slurm | {"NAP": NAP}, stdout=pipe, stderr=pipe, text=True)
         begun.append(process)
         return process
 

@@ -29,7 +29,7 @@ _one_at_a_time = threading.Lock()
 PYTHON = """#!{python} -IS
 import marshal, os, signal, socket, sys
 words = sys.argv[1:]
-if words[:2] == ["-u", "-c"]:  # a worker of pytest-xdist, which flushes what it writes
+if words[:1] == ["-u"]:  # a worker of pytest-xdist flushes what it writes, and a job of submitit does at its end
     del words[0]
 kind = (words + ["", ""])[words[:1] == ["-P"]]
 at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and not name.startswith({late})}}
@@ -39,6 +39,7 @@ numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in o
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 server.connect({socket!r})
 request = {{"words": words, "cwd": os.getcwd(), "environment": dict(os.environ), "session": False, "numbers": numbers}}
+request["executable"] = {executable!r}
 socket.send_fds(server, [marshal.dumps(request)], numbers)
 pid = int(server.recv(20))
 def forward(number, frame):
@@ -64,7 +65,7 @@ class ForkServer:
     """
 
     def __init__(self, environment: dict[str, str] | None = None, workers: bool = False, fork: bool = False) -> None:
-        self.folder, self.at_import = Path(mkdtemp(prefix="forks")), dict[str, str]()
+        self.folder, self.at_import, self._workers = Path(mkdtemp(prefix="forks")), dict[str, str](), workers
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind(str(self.folder / "socket"))
@@ -93,9 +94,11 @@ class ForkServer:
     def write_python(self, environment: dict[str, str]) -> None:
         """Write the interpreter whose processes are forks, where they have what ``environment`` sets for imports."""
         self.at_import = at_import(environment)
+        executable = sys.executable if self._workers else str(self.folder / "python")
         text = PYTHON.format(
-            python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket")
-        )
+            python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket"),
+            executable=executable,
+        )  # fmt: skip
         self._write("python", text)
         if (mpiexec := Path(sys.executable).with_name("mpiexec")).exists():  # neuro looks for it next to Python
             self._write("mpiexec", f'#!/bin/sh\nexec "{mpiexec}" "$@"\n')
@@ -153,10 +156,9 @@ def forking_python() -> str:
     return str(own_server().folder / "python")
 
 
-def forking_neuro() -> list[str]:
-    """Return the command line of a ``neuro`` whose ranks are forks too."""
-    code = "import sys; sys.executable = {!r}; from neuro_cli.cli.main import main; main()"
-    return [sys.executable, "-c", code.format(forking_python())]
+def ready_python() -> str:
+    """Return that interpreter in a worker of pytest-xdist, which has a server; this process's own elsewhere."""
+    return forking_python() if _born_with else sys.executable
 
 
 @cache
@@ -184,6 +186,7 @@ class Forked(subprocess.Popen):
             "environment": environment,
             "session": start_new_session,
             "numbers": [0, 1, 2],
+            "executable": str(own_server().folder / "python"),
         }
         theirs = [own if own != -1 else number for number, own in enumerate((p2cread, c2pwrite, errwrite))]
         self.pid = own_server().fork(request, theirs)

@@ -20,8 +20,12 @@ from neuro_cli.cli.overrides import check
 from neuro_cli.cli.overrides.composition import compose_whole
 from neuro_cli.run_folder.log import leave
 from support.composing import kept_choices, kept_whole
+from support.forked import ready_python
 from support.shared_world import commands_in_world
 from support.worlds import own_mpi
+
+# variables of launchers, and those that sklearn and torch set while they are imported
+DROPPED = ("NEURO_", "PMI_", "PMIX_", "OMPI_", "KMP_", "TORCHINDUCTOR_")
 
 
 @dataclass(frozen=True)
@@ -51,12 +55,13 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
         ConfigStore.instance().repo.pop(group, None)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
-        for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:
+        for name in [name for name in os.environ if name.startswith(DROPPED)]:
             patch.delenv(name)
         for name, value in ({"HYDRA_FULL_ERROR": "", "NEURO_CURVES": "0"} | environment).items():
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["neuro", *arguments])
         patch.setattr(sys, "path", sys.path[:])
+        patch.setattr(sys, "executable", ready_python())  # the command's own processes are forks
         if check.compose_whole is compose_whole:  # unless the test composes otherwise
             patch.setattr(check, "compose_whole", kept_whole)
             patch.setattr(check, "compose_choices", kept_choices)

@@ -124,8 +124,9 @@ class ForkServer:
         shutil.rmtree(self.folder)
 
 
-# a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by others which rank it starts
-SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_")
+# a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by the third which rank it
+# starts; Open MPI's launcher sets the last, whose libraries know their folder
+SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "LD_LIBRARY_PATH")
 
 
 def at_import(environment: dict[str, str]) -> dict[str, str]:

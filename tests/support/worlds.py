@@ -44,6 +44,14 @@ class Mpi:
         python = self.python if fresh or self.python != sys.executable else forking_python()
         return launcher_at(self.mpiexec).command(ranks, [python, *arguments])
 
+    def forking(self, ranks: int, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """Return such a command line and its environment; ranks are forks where mpi4py can load this MPI's library."""
+        libraries = sorted((Path(self.mpiexec).parents[1] / "lib").glob("libmpi.so.*"))  # a wheel's libmpi.so is a linker's text
+        if not libraries:
+            return self.command(ranks, *arguments), clean_environment()
+        command = launcher_at(self.mpiexec).command(ranks, [forking_python(), *arguments])
+        return command, clean_environment() | {"MPI4PY_LIBMPI": str(libraries[-1])}
+
 
 def clean_environment() -> dict[str, str]:
     """Return this environment without variables of launchers and debugging, and with one thread an operator."""

@@ -22,10 +22,9 @@ from neuro_cli.run_folder.log import leave
 from support.composing import kept_choices, kept_whole
 from support.forked import ready_python
 from support.shared_world import commands_in_world
-from support.worlds import own_mpi
+from support.worlds import SET_BY_IMPORTS, own_mpi
 
-# variables of launchers, and those that sklearn and torch set while they are imported
-DROPPED = ("NEURO_", "PMI_", "PMIX_", "OMPI_", "KMP_", "TORCHINDUCTOR_")
+DROPPED = ("NEURO_", "PMI_", "PMIX_", "OMPI_", *SET_BY_IMPORTS)
 
 
 @dataclass(frozen=True)

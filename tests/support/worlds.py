@@ -16,6 +16,7 @@ import pytest
 from neuro_cli.launch.launcher import launcher_at
 from support.forked import Forked, forking_python, run_forked
 
+SET_BY_IMPORTS = ("KMP_", "TORCHINDUCTOR_", "MPLBACKEND")  # variables that libraries set while a test's process imports them
 # Open MPI refuses to run as root without these; a test may decide that, `neuro` may not
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -56,7 +57,7 @@ class Mpi:
 def clean_environment() -> dict[str, str]:
     """Return this environment without variables of launchers and debugging, and with one thread an operator."""
     prefixes = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
-    prefixes += ("KMP_", "TORCHINDUCTOR_")  # sklearn and torch set them while this process imports them
+    prefixes += SET_BY_IMPORTS
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "NEURO_SHARE_CORES": "1", "NEURO_CURVES": "0"}
 

@@ -32,7 +32,10 @@ words = sys.argv[1:]
 if words[:1] == ["-u"]:  # a worker of pytest-xdist flushes what it writes, and a job of submitit does at its end
     del words[0]
 kind = (words + ["", ""])[words[:1] == ["-P"]]
-at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and not name.startswith({late})}}
+at_import = {{
+    name: value for name, value in os.environ.items()
+    if name.startswith({names}) and not name.startswith({late}) and (name, value) != {mkl}
+}}
 if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
     os.execv({python!r}, [{python!r}, *words])
 numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
@@ -96,8 +99,8 @@ class ForkServer:
         self.at_import = at_import(environment)
         executable = sys.executable if self._workers else str(self.folder / "python")
         text = PYTHON.format(
-            python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket"),
-            executable=executable,
+            python=sys.executable, names=AT_IMPORT, late=SET_LATE, mkl=MKL, at_import=self.at_import, executable=executable,
+            socket=str(self.folder / "socket"),
         )  # fmt: skip
         self._write("python", text)
         if (mpiexec := Path(sys.executable).with_name("mpiexec")).exists():  # neuro looks for it next to Python
@@ -124,6 +127,7 @@ class ForkServer:
         shutil.rmtree(self.folder)
 
 
+MKL = "MKL_NUM_THREADS", "1"  # what a worker of the broker sets along with OMP_NUM_THREADS, which MKL reads too
 # a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by the third which rank it
 # starts; Open MPI's launcher sets the last, whose libraries know their folder
 SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "LD_LIBRARY_PATH")
@@ -131,7 +135,8 @@ SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "LD_LIBRARY_PATH")
 
 def at_import(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that count while libraries are imported."""
-    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and not name.startswith(SET_LATE)}
+    counts = {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and not name.startswith(SET_LATE)}
+    return dict(counts.items() - {MKL})
 
 
 _born_with: list[ForkServer] = []

@@ -25,7 +25,7 @@ from support.fork_server import AT_IMPORT, PATHS, answer
 TESTS = Path(__file__).parents[1]
 _PR_SET_CHILD_SUBREAPER = 36
 _one_at_a_time = threading.Lock()
-# it becomes Python where it has options, or another environment than the server
+# it becomes Python where it has options, another environment or network than the server, or makes an emulated network
 PYTHON = """#!{python} -IS
 import marshal, os, signal, socket, sys
 words = sys.argv[1:]
@@ -36,7 +36,9 @@ at_import = {{
     name: value for name, value in os.environ.items()
     if name.startswith({names}) and not name.startswith({late}) and (name, value) != {mkl}
 }}
-if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
+emulates = any(word.startswith("neuro_cli.fabric.emulation") for word in words[:3])
+alone = emulates or kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c")
+if alone or at_import != {at_import} or os.readlink("/proc/self/ns/net") != {network!r}:
     os.execv({python!r}, [{python!r}, *words])
 numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -100,7 +102,7 @@ class ForkServer:
         executable = sys.executable if self._workers else str(self.folder / "python")
         text = PYTHON.format(
             python=sys.executable, names=AT_IMPORT, late=SET_LATE, mkl=MKL, at_import=self.at_import, executable=executable,
-            socket=str(self.folder / "socket"),
+            socket=str(self.folder / "socket"), network=os.readlink("/proc/self/ns/net"),
         )  # fmt: skip
         self._write("python", text)
         if (mpiexec := Path(sys.executable).with_name("mpiexec")).exists():  # neuro looks for it next to Python

@@ -46,8 +46,11 @@ def close_logs() -> None:
     ours.propagate = True
 
 
-def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
-    """Run ``neuro ARGUMENTS`` in the folder ``cwd``, then restore working directory, environment and import path."""
+def neuro_inside(*arguments: str, cwd: Path, fresh: bool = False, **environment: str) -> Done:
+    """Run ``neuro ARGUMENTS`` in the folder ``cwd``, then restore working directory, environment and import path.
+
+    ``fresh``: processes that the command starts import all themselves, for tests of their memory.
+    """
     out, err = io.StringIO(), io.StringIO()
     close_logs()  # a process of its own would begin without the test's logs
     for group in groups():  # options that an earlier command read from files
@@ -60,7 +63,8 @@ def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["neuro", *arguments])
         patch.setattr(sys, "path", sys.path[:])
-        patch.setattr(sys, "executable", ready_python())  # the command's own processes are forks
+        if not fresh:
+            patch.setattr(sys, "executable", ready_python())
         if check.compose_whole is compose_whole:  # unless the test composes otherwise
             patch.setattr(check, "compose_whole", kept_whole)
             patch.setattr(check, "compose_choices", kept_choices)

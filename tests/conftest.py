@@ -61,6 +61,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
     if "torch" in sys.modules:  # several processes share the cores, where a pool of threads in each costs more than it saves
         sys.modules["torch"].set_num_threads(1)
+    for name, logger in logging.root.manager.loggerDict.items():  # pytest gives a handler to each that does not propagate,
+        if name.startswith("torch") and isinstance(logger, logging.Logger):  # six times a test; torch has 57
+            logger.propagate = True
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in the same hook

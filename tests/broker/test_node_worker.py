@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from waits import all_results, until
+from support.waiting import until
+from waits import all_results
 
 from neuro_cli.pool.base import WorkUnit
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 from made_tasks import Careless, Square, Sum
+from support.waiting import until
 from trouble import TROUBLE
-from waits import until
 
 import neuro_cli as neuro
 from neuro_cli.broker.local_cluster import cluster_config

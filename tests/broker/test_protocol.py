@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from secured import TOKEN, open_to
-from waits import until
+from support.waiting import until
 
 from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages

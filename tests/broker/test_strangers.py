@@ -9,7 +9,8 @@ from pathlib import Path
 import grpc
 import pytest
 from secured import TOKEN, address_of, open_to, pool_of
-from waits import all_results, until
+from support.waiting import until
+from waits import all_results
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages

@@ -1,7 +1,6 @@
-"""Waiting for results, and for other things to become true."""
+"""Waits for the results of a pool."""
 
 import time
-from collections.abc import Callable
 
 from neuro_cli.pool.base import Pool, WorkResult
 
@@ -16,11 +15,3 @@ def all_results(pool: Pool, count: int, seconds: float = 60.0) -> dict[str, Work
             assert result.id not in found, f"the result of {result.id} came twice"
             found[result.id] = result
     return found
-
-
-def until(true: Callable[[], object], seconds: float = 30.0) -> None:
-    """Wait for something; fails when it does not come."""
-    deadline = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

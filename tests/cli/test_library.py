@@ -21,6 +21,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 from support.inside import neuro_inside, one_line
 from support.shared_world import program_in_world
+from support.tables import sha_of
 from support.worlds import needs_mpi, own_mpi
 from torch import nn
 
@@ -129,10 +130,6 @@ def trained(folder) -> tuple[Result, dict[str, Any], dict[str, Any], Logger]:
     return result, before, after, rows
 
 
-def sha(run: str | Path) -> str:
-    return str(json.loads((Path(run) / "summary.json").read_text())["parameters_sha256"])
-
-
 def files(run: str) -> set[str]:
     return {str(path.relative_to(run)) for path in Path(run).rglob("*") if path.is_file()}
 
@@ -151,7 +148,7 @@ def test_a_logger_of_the_script_hears_of_every_generation(trained):
 
 def test_a_run_by_names_is_the_commands_run(trained, folder):
     result = trained[0]
-    assert sha("names") == sha("command")
+    assert sha_of("names") == sha_of("command")
     assert files("names") == files("command")
     ours, theirs = (OmegaConf.to_container(OmegaConf.load(f"{run}/.hydra/config.yaml")) for run in ("names", "command"))
     assert ours["logger"].pop("_target_").endswith(".Rows")
@@ -180,7 +177,7 @@ def test_objects_give_the_bits_of_names_and_are_asked_for_again(folder, capsys):
     given = {"model": model, "sampler": sampler, "task": values["task"]}
     result = resume("objects", time_limit=None, **given)
     assert result.metrics["generation"] == [1, 2, 3, 4, 5]
-    assert sha("objects") == sha("command")
+    assert sha_of("objects") == sha_of("command")
     capsys.readouterr()
     assert evaluate("objects", model=model, task=given["task"]) == evaluate("command")
     assert capsys.readouterr() == ("", "")
@@ -247,7 +244,7 @@ def test_a_signal_stops_with_a_checkpoint_and_reaches_the_script():
     assert stopped.metrics["generation"] == [1, 2]
     assert stopped.summary["generations"] == 2
     resume("stopped", logger=Rows())
-    assert sha("stopped") == sha("command")
+    assert sha_of("stopped") == sha_of("command")
     heard: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: heard.append(Result.of("ended").metrics["generation"][-1]))
     try:

@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import until
 from support.worlds import alive
 
 from neuro_cli.core.machine.process import ended_with_us, exit_text, last_line, resident_bytes, start, stop
@@ -32,13 +32,6 @@ def started() -> Iterator[list["subprocess.Popen[Any]"]]:
     stop(*processes, patience=0.0)
 
 
-def gone(pid: int) -> bool:
-    deadline = time.monotonic() + 20
-    while alive(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not alive(pid)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_process_ends_with_a_killed_parent(number):
     owner = subprocess.Popen([sys.executable, "-c", OWNER, str(int(number))], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -50,7 +43,7 @@ def test_a_process_ends_with_a_killed_parent(number):
     owner.wait()
     owner.stdin.close()
     owner.stdout.close()
-    assert gone(child)
+    until(lambda: not alive(child))
 
 
 def test_a_parent_that_ended_before_the_call_is_noticed():
@@ -68,7 +61,7 @@ def test_what_does_not_end_is_killed_with_what_it_started(started):
     started.append(start(DEAF, stdout=subprocess.PIPE, text=True))
     grandchild = int(started[0].stdout.readline())
     assert stop(started[0], patience=0.2) == [-signal.SIGKILL]
-    assert gone(grandchild)
+    until(lambda: not alive(grandchild))
     assert started[0].stdout.closed
 
 

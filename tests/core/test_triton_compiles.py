@@ -20,18 +20,12 @@ def types_of(name: str, kind: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("kind", "flag"),
-    [
-        ("bf16", True),
-        ("fp32", False),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (("bf16", False), ("fp32", True), ("fp16", False), ("fp16", True))
-        ),
-    ],
-)
-def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(kind, flag):
+TURNS = ("bf16", True), ("fp32", False)  # by default each kernel in one of the two
+CASES = [(kind, flag) for kind in ("bf16", "fp32", "fp16") for flag in (True, False)]
+
+
+@pytest.mark.parametrize("turns", [TURNS, *(pytest.param((case,), marks=pytest.mark.slow) for case in CASES)], ids=str)
+def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(turns):
     pytest.importorskip("triton", reason="no Triton here: it comes with torch where torch has CUDA")
     compiler = pytest.importorskip("triton.compiler")
     backends = pytest.importorskip("triton.backends.compiler")
@@ -41,7 +35,8 @@ def test_every_row_and_layer_kernel_compiles_for_a_hopper_gpu(kind, flag):
     both = [(triton_rows, name) for name in kernels]
     both += [(triton_sums, name) for name in ("_weighted_signs", "_counts", "_placed_sum")]
     both += [(triton_layers, name) for name in ("_layer", "_pooled", "_spread")]
-    for module, name in both:
+    for place, (module, name) in enumerate(both):
+        kind, flag = turns[place % len(turns)]
         kernel, constants = getattr(module, name), {}
         for parameter in kernel.params:
             if parameter.is_constexpr:

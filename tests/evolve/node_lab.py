@@ -5,12 +5,12 @@ import hashlib
 import queue
 import socket
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from support.configs import composed
+from support.waiting import until as wait
 
 from neuro_cli.election.base import Election
 from neuro_cli.election.raft import Raft
@@ -141,13 +141,6 @@ class InProcess:
         self.scorer.ended.set()
         self.network.stop(leave)
         self.listener.close()
-
-
-def wait(condition: Any, timeout: float = 30.0, what: str = "") -> None:
-    end = time.monotonic() + timeout
-    while not condition():
-        assert time.monotonic() < end, what or condition
-        time.sleep(0.02)
 
 
 def progress(peers: list[InProcess], by: int = 3, timeout: float = 30.0) -> None:

@@ -6,12 +6,12 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from cluster_lab import SECRET, SMALL, Lab, consistent, descendants_with
 from support.inside import Done, neuro_inside, one_line
+from support.waiting import until
 from support.worlds import clean_environment
 
 from neuro_cli.evolve.ledger.file import read_ledger
@@ -131,12 +131,7 @@ def test_the_default_cluster_ends_with_its_founder(tmp_path):
         [*command[:-1], "hydra.run.dir=other", "generations=1000000", "cluster.local_peers=2"], cwd=tmp_path, env=environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    deadline = time.monotonic() + 240
-    while not (tmp_path / "other/peers/1/ledger.bin").exists() and time.monotonic() < deadline:
-        time.sleep(0.2)
+    until((tmp_path / "other/peers/1/ledger.bin").exists)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + 240
-    while descendants_with(mark) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert descendants_with(mark) == []
+    until(lambda: descendants_with(mark) == [])

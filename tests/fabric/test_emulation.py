@@ -5,12 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.forked import Forked
 from support.inside import neuro_inside, well
+from support.waiting import until
 from support.worlds import clean_environment, needs_mpi, neuro, wait_for_rows
 
 from neuro_cli.fabric.emulation.enter_host import placed
@@ -53,10 +53,7 @@ def nothing_left():
     """No process, so no namespace either: nothing else holds one. Files in /tmp are as they were."""
     held, files = held_namespaces(), set(os.listdir("/tmp"))
     yield
-    deadline = time.monotonic() + 240
-    while our_processes() and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert our_processes() == []
+    until(lambda: our_processes() == [])
     assert held_namespaces() - held == set()
     # a task cluster belongs to another test that runs now
     others = "neuro-cluster-"

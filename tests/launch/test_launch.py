@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside, one_line
+from support.waiting import until
 from support.worlds import AS_ROOT, MPIS, Mpi, clean_environment, descendants, neuro, wait_for_rows
 
 from neuro_cli.core.errors import UserError
@@ -102,10 +103,7 @@ def test_a_killed_rank_ends_the_world(folder, start):
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
     assert process.wait(240) not in (0, 2)
-    deadline = time.monotonic() + 240
-    while alive(world) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert alive(world) == []
+    until(lambda: alive(world) == [])
     assert left_in(folder / "tmp") == []
 
 
@@ -146,9 +144,7 @@ def test_a_world_that_ends_while_it_loads_says_so(tmp_path, monkeypatch):
 @pytest.mark.parametrize("mpi", ["own", "openmpi"], indirect=True)
 def test_a_signal_while_a_world_loads_is_one_line(folder, start, number):
     process = start()
-    deadline = time.monotonic() + 240
-    while len(ranks := ranks_of(descendants(process.pid))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    ranks = until(lambda: len(found := ranks_of(descendants(process.pid))) > 1 and found)
     os.kill(ranks[1] if number == signal.SIGKILL else process.pid, number)
     assert process.wait(240) == 1
     own = [line for line in (folder / "output").read_text().splitlines() if line.startswith("neuro: ")]

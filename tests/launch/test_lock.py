@@ -7,13 +7,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.forked import Forked
 from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
+from support.waiting import until
 from support.worlds import clean_environment, descendants, needs_mpi, wait_for_rows
 
 from neuro_cli.core.errors import UserError
@@ -90,9 +90,7 @@ def test_ranks_that_outlive_their_command_hold_the_lock(tmp_path):
     finally:
         for pid in ranks:
             os.kill(pid, signal.SIGCONT)
-    deadline = time.monotonic() + 240
-    while any(Path(f"/proc/{pid}/exe").exists() for pid in ranks) and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until(lambda: not any(Path(f"/proc/{pid}/exe").exists() for pid in ranks))
     well(neuro_inside("resume", "run", "ranks=null", "time_limit=0.1", cwd=tmp_path))
 
 
@@ -101,9 +99,7 @@ def test_two_resumes_at_once(tmp_path):
     """D7: both were let in, doubled rows and swept each other's checkpoints."""
     well(neuro_inside("train", *SMALL, "generations=5", "hydra.run.dir=run", cwd=tmp_path))
     both = [started("resume", "run", "generations=1000000", cwd=tmp_path) for _ in range(2)]
-    deadline = time.monotonic() + 240
-    while all(process.poll() is None for process in both) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: any(process.poll() is not None for process in both))
     assert [process.poll() for process in both].count(2) == 1  # however late it came: the other has no end
     running = next(process for process in both if process.poll() is None)
     wait_for_rows(tmp_path / "run", 20, running)

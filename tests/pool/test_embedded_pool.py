@@ -4,11 +4,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from support.pools import collected, task
-from support.worlds import alive, descendants
+from support.waiting import until
+from support.worlds import descendants, wait_for_end
 
 from neuro_cli.core.errors import ConfigError
 
@@ -49,17 +49,12 @@ def test_all_processes_end_with_a_killed_owner():
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE)
     assert owner.stdout is not None
     assert owner.stdout.readline() == b"begun\n"
-    deadline = time.monotonic() + 240
-    while len(children := descendants(owner.pid)) < PROCESSES and time.monotonic() < deadline:
-        time.sleep(0.01)
+    children = until(lambda: len(found := descendants(owner.pid)) >= PROCESSES and found)
     assert len(children) == PROCESSES
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    deadline = time.monotonic() + 240
-    while any(alive(child) for child in children) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not any(alive(child) for child in children)
+    wait_for_end(children)
 
 
 @pytest.mark.parametrize(

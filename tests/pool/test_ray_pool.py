@@ -13,6 +13,7 @@ import pytest
 from support.inside import neuro_inside, one_line, well
 from support.pools import collected, task
 from support.torch_ranks import free_port
+from support.waiting import until
 from support.worlds import clean_environment, descendants
 
 from neuro_cli.core.errors import ConfigError, UserError
@@ -62,10 +63,7 @@ def pool() -> Iterator[RayPool]:
 def test_every_task_has_one_result_also_when_its_worker_is_killed(pool):
     pool.submit([task("long", 3.0), *(task(str(number)) for number in range(6))])
     pool.submit([task("3"), task("6"), task("wrong", kind="other")])  # the first of them was submitted before
-    deadline, victims = time.monotonic() + 240, []
-    while not victims and time.monotonic() < deadline:
-        victims = [pid for pid in descendants(os.getpid()) if command_of(pid).startswith("ray::attempt")]
-        time.sleep(0.05)
+    victims = until(lambda: [pid for pid in descendants(os.getpid()) if command_of(pid).startswith("ray::attempt")])
     os.kill(victims[0], signal.SIGKILL)
     results = collected(pool, 9)
     assert results.pop("wrong").error.startswith("the task's type 'other' is unknown to this worker")

@@ -1,6 +1,6 @@
 """Trains a small head behind 100 MB of frozen weights; prints the memory that this took, in MB. python frozen_program.py
 
-Memory is the proportional set size: pages that processes share count once for all of them, those that a process maps twice once.
+Memory is what the process has for itself, and its part of shared memory: pages that ranks share count once for all of them.
 """
 
 from pathlib import Path
@@ -20,8 +20,9 @@ def fitness(module: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def memory() -> float:
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+    lines = (line.split() for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    kilobytes = {name: int(size) for name, size, _ in lines}
+    return sum(kilobytes[name] for name in ("Private_Clean:", "Private_Dirty:", "Pss_Shmem:")) / 1024
 
 
 def head(size: int, layers: int) -> nn.Module:

@@ -12,7 +12,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 from support.configs import composed
-from support.forked import forking_neuro
 from support.inside import Done, neuro_in_one_world, neuro_inside, one_line, well
 from support.tables import rows_of
 from support.worlds import (
@@ -121,8 +120,7 @@ def test_a_pipelined_run_does_not_go_on_without_its_staleness(folder, pipelined)
 
 
 def start(folder: Path, name: str, mpi: Mpi, *more: str) -> subprocess.Popen[bytes]:
-    neuro = forking_neuro() if mpi.name == "own" else mpi.command(0, "-m", "neuro_cli")
-    command = [*neuro, "train", *SMALL, *more, "checkpoint.every=1000", f"hydra.run.dir={name}"]
+    command = [*mpi.command(0, "-m", "neuro_cli"), "train", *SMALL, *more, "checkpoint.every=1000", f"hydra.run.dir={name}"]
     environment = clean_environment() | {"TMPDIR": str(folder), "OMPI_MCA_btl_sm_backing_directory": str(folder)}
     return started(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
 

@@ -23,7 +23,7 @@ LAYER, MORE = 100, 60  # MB of the frozen weights, and of what else a rank may t
 def test_a_frozen_layer_takes_its_memory_once(mpi, ranks, tmp_path):
     if mpi.name != "own" and not ranks:
         pytest.skip("a process without MPI needs one environment")
-    done = well(program(Path(__file__).with_name("frozen_program.py"), cwd=tmp_path, ranks=ranks, mpi=mpi, fresh=True))
+    done = well(program(Path(__file__).with_name("frozen_program.py"), cwd=tmp_path, ranks=ranks, mpi=mpi))
     took = [float(found) for found in re.findall(r"took (-?[\d.]+) MB", done.stdout)]
     assert len(took) == max(1, ranks)
     assert sum(took) < LAYER + MORE * len(took)

@@ -1,11 +1,11 @@
 """Runs whose sums are rounded on the wire: what was kept back is in the checkpoint, on any number of ranks."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from support.inside import Done, neuro_in_one_world, neuro_inside
+from support.tables import sha_of
 from support.worlds import needs_mpi
 
 from neuro_cli.run_folder.checkpoint import CheckpointStore
@@ -59,16 +59,12 @@ def say_nothing_of_a_distribution(run: Path) -> None:
     store.save(3, at.tensors, at.scalars)
 
 
-def sha(run: Path) -> str:
-    return str(json.loads((run / "summary.json").read_text())["parameters_sha256"])
-
-
 def test_it_resumes_to_the_same_bits(runs, resumed):
     """What rounding kept back is in the checkpoint; that it matters is shown by tests/distribution/test_error_feedback.py."""
     folder, left = resumed
     assert CheckpointStore(runs / "chromosome", 20).load(3).tensors["distribution.unsent"].any()
     assert (left["on fewer"].returncode, left["on fewer"].stderr) == (0, "")
-    assert sha(folder / "on fewer") == sha(runs / "chromosome")
+    assert sha_of(folder / "on fewer") == sha_of(runs / "chromosome")
 
 
 def test_semi_updates_on_other_ranks_go_on_and_say_so(resumed):
@@ -93,4 +89,4 @@ def test_a_checkpoint_of_an_earlier_version_is_read(runs, resumed):
     """It says nothing of a distribution."""
     folder, left = resumed
     assert left["old"].returncode == 0, left["old"].stderr
-    assert sha(folder / "old") == sha(runs / "old")
+    assert sha_of(folder / "old") == sha_of(runs / "old")

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.inside import neuro_inside, well
 from support.tables import rows_of
+from support.waiting import until
 from support.worlds import clean_environment, needs_mpi
 
 from neuro_cli.fabric.emulation.netns import missing_rights
@@ -83,18 +84,13 @@ def test_ctrl_c_ends_the_worlds_too(tmp_path):
     environment = clean_environment() | {"NEURO_TEST_MARK": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-m", "neuro_cli", "scale", *setting], cwd=tmp_path, env=environment,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
-    deadline = time.monotonic() + 240
-    while not (tmp_path / "run" / "worlds" / "round_1").exists() and time.monotonic() < deadline:
-        time.sleep(0.1)
+    until((tmp_path / "run" / "worlds" / "round_1").exists)
     time.sleep(4)
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=240)
     assert process.returncode not in (0, 2)
     assert "ended with exit code" in errors
-    deadline = time.monotonic() + 240  # mpiexec ends a moment before the last of its ranks
-    while (left := _marked(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert left == []
+    until(lambda: _marked(tmp_path) == [])  # mpiexec ends a moment before the last of its ranks
 
 
 def _marked(folder: Path) -> list[Path]:

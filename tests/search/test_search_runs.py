@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -26,8 +27,8 @@ pytestmark = pytest.mark.waits
 TINY = ("trainings=7", "max_layers=2", "strategy.population=3", "training.epochs=1", "training.batch_size=256", "model.filters=2")
 
 
-def search(run: Path, *overrides: str, **environment: str):
-    done = well(neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent, **environment))
+def search(run: Path, *overrides: str, **options: Any):
+    done = well(neuro_inside("search", *TINY, *overrides, f"hydra.run.dir={run}", cwd=run.parent, **options))
     return done
 
 
@@ -179,7 +180,7 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
     run = folder / "memory"
     space = ("layers=[1x1]", "max_layers=6", "trainings=6", "strategy=random", "strategy.population=2")
     images = ("training.batch_size=512", "model.filters=16", "model.input_shape=[1,64,64]")
-    search(run, "pool.workers=1", "pool.memory=3.0", *space, *images)
+    search(run, "pool.workers=1", "pool.memory=3.0", *space, *images, fresh=True)
     errors = {int(row["layers"]): row["error"] for row in rows_of(run / "candidates.csv")}
     assert sorted(errors) == [1, 2, 3, 4, 5, 6]
     fits = [not errors[layers] for layers in range(1, 7)]

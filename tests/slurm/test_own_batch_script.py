@@ -3,12 +3,12 @@
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 from support.inside import well
 from support.tables import rows_of
+from support.waiting import until
 
 PAGE = Path(__file__).parents[2] / "docs" / "how_to" / "slurm.md"
 SMALL = "population=8 batch_size=16 threads=1 generations=400 evaluate.every=400 checkpoint.every=400"
@@ -31,13 +31,6 @@ def generations(run: Path) -> list[int]:
     return [int(row["generation"]) for row in rows_of(run / "metrics.csv")]
 
 
-def wait(wanted, what: str) -> None:
-    deadline = time.monotonic() + 240
-    while not wanted():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.2)
-
-
 @pytest.mark.slow
 def test_the_script_of_the_page_stops_and_goes_on(slurm, tmp_path):
     environment = slurm | {"PATH": f"{Path(sys.executable).parent}:{slurm['PATH']}"}
@@ -50,14 +43,14 @@ def test_the_script_of_the_page_stops_and_goes_on(slurm, tmp_path):
     (tmp_path / "job.sh").write_text(script())
     job = ask("sbatch", "--parsable", "--output=job.log", "--open-mode=append", "job.sh")
     try:
-        wait(lambda: len(generations(run)) > 5, "no rows")
+        until(lambda: len(generations(run)) > 5, what="no rows")
         ask("scancel", "--batch", "--signal=USR2", job)  # what SLURM sends before the end of the time
-        wait(lambda: not ask("squeue", "-h", "-t", "pending,running,completing", "-j", job), "it does not end")
+        until(lambda: not ask("squeue", "-h", "-t", "pending,running,completing", "-j", job), what="it does not end")
         before = generations(run)
         assert 5 < len(before) < 400
         assert (run / "checkpoints" / f"{before[-1]:08d}.safetensors").exists()
         ask("scontrol", "requeue", job)
-        wait(lambda: generations(run)[-1:] == [400], "it does not go on to its end")
+        until(lambda: generations(run)[-1:] == [400], what="it does not go on to its end")
     finally:
         subprocess.run(["scancel", job], env=environment, capture_output=True, timeout=60)
     assert generations(run) == list(range(1, 401))

@@ -1,18 +1,19 @@
 """Sweeps on a real SLURM: jobs of two ranks, kills, time limits, preemption, Ctrl-C."""
 
-import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support.forked import Forked
 from support.inside import neuro_inside, well
-from support.tables import rows_of
+from support.tables import rows_of, sha_of
+from support.waiting import until
+from support.worlds import wait_for_rows
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "evaluate.every=1000")
 SLURM = ("-m", "hydra/launcher=slurm", "ranks=2", "distribution=chromosome_updates")
@@ -37,7 +38,7 @@ def start(folder, slurm) -> Iterator[Start]:
     def started(*arguments: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "neuro_cli", "train", *arguments]
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, cwd=folder, env=slurm | {"NAP": NAP}, stdout=pipe, stderr=pipe, text=True)
+        process = Forked(command, cwd=folder, env=slurm | {"NAP": NAP}, stdout=pipe, stderr=pipe, text=True)
         begun.append(process)
         return process
 
@@ -46,14 +47,6 @@ def start(folder, slurm) -> Iterator[Start]:
         if process.poll() is None:
             process.send_signal(signal.SIGINT)
             process.communicate(timeout=120)
-
-
-def jobs_left(slurm: dict[str, str], sweep: Path) -> list[str]:
-    """Those that SLURM still lists after half a minute: a job that has ended is completing for a moment."""
-    deadline = time.monotonic() + 240
-    while (left := jobs_of(slurm, sweep)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return left
 
 
 ALONE = "_N/A"  # end of the name of a job that is no element of an array
@@ -65,21 +58,8 @@ def jobs_of(slurm: dict[str, str], sweep: Path) -> list[str]:
     return sorted(line.split()[0] for line in asked.stdout.splitlines() if line.split()[-1] == str(sweep))
 
 
-def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 300
-    while time.monotonic() < deadline and process.poll() is None:
-        if (run / "metrics.csv").exists() and (run / "metrics.csv").read_bytes().count(b"\n") > rows:
-            return
-        time.sleep(0.1)
-    raise AssertionError(f"{run} made no {rows} rows (exit code of the sweep {process.poll()})")
-
-
 def table(sweep: Path) -> list[dict[str, str]]:
     return rows_of(sweep / "sweep.csv")
-
-
-def sha256(run: Path) -> str:
-    return json.loads((run / "summary.json").read_text())["parameters_sha256"]
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -91,17 +71,15 @@ def processes_of(folder: Path) -> list[str]:
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
         except OSError:
             continue
-        if there == folder and ("neuro_cli" in line or "submitit" in line):
+        if there == folder and any(name in line for name in ("neuro_cli", "submitit", "fork_server")):
             found.append(line)
     return found
 
 
-def processes_left(folder: Path) -> list[str]:
-    """Those that still live after half a minute."""
-    deadline = time.monotonic() + 240
-    while (left := processes_of(folder)) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    return left
+def nothing_left(slurm: dict[str, str], sweep: Path) -> None:
+    """Neither jobs nor processes: a job that has ended is completing for a moment."""
+    until(lambda: jobs_of(slurm, sweep) == [])
+    until(lambda: processes_of(sweep.parent) == [])
 
 
 @pytest.mark.slow
@@ -120,11 +98,11 @@ def test_jobs_of_two_ranks(folder, start, slurm, seeds):
         for job, (algo, seed) in enumerate((algo, seed) for algo in ("openai_es", "snes") for seed in seeds)
     ]
     assert out.count("finished") == jobs
-    assert len({sha256(folder / name / str(job)) for job in range(jobs)}) == jobs
+    assert len({sha_of(folder / name / str(job)) for job in range(jobs)}) == jobs
     alone = ("generations=3", "algo=snes", "seed=2", "distribution=local", f"hydra.run.dir=alone-{name}")
     assert neuro_inside("train", *SMALL, *alone, cwd=folder).returncode == 0
-    assert sha256(folder / name / str(jobs - 1)) == sha256(folder / f"alone-{name}")
-    assert jobs_left(slurm, folder / name) == []
+    assert sha_of(folder / name / str(jobs - 1)) == sha_of(folder / f"alone-{name}")
+    until(lambda: jobs_of(slurm, folder / name) == [])
     assert list((folder / name).rglob("*.pkl")) == []
 
 
@@ -164,10 +142,9 @@ def test_killed_jobs_and_one_with_bad_input_are_reported_and_the_rest_finish(fol
     assert [fine[name] for name in ("run", "population", "generations", "ranks")] == ["3", "10", "40", "2"]
     alone = (*LONG, "population=10", "generations=40", "distribution=local", "hydra.run.dir=alone-killed")
     assert neuro_inside("train", *alone, cwd=folder, NAP="0").returncode == 0
-    assert sha256(folder / "killed" / "3") == sha256(folder / "alone-killed")
+    assert sha_of(folder / "killed" / "3") == sha_of(folder / "alone-killed")
     assert list((folder / "killed").rglob("*.pkl")) == []
-    assert jobs_left(slurm, folder / "killed") == []
-    assert processes_left(folder) == []
+    nothing_left(slurm, folder / "killed")
 
 
 @pytest.mark.slow
@@ -177,8 +154,7 @@ def test_ctrl_c_cancels_the_jobs(folder, start, slurm):
     sweep.send_signal(signal.SIGINT)
     out, err = sweep.communicate(timeout=120)
     assert sweep.returncode == 130, err
-    assert jobs_left(slurm, folder / "interrupted") == []
-    assert processes_left(folder) == []
+    nothing_left(slurm, folder / "interrupted")
     first = table(folder / "interrupted")[0]
     # SLURM's SIGTERM came first: the run ended with a checkpoint
     assert (first["state"], first["reason"].split("(")[0]) == (
@@ -201,7 +177,7 @@ def went_on_to_the_same_bits(folder: Path, sweep: str, generations: int, seeds: 
         name = f"{sweep}-whole-{seed}"
         whole = (*LONG, f"generations={generations}", f"seed={seed}", "distribution=local", f"hydra.run.dir={name}")
         well(neuro_inside("train", *whole, cwd=folder, NAP="0"))
-        assert sha256(folder / sweep / str(job)) == sha256(folder / name)
+        assert sha_of(folder / sweep / str(job)) == sha_of(folder / name)
 
 
 @pytest.mark.parametrize("seeds", [(1,), pytest.param((1, 2), marks=pytest.mark.slow)])
@@ -247,7 +223,7 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     out, err = sweep.communicate(timeout=200)
     assert sweep.returncode == 0, err
     assert "neuro: submitted; neuro report detached shows progress" in out
-    wait_until(lambda: (folder / "detached" / "0" / "metrics.csv").exists())
+    until(lambda: (folder / "detached" / "0" / "metrics.csv").exists())
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
     assert [row["state"] for row in table(folder / "detached")] == ["running", "waiting"]
     again = neuro(folder, slurm, "resume", "detached")
@@ -255,18 +231,11 @@ def test_a_detached_sweep_is_followed_and_goes_on(folder, start, slurm):
     assert "of its jobs wait or run on SLURM" in again.stderr
     names = {name.split("_")[0] for name in jobs_of(slurm, folder / "detached")}
     subprocess.run(["scancel", *names], env=slurm, check=True)
-    assert jobs_left(slurm, folder / "detached") == []
+    until(lambda: jobs_of(slurm, folder / "detached") == [])
     well(neuro(folder, slurm, "resume", "detached", "trust=napping_net"))
-    wait_until(lambda: not jobs_of(slurm, folder / "detached"))
+    until(lambda: not jobs_of(slurm, folder / "detached"))
     assert neuro(folder, slurm, "report", "detached", "html=false").returncode == 0
     assert [(row["state"], row["generations"]) for row in table(folder / "detached")] == [("finished", "300")] * 2
     whole = (*LONG, "generations=300", "seed=1", "hydra.run.dir=detached-whole")
     assert neuro_inside("train", *whole, cwd=folder, NAP="0").returncode == 0
-    assert sha256(folder / "detached" / "0") == sha256(folder / "detached-whole")
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    assert sha_of(folder / "detached" / "0") == sha_of(folder / "detached-whole")

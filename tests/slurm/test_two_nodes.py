@@ -1,13 +1,12 @@
 """Ranks on two nodes of a SLURM of our own, started in each way of the pages: one run, the same parameters."""
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from support.inside import neuro_inside
 from support.private_slurm import started
+from support.tables import sha_of
 from support.torch_ranks import free_port
 
 WORDS = (
@@ -45,9 +44,5 @@ def test_ranks_on_two_nodes_have_the_parameters_of_one_process(nodes, tmp_path):
         words = command if name in ("batch", "0") else [*command, f"hydra.run.dir={name}"]
         done = subprocess.run(words, cwd=tmp_path, env=nodes | variables, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert ended(tmp_path / name) == ended(tmp_path / "alone"), name
+        assert sha_of(tmp_path / name) == sha_of(tmp_path / "alone"), name
         assert ", 4 ranks, " in (tmp_path / name / "log.txt").read_text(), name
-
-
-def ended(run: Path) -> str:
-    return str(json.loads((run / "summary.json").read_text())["parameters_sha256"])

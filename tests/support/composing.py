@@ -18,6 +18,7 @@ from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides import check, composition
 from neuro_cli.cli.overrides.grammar import choices_of, without_plus
 from neuro_cli.core.errors import UserError
+from support import read_once  # noqa: F401 (Hydra reads by it)
 
 Kept = dict[tuple[ConfigTree, tuple[str, ...]], bytes]
 

@@ -16,6 +16,7 @@ from neuro_cli.cli.options.groups import TABLES, groups
 from neuro_cli.cli.options.tree import BASE
 from neuro_cli.core.files import config_folder
 from neuro_cli.sampler.base import Sampler
+from support import read_once  # noqa: F401 (Hydra reads by it)
 
 SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an option is small enough for a test
 

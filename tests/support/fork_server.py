@@ -4,7 +4,8 @@
 
 A request is a message with the file descriptors of the new process: {"words": ["-m", "neuro_cli", "train"], "cwd": FOLDER,
 "environment": {...}, "session": False, "numbers": [0, 1, 2]}. One of the socket CLIENT is answered by a process id, and the
-process becomes a child of the next ancestor that is a subreaper. Connections of LISTENER come from the program
+process becomes a child of the next ancestor that is a subreaper. "executable" is its ``sys.executable``, by which it starts
+processes that are forks too. Connections of LISTENER come from the program
 :data:`support.forked.PYTHON`, which reads the process id, and the exit code at the end; a process is killed with its connection.
 ``workers``: each fork has a server of its own.
 """
@@ -125,6 +126,7 @@ def become(request: dict[str, Any], descriptors: list[int]) -> None:
     if request["session"]:
         os.setsid()
     os.chdir(request["cwd"])
+    sys.executable = request["executable"]
     os.environ.clear()
     os.environ.update(request["environment"])
     paths = os.environ.get(PATHS, "").split(os.pathsep)

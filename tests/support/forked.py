@@ -25,20 +25,26 @@ from support.fork_server import AT_IMPORT, PATHS, answer
 TESTS = Path(__file__).parents[1]
 _PR_SET_CHILD_SUBREAPER = 36
 _one_at_a_time = threading.Lock()
-# it becomes Python where it has options, or another environment than the server
+# it becomes Python where it has options, another environment or network than the server, or makes an emulated network
 PYTHON = """#!{python} -IS
 import marshal, os, signal, socket, sys
 words = sys.argv[1:]
-if words[:2] == ["-u", "-c"]:  # a worker of pytest-xdist, which flushes what it writes
+if words[:1] == ["-u"]:  # a worker of pytest-xdist flushes what it writes, and a job of submitit does at its end
     del words[0]
 kind = (words + ["", ""])[words[:1] == ["-P"]]
-at_import = {{name: value for name, value in os.environ.items() if name.startswith({names}) and not name.startswith({late})}}
-if kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c") or at_import != {at_import}:
+at_import = {{
+    name: value for name, value in os.environ.items()
+    if name.startswith({names}) and not name.startswith({late}) and (name, value) != {mkl}
+}}
+emulates = any(word.startswith("neuro_cli.fabric.emulation") for word in words[:3])
+alone = emulates or kind in ("", "-") or kind.startswith("-") and kind not in ("-m", "-c")
+if alone or at_import != {at_import} or os.readlink("/proc/self/ns/net") != {network!r}:
     os.execv({python!r}, [{python!r}, *words])
 numbers = [0, 1, 2, *(int(os.environ[name]) for name in ("PMI_FD",) if name in os.environ)]
 server = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 server.connect({socket!r})
 request = {{"words": words, "cwd": os.getcwd(), "environment": dict(os.environ), "session": False, "numbers": numbers}}
+request["executable"] = {executable!r}
 socket.send_fds(server, [marshal.dumps(request)], numbers)
 pid = int(server.recv(20))
 def forward(number, frame):
@@ -64,7 +70,7 @@ class ForkServer:
     """
 
     def __init__(self, environment: dict[str, str] | None = None, workers: bool = False, fork: bool = False) -> None:
-        self.folder, self.at_import = Path(mkdtemp(prefix="forks")), dict[str, str]()
+        self.folder, self.at_import, self._workers = Path(mkdtemp(prefix="forks")), dict[str, str](), workers
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         listener.bind(str(self.folder / "socket"))
@@ -93,9 +99,11 @@ class ForkServer:
     def write_python(self, environment: dict[str, str]) -> None:
         """Write the interpreter whose processes are forks, where they have what ``environment`` sets for imports."""
         self.at_import = at_import(environment)
+        executable = sys.executable if self._workers else str(self.folder / "python")
         text = PYTHON.format(
-            python=sys.executable, names=AT_IMPORT, late=SET_LATE, at_import=self.at_import, socket=str(self.folder / "socket")
-        )
+            python=sys.executable, names=AT_IMPORT, late=SET_LATE, mkl=MKL, at_import=self.at_import, executable=executable,
+            socket=str(self.folder / "socket"), network=os.readlink("/proc/self/ns/net"),
+        )  # fmt: skip
         self._write("python", text)
         if (mpiexec := Path(sys.executable).with_name("mpiexec")).exists():  # neuro looks for it next to Python
             self._write("mpiexec", f'#!/bin/sh\nexec "{mpiexec}" "$@"\n')
@@ -121,13 +129,16 @@ class ForkServer:
         shutil.rmtree(self.folder)
 
 
-# a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by others which rank it starts
-SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_")
+MKL = "MKL_NUM_THREADS", "1"  # what a worker of the broker sets along with OMP_NUM_THREADS, which MKL reads too
+# a fork adds its own; our torch world sets the second, and the fork sets it again; torchrun says by the third which rank it
+# starts; Open MPI's launcher sets the last, whose libraries know their folder
+SET_LATE = (PATHS, "TORCH_CPP_LOG_LEVEL", "TORCHELASTIC_", "LD_LIBRARY_PATH")
 
 
 def at_import(environment: dict[str, str]) -> dict[str, str]:
     """Return the variables that count while libraries are imported."""
-    return {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and not name.startswith(SET_LATE)}
+    counts = {name: value for name, value in environment.items() if name.startswith(AT_IMPORT) and not name.startswith(SET_LATE)}
+    return dict(counts.items() - {MKL})
 
 
 _born_with: list[ForkServer] = []
@@ -153,10 +164,9 @@ def forking_python() -> str:
     return str(own_server().folder / "python")
 
 
-def forking_neuro() -> list[str]:
-    """Return the command line of a ``neuro`` whose ranks are forks too."""
-    code = "import sys; sys.executable = {!r}; from neuro_cli.cli.main import main; main()"
-    return [sys.executable, "-c", code.format(forking_python())]
+def ready_python() -> str:
+    """Return that interpreter in a worker of pytest-xdist, which has a server; this process's own elsewhere."""
+    return forking_python() if _born_with else sys.executable
 
 
 @cache
@@ -184,6 +194,7 @@ class Forked(subprocess.Popen):
             "environment": environment,
             "session": start_new_session,
             "numbers": [0, 1, 2],
+            "executable": str(own_server().folder / "python"),
         }
         theirs = [own if own != -1 else number for number, own in enumerate((p2cread, c2pwrite, errwrite))]
         self.pid = own_server().fork(request, theirs)

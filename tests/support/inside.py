@@ -20,8 +20,11 @@ from neuro_cli.cli.overrides import check
 from neuro_cli.cli.overrides.composition import compose_whole
 from neuro_cli.run_folder.log import leave
 from support.composing import kept_choices, kept_whole
+from support.forked import ready_python
 from support.shared_world import commands_in_world
-from support.worlds import own_mpi
+from support.worlds import SET_BY_IMPORTS, own_mpi
+
+DROPPED = ("NEURO_", "PMI_", "PMIX_", "OMPI_", *SET_BY_IMPORTS)
 
 
 @dataclass(frozen=True)
@@ -43,20 +46,25 @@ def close_logs() -> None:
     ours.propagate = True
 
 
-def neuro_inside(*arguments: str, cwd: Path, **environment: str) -> Done:
-    """Run ``neuro ARGUMENTS`` in the folder ``cwd``, then restore working directory, environment and import path."""
+def neuro_inside(*arguments: str, cwd: Path, fresh: bool = False, **environment: str) -> Done:
+    """Run ``neuro ARGUMENTS`` in the folder ``cwd``, then restore working directory, environment and import path.
+
+    ``fresh``: processes that the command starts import all themselves, for tests of their memory.
+    """
     out, err = io.StringIO(), io.StringIO()
     close_logs()  # a process of its own would begin without the test's logs
     for group in groups():  # options that an earlier command read from files
         ConfigStore.instance().repo.pop(group, None)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
-        for name in [name for name in os.environ if name.startswith(("NEURO_", "PMI_", "PMIX_", "OMPI_"))]:
+        for name in [name for name in os.environ if name.startswith(DROPPED)]:
             patch.delenv(name)
         for name, value in ({"HYDRA_FULL_ERROR": "", "NEURO_CURVES": "0"} | environment).items():
             patch.setenv(name, value)
         patch.setattr(sys, "argv", ["neuro", *arguments])
         patch.setattr(sys, "path", sys.path[:])
+        if not fresh:
+            patch.setattr(sys, "executable", ready_python())
         if check.compose_whole is compose_whole:  # unless the test composes otherwise
             patch.setattr(check, "compose_whole", kept_whole)
             patch.setattr(check, "compose_choices", kept_choices)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
-from support.worlds import Mpi, clean_environment
+from support.worlds import Mpi
 
 TESTS = Path(__file__).parents[1]
 
@@ -21,10 +21,10 @@ class SharedWorld:
 
     def __init__(self, mpi: Mpi, ranks: int) -> None:
         self.ranks, self._output = ranks, TemporaryFile()  # noqa: SIM115 (open as long as the world)
+        command, environment = mpi.forking(ranks, "-m", "support.world_program", str(ranks))
         self._process = subprocess.Popen(
-            mpi.command(ranks, "-m", "support.world_program"), cwd=TESTS, env=clean_environment(), stdin=subprocess.PIPE,
-            stdout=self._output, stderr=self._output, text=True,
-        )  # fmt: skip
+            command, cwd=TESTS, env=environment, stdin=subprocess.PIPE, stdout=self._output, stderr=self._output, text=True
+        )
 
     @property
     def alive(self) -> bool:

@@ -40,6 +40,12 @@ def test_a_module_and_a_file_begin_as_from_a_shell(tmp_path):
         assert fork == own
 
 
+def test_a_process_that_a_fork_starts_is_a_fork(tmp_path):
+    code = "import subprocess, sys; print('torch' in sys.modules, *sys.argv[1:], flush=True)"
+    code += "; sys.argv[1:] and subprocess.run([sys.executable, '-P', '-c', sys.argv[1]], check=True)"
+    assert run_forked([sys.executable, "-c", code, code], 120, cwd=tmp_path, env=clean_environment()).stdout.endswith("\nTrue\n")
+
+
 def test_a_signal_of_the_caller_reaches_the_process_and_its_code_the_caller(tmp_path):
     words = [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(600)"]
     with Forked(

@@ -75,6 +75,7 @@ def serve(request: dict[str, Any]) -> None:
 
 
 world = mpi_world()
+assert world.size == int(sys.argv[1]), "the ranks do not know each other"
 while request := world.broadcast(sys.stdin.readline().strip().encode() if world.rank == 0 else b""):
     try:
         serve(json.loads(request))

@@ -16,6 +16,7 @@ import pytest
 from neuro_cli.launch.launcher import launcher_at
 from support.forked import Forked, forking_python, run_forked
 
+SET_BY_IMPORTS = ("KMP_", "TORCHINDUCTOR_", "MPLBACKEND")  # variables that libraries set while a test's process imports them
 # Open MPI refuses to run as root without these; a test may decide that, `neuro` may not
 AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -44,11 +45,19 @@ class Mpi:
         python = self.python if fresh or self.python != sys.executable else forking_python()
         return launcher_at(self.mpiexec).command(ranks, [python, *arguments])
 
+    def forking(self, ranks: int, *arguments: str) -> tuple[list[str], dict[str, str]]:
+        """Return such a command line and its environment; ranks are forks where mpi4py can load this MPI's library."""
+        libraries = sorted((Path(self.mpiexec).parents[1] / "lib").glob("libmpi.so.*"))  # a wheel's libmpi.so is a linker's text
+        if not libraries:
+            return self.command(ranks, *arguments), clean_environment()
+        command = launcher_at(self.mpiexec).command(ranks, [forking_python(), *arguments])
+        return command, clean_environment() | {"MPI4PY_LIBMPI": str(libraries[-1])}
+
 
 def clean_environment() -> dict[str, str]:
     """Return this environment without variables of launchers and debugging, and with one thread an operator."""
     prefixes = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "MPI_LOCAL", "NEURO_", "HYDRA_FULL_ERROR")
-    prefixes += ("KMP_", "TORCHINDUCTOR_")  # sklearn and torch set them while this process imports them
+    prefixes += SET_BY_IMPORTS
     kept = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return kept | AS_ROOT | {"OMP_NUM_THREADS": "1", "COLUMNS": "200", "NEURO_SHARE_CORES": "1", "NEURO_CURVES": "0"}
 

@@ -16,7 +16,7 @@ from neuro_cli.sampler import dense
 from neuro_cli.scoring import chunk_size
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.passes.perturbed import tanh
+from neuro_cli.scoring.passes.tangent import tanh
 
 SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "noise_table")
 

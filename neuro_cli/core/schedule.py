@@ -18,20 +18,34 @@ class Schedule:
         self.final = number(f"{key}.final", final, low=0.0)
         self.generations = integer(f"{key}.generations", generations, 1)
         self.warmup = integer(f"{key}.warmup", warmup, 0)
-        self._pace: tuple[int, int] | None = None
+        self._spans = [(self.warmup, self.generations, 0.0)]  # first generation, end, and progress in the first
         if kind == "exponential":
             number(f"{key}.final", final, above=0.0)
 
+    @property
+    def end(self) -> int:
+        """Generation in which the schedule ends."""
+        return self._spans[-1][1]
+
+    @property
+    def moved(self) -> bool:
+        """Whether the end was moved."""
+        return len(self._spans) > 1
+
     def end_at(self, end: int, since: int) -> None:
-        """Move the end of the schedule to generation ``end``, for factors from generation ``since`` on."""
-        self._pace = since, end
+        """Move the end to generation ``end``: from generation ``since`` on the rest of the schedule takes until then."""
+        since = max(since, self.warmup)
+        self._spans.append((since, end, self._progress(since)))
+
+    def _progress(self, generation: int) -> float:
+        begin, end, before = next((span for span in reversed(self._spans) if generation >= span[0]), self._spans[0])
+        return min(1.0, before + (1 - before) * (generation - begin) / max(1, end - begin))
 
     def factor(self, generation: int) -> float:
-        """Return the schedule's factor in generation 0, 1, 2, ..."""
+        """Return the factor in generation 0, 1, 2, ..."""
         if generation < self.warmup:
             return (generation + 1) / (self.warmup + 1)
-        end = self._pace[1] if self._pace is not None and generation >= self._pace[0] else self.generations
-        progress = min(1.0, (generation - self.warmup) / max(1, end - self.warmup))
+        progress = self._progress(generation)
         match self.kind:
             case "linear":
                 return 1 + (self.final - 1) * progress

@@ -143,11 +143,11 @@ class RunRecord:
 
     def paced(self, pace: dict[str, Any]) -> None:
         """Write the pace to the folder's config, before a generation depends on it."""
-        rewrite(self.run, {"pace": pace})
-        if pace["end"] is not None:
-            log.warning(
-                "the time limit ends the schedules about generation %d; pace.measure=false keeps their length", pace["end"]
-            )
+        rewrite(self.run, {"pace": {name: list(value) if isinstance(value, tuple) else value for name, value in pace.items()}})
+        if pace["end"]:
+            level = logging.WARNING if len(pace["end"]) == 1 else logging.INFO
+            line = "the time limit ends the schedules about generation %d; pace.measure=false keeps their length"
+            log.log(level, line, pace["end"][-1])
 
     def stopped(self, generation: int, reason: str) -> None:
         log.warning("stopped after generation %d (%s); continue with: neuro resume %s", generation, reason or "signal", self.run)

@@ -50,6 +50,16 @@ def or_none(check: Check) -> Check:
     return lambda key, value: None if value is None else check(key, value)
 
 
+def several(check: Check) -> Check:
+    """Return the check of a config key that is a value or a list of them, null for none: a tuple."""
+
+    def checked(key: str, value: Any) -> tuple[Any, ...]:
+        values = [] if value is None else value if isinstance(value, list | tuple) else [value]
+        return tuple(check(key, each) for each in values)
+
+    return checked
+
+
 def _metric_name(key: str, value: Any) -> str:
     if not isinstance(value, str):
         raise ConfigError(key, value, "must be the name of a metric of the test")
@@ -88,16 +98,21 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class PaceConfig:
-    """Pace of a run with a time limit. ``measure``: it is measured. From generation ``since`` on schedules end at ``end``."""
+    """Pace of a run with a time limit. ``measure``: it is measured. From generation ``since[i]`` on schedules end at ``end[i]``.
+
+    Raises ConfigError.
+    """
 
     measure: bool = key(boolean, resumable=True, default=False)
-    since: int | None = key(or_none(bounded(1, BITS_32)), default=None)
-    end: int | None = key(or_none(bounded(1)), default=None)
+    since: tuple[int, ...] = key(several(bounded(1, BITS_32)), default=())
+    end: tuple[int, ...] = key(several(bounded(1)), default=())
 
     def __post_init__(self) -> None:
-        if (self.since is None) != (self.end is None):
-            missing = "pace.end" if self.end is None else "pace.since"
-            raise ConfigError(missing, None, "needs both: from generation pace.since on schedules end at pace.end")
+        if len(self.since) != len(self.end):
+            allowed = f"needs as many as pace.since ({len(self.since)}): from generation pace.since on schedules end at pace.end"
+            raise ConfigError("pace.end", list(self.end), allowed)
+        if list(self.since) != sorted(set(self.since)):
+            raise ConfigError("pace.since", list(self.since), "must ascend")
 
 
 @dataclass(frozen=True, kw_only=True)

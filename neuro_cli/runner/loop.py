@@ -64,7 +64,7 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
             work.restore(checkpoint)
             scalars = checkpoint.scalars
             at = Progression(checkpoint.generation, scalars["seconds"], scalars["metrics"], scalars.get("best"))
-            lines = ended(options.plain.get("algo"), options.config.generations, options.config.pace.end)
+            lines = ended(options.plain.get("algo"), options.config.generations, next(reversed(options.config.pace.end), None))
             for line in lines if world.rank == 0 else ():
                 log.warning("%s", line)
     record = None

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.core.copies import COMPUTES_IN
+
 
 def checksum(values: Tensor) -> int:
     """Return the CRC-32 of the values of a tensor, whatever its layout and device."""
@@ -29,13 +31,14 @@ class Watch:
         self._lock = threading.Lock()
 
         # plain functions: copies of the module share them, while a bound method would copy this object too
-        def before(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        def before(part: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
             if (compare or self.first is None) and inputs and isinstance(inputs[0], Tensor):
                 self._meet(inputs[0])
-            return tuple(map(cast, inputs)) if precision != torch.float32 else None
-
-        def cast(value: Any) -> Any:
-            return value.to(precision) if isinstance(value, Tensor) and value.is_floating_point() else value
+            if precision == torch.float32:
+                return None
+            wanted = getattr(part, COMPUTES_IN, precision)  # a trial's is another
+            floats = (isinstance(value, Tensor) and value.is_floating_point() for value in inputs)
+            return tuple(value.to(wanted) if is_float else value for value, is_float in zip(inputs, floats, strict=True))
 
         def after(_: nn.Module, inputs: Any, output: Any) -> Any:
             return output.float() if isinstance(output, Tensor) and output.dtype == precision else output

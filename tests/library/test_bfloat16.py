@@ -1,5 +1,7 @@
 """A module in bfloat16: it stays so, learns, and its state resumes; what does not fit is one line."""
 
+import logging
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,6 +9,8 @@ from torch import Tensor, nn
 
 import neuro_cli
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.scoring import trial
+from neuro_cli.scoring.passes import dense
 
 X = torch.randn(64, 8, generator=torch.Generator().manual_seed(1))
 Y = (X[:, 0] > 0).long()
@@ -33,6 +37,16 @@ def test_it_learns_and_stays_in_bfloat16_with_the_same_bits_by_any_threads(sampl
         assert reports[-1].fitness_mean > reports[0].fitness_mean
         centres.append(evolution.centre)
     assert torch.equal(*centres)
+
+
+def test_members_of_a_large_one_share_passes_after_a_trial_of_its_first_layers_in_float32(monkeypatch, caplog):
+    monkeypatch.setattr(trial, "HEAVY", 64)
+    monkeypatch.setattr(dense, "LARGE", 64)
+    caplog.set_level(logging.INFO)
+    with neuro_cli.Evolution(net(), sampler="low_rank", population=8, sigma=0.1, threads=1) as evolution:
+        evolution.step(fitness, X[:4], Y[:4])
+    assert "members in one forward pass on cpu, 1 threads, bfloat16" in caplog.text
+    assert "one by one" not in caplog.text
 
 
 def test_members_are_scored_in_its_type_and_ask_and_tell_follow():

@@ -82,9 +82,11 @@ def script_inside(path: Path, *arguments: str, cwd: Path) -> Done:
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
         patch.setattr(sys, "argv", [str(path), *arguments])
-        with pytest.raises(SystemExit) as ended:
+        code: Any = 0
+        try:
             runpy.run_path(str(path), run_name="__main__")
-    code = ended.value.code
+        except SystemExit as ended:
+            code = ended.code
     if isinstance(code, str):  # Python prints such a code and exits with 1
         return Done(1, out.getvalue(), err.getvalue() + code + "\n")
     return Done(code or 0, out.getvalue(), err.getvalue())

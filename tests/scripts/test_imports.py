@@ -20,12 +20,13 @@ def imports(path: Path) -> list[tuple[str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize("folder", [SCRIPTS, SCRIPTS / "peers"], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [SCRIPTS, SCRIPTS / "peers", SCRIPTS / "random_programs"], ids=lambda folder: folder.name)
 def test_what_scripts_import_exists(folder):
     missing = []
     for path in sorted(folder.glob("*.py")):
         for module, names in imports(path):
-            own = next((place for place in (folder / f"{module}.py", SCRIPTS / f"{module}.py") if place.exists()), None)
+            name = f"{module.replace('.', '/')}.py"
+            own = next((place for place in (folder / name, SCRIPTS / name) if place.exists()), None)
             if own is not None:
                 body = ast.parse(own.read_text()).body
                 defined = {getattr(node, "name", None) for node in body}

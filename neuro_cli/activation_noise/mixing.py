@@ -1,4 +1,4 @@
-"""Whether examples mix: noise on one's activations changes another's reward, as batch norm and sums over a batch let it.
+"""Test for examples that mix: noise on one's activations changes another's reward, as by batch norm and sums over a batch.
 
 Where they do, an example's own reward does not show all that its noise does: then each example's noise counts by the rewards of
 the complete batch.

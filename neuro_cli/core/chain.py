@@ -36,7 +36,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """Links of a module, each of which takes what the one before gives."""
+    """Chain of links: the outputs of one are the inputs of the next."""
 
     links: Sequence[Link]
 

@@ -29,7 +29,7 @@ class Schedule:
 
     @property
     def moved(self) -> bool:
-        """Whether the end was moved."""
+        """Return whether the end was moved."""
         return len(self._spans) > 1
 
     def end_at(self, end: int, since: int) -> None:

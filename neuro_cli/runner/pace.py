@@ -49,7 +49,7 @@ class Pace:
         share = 2 * self._share
         while share * self._limit < spent:
             share *= 2
-        # those of rank 0: clocks of others differ
+        # clocks of ranks differ, so rank 0 decides
         end, self._share = json.loads(world.broadcast(json.dumps([generation + max(1, int(rest)), share]).encode()))
         self._mark = self._passed, spent
         moved = self._move(generation, end)

@@ -14,8 +14,8 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * LANES)
 NONE, TANH, RELU = range(3)
 
-# tanh x is nearly x P / Q within FARTHEST, where it is 1 to the last bit of a float32: P and Q in powers of x**2, the quotient of
-# least relative error among those of four terms above the constant, 0.36 units of the last place before rounding
+# tanh x is nearly x P / Q within FARTHEST, where it is 1 to the last bit of a float32: P and Q in powers of x**2, fitted for the
+# least relative error. A test holds the rounded quotient within 5 units of the last place
 FARTHEST = 9.02
 P = (1.00000000e00, 1.33797064e-01, 3.49402078e-03, 2.05832566e-05, 1.33187683e-08)
 Q = (1.00000000e00, 4.67130214e-01, 2.58710217e-02, 3.28307040e-04, 7.76189324e-07)
@@ -86,6 +86,8 @@ def own_chain(x, centre, noise, layers, scales, out):
     ``layers`` (L, 7): inputs, outputs, first columns of weight (O, I) and bias (O,) in the ``centre`` (M,), and in the ``noise``
     (D, N), activation; -1: no bias, or none with noise. A member's bits depend on no other.
     """
+    # columns [c, c + size) lie in the centre and in the noise for each layer, and every width is at most ``widest``: so lines of
+    # LANES by address lie within ``one`` and ``two``, and rows within x and ``out`` since count <= points - block * LANES
     sides, directions, points, width = x.shape[0], x.shape[1], x.shape[2], x.shape[3]
     assert out.shape[0] == scales.size and sides > 0 and scales.size % sides == 0 and layers.shape[1] == 7
     assert out.shape[1] == noise.shape[0] == directions and out.shape[2] == points

@@ -58,7 +58,7 @@ class ComputedVectors:
         key = (func, len(args), *kwargs, *(id(value) if value is vector else (type(value), value) for value in given))
         if key not in self._made:
             made = func(*args, **kwargs)
-            if made is vector:  # it has the wanted type already
+            if made is vector:  # a conversion to its own type
                 return vector
             values = members(vector)
             theirs = [values if value is vector else value for value in given]

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, State
-from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.algo.full_covariance import FullCovariance
+from neuro_cli.algo.covariance.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
+from neuro_cli.algo.covariance.full import FullCovariance
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat

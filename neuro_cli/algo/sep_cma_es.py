@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal, State
-from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.algo.formula_centre import OwnCentre
+from neuro_cli.algo.centre.formula import OwnCentre
+from neuro_cli.algo.covariance.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal
-from neuro_cli.algo.formula_centre import OwnCentre
-from neuro_cli.algo.layer_factors import RATE, SIGMA
+from neuro_cli.algo.centre.formula import OwnCentre
+from neuro_cli.algo.step_size.layer_factors import RATE, SIGMA
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule

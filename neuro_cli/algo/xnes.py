@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination
-from neuro_cli.algo.full_covariance import FullCovariance
+from neuro_cli.algo.covariance.full import FullCovariance
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import nes_utilities

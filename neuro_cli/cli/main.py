@@ -17,7 +17,7 @@ from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.registry import listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
 from neuro_cli.core.machine.current_folder import refuse_settings
-from neuro_cli.core.verbosity import taken_from
+from neuro_cli.core.messages.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.start import launched, launched_world

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.script_objects import Made, is_made, made_by_script
 

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout

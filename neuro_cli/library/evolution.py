@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import Activation
-from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import boolean, integer, one_of
-from neuro_cli.core.copies import copied, own_memory, state_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.threads import Modes, threads_kept
+from neuro_cli.core.module.copies import copied, own_memory, state_of
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network

@@ -18,10 +18,10 @@ from neuro_cli.activation_noise.passes import unevolved
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, threads_kept
+from neuro_cli.core.module.copies import copied
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network

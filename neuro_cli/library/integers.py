@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.algo.cma_weights import mass_of, raw_weights
+from neuro_cli.algo.covariance.cma_weights import mass_of, raw_weights
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.library.bounds import Bounds
 

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.threads import Modes
+from neuro_cli.core.module.copies import copied
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.library.watch import checksum
 from neuro_cli.scoring.candidate import brief, scoring_mode

@@ -11,9 +11,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
-from neuro_cli.core.copies import has_pages
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.memory import give_back_memory
+from neuro_cli.core.module.copies import has_pages
 from neuro_cli.fabric.base import World
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.current_folder import advice, importable, trusted_by_user
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.logger.base import Tracker, reason
 from neuro_cli.logger.wandb_sessions import last_step, previous_identifier, sessions
 

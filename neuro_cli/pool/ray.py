@@ -17,8 +17,8 @@ from typing import Any
 from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError, one_line
-from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import usable_cores
+from neuro_cli.core.messages.install import install
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
 
 log = logging.getLogger(__name__)

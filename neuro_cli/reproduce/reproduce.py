@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from neuro_cli.core.tables import print_table
+from neuro_cli.core.messages.tables import print_table
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.outputs import keep_pictures

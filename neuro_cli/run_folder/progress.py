@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.errors import printable
-from neuro_cli.core.verbosity import quiet
+from neuro_cli.core.messages.verbosity import quiet
 
 if TYPE_CHECKING:
     from rich.console import Console

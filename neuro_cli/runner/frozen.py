@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import in_pages
 from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.core.machine.pages import Pages, Part, end, parts_of
+from neuro_cli.core.module.copies import in_pages
 from neuro_cli.fabric.base import World
 
 log = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.core.copies import own_memory, state_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.current_folder import refuse_settings
+from neuro_cli.core.module.copies import own_memory, state_of
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.factory.script_objects import is_made, placed, refuse_made

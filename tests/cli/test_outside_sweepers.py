@@ -61,6 +61,6 @@ def test_without_its_package_a_line_names_the_extra(option, extra, tmp_path):
 
 
 def test_without_optuna_a_line_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuro_cli.core.install.find_spec", lambda name: None)
+    monkeypatch.setattr("neuro_cli.core.messages.install.find_spec", lambda name: None)
     told = one_line(neuro_inside("train", "-m", "hydra/sweeper=optuna", "algo.sigma=interval(0.01,0.1)", cwd=tmp_path))
     assert told == "hydra/sweeper=optuna: is not installed: pip install '.[sweep]'"

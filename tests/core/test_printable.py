@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.inside import close_logs, neuro_inside
 
 from neuro_cli.core.errors import lines_apart, one_line, printable
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.election.messages import MEMBERS, NAME
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.run_folder.log import log_to, messages

@@ -16,7 +16,7 @@ from torch import nn
 
 from neuro_cli.bench.returns import fresh_return, mean_return
 from neuro_cli.core.errors import UserError, report
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.checkpoint import write_atomically

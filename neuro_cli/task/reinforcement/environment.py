@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.did_you_mean import closest
+from neuro_cli.core.messages.install import install
 from neuro_cli.task.reinforcement.wrappers import BARE, Wrapping
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.did_you_mean import closest
+from neuro_cli.core.messages.install import install
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, spaces_of
 
 # set here or by other keys of the task, so task.options must not have them

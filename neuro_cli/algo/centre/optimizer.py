@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import State
+from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.schedule import CONSTANT, Schedule

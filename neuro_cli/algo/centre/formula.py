@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import NON_FINITE, PopulationAlgorithm, State
-from neuro_cli.algo.layer_factors import SIGMA, Layers
+from neuro_cli.algo.step_size.layer_factors import SIGMA, Layers
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import ParameterLayout
 

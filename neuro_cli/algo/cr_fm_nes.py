@@ -72,7 +72,7 @@ class CRFMNES(OwnCentre):
 
     def _constants(self, n: int, population: int) -> None:
         ranked = np.maximum(0.0, math.log(population / 2 + 1) - np.log(np.arange(1, population + 1)))
-        self._ranked = ranked  # before the mean is subtracted
+        self._ranked = ranked  # utilities before the mean is subtracted
         shares = ranked / ranked.sum()
         self._mass = 1 / float((shares**2).sum())
         self._step_rate = (self._mass + 2) / (n + self._mass + 5)
@@ -208,7 +208,7 @@ def inverse_of_h(n: int) -> float:
     for _ in range(400):
         grown = math.exp(a * a / 2) / 0.24
         step = ((1 + a * a) * grown - 10 - n) / (a * grown * (3 + a * a))
-        a = min(a - 0.5 * step, 15.0)  # above the solution of every n; a first step past it would make exp overflow
+        a = min(a - 0.5 * step, 15.0)  # the bound is above the solution of every n; a first step past it would make exp overflow
         if abs(step) < 1e-14:
             break
     return a

@@ -117,7 +117,7 @@ def main() -> None:
     if slurm.in_job():
         signal.signal(signal.SIGUSR2, early_stop.hear)  # SLURM may send it while a run is still loading
     try:
-        refuse_settings()  # before torch, numba and MPI are loaded
+        refuse_settings()  # torch, numba and MPI are loaded later
         world = launched_world() if launched() else None
     except UserError as error:
         sys.exit(report(error))

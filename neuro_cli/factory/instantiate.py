@@ -60,7 +60,7 @@ def make(config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
         option = construct(node)
     except ConstructionError as error:
         raise _misfit(error, group) from error
-    except SystemExit as ended:  # its code 0 would mean that the command succeeded
+    except SystemExit as ended:  # exit code 0 would mean that the command succeeded
         raise ConfigError(
             f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code or 0})"
         ) from ended

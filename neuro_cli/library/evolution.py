@@ -138,7 +138,7 @@ class Evolution(Loop):
         if isinstance(self._sampler, Activation):
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
-        self.best: Best | None = None  # among the candidates whose fitnesses tell() was given
+        self.best: Best | None = None  # best of the candidates whose fitnesses tell() was given
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
         self._modes = [part.training for part in own.modules()]  # kept now: a script may evaluate the module between steps

@@ -36,7 +36,7 @@ from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.isolation import difference
 
-SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # of a loss that torch can follow, and of one with steps or calls that it cannot
+SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # a loss that torch can follow, and one with steps or calls that it cannot
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 

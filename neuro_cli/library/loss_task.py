@@ -58,7 +58,7 @@ class LossTask(FitnessTask):
         super().__init__(precision)
         self._forward, self._tokens = forward, tokens
         self._batch: Examples | None = None
-        self.form: Hashable = None  # of the batch: noise and plans of passes belong to it
+        self.form: Hashable = None  # form of the batch, to which noise and plans of passes belong
 
     def take_batch(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any, modes: Modes) -> None:
         """Take a batch, its loss, and the modes of torch that the user calls in.

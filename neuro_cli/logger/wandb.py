@@ -84,7 +84,7 @@ class WandbLogger(Tracker):
             log.warning("wandb does not answer (%s): recording offline, to be uploaded later", reason(error))
             self._run = self._begun(run, config, identifier, "offline")
         if identifier is not None:
-            # its steps only grow, so a row that it has would be refused
+            # W&B's steps only grow, so a row that it has would be refused
             self.recorded = last_step(run / "wandb") if self._run.offline else self._run.starting_step - 1
         self._show(run)
 

@@ -63,7 +63,7 @@ class RayPool(Pool):
             return []
         handles = list(self._running)
         ready, _ = self._ray.wait(handles, num_returns=1, timeout=timeout)
-        if ready:  # and all others that are done
+        if ready:  # take all others that are done too
             ready, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
         return [self._result(handle) for handle in ready]
 

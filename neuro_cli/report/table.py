@@ -58,7 +58,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Run
             job.state, job.reason = "waiting" if state.startswith("PENDING") else "running", ""
             continue
         if job.state == "stopped" and not state.startswith(CANCELLED):
-            job.state = "failed"  # its ranks stopped in good order, because SLURM ended what was left of the job
+            job.state = "failed"  # ranks stopped in good order, because SLURM ended what was left of the job
         if job.state == "failed":
             job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
     return [jobs[name] for name in sorted(jobs, key=_natural)]

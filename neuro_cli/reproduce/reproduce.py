@@ -30,7 +30,7 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
 
     ``root``: the folder of data sets. Raises UserError, StoppedError.
     """
-    for entry in entries:  # before the first command runs, not after hours
+    for entry in entries:  # checked before the first command runs, not after hours
         for cell in all_of(entry.runs, folder / entry.name, root).values():
             cell.record()
     failed = 0

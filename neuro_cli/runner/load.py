@@ -93,7 +93,7 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
     layout.load(model, checkpoint.tensors["parameters"])
     own_memory(state_of(model))
     for parameter in model.parameters():
-        if parameter.requires_grad:  # in the order of the flat vector, which products round by
+        if parameter.requires_grad:  # products round by the order of the flat vector
             parameter.data = parameter.data.contiguous()
     buffers = dict(model.named_buffers())
     with torch.no_grad():

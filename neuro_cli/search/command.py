@@ -95,7 +95,7 @@ def completed(search: SearchConfig) -> SearchConfig:
     examples_of(json.dumps(config["task"], sort_keys=True), shape, search.training.validation)
     search = replace(search, plain=Options(config).plain)
     make(payload_of(search, (next(iter(space_of(search).layers)),)), "model", ModuleCNN)
-    examples_of.cache_clear()  # only the workers train on these examples
+    examples_of.cache_clear()  # the workers alone train on these examples
     return search
 
 

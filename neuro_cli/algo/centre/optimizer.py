@@ -24,7 +24,7 @@ from neuro_cli.core.schedule import CONSTANT, Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
-STEPS = 5  # of an optimizer that is not torch's, in which it is seen whether each draws random numbers
+STEPS = 5  # trial steps of an optimizer that is not torch's, which show whether each draws random numbers
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:

@@ -63,7 +63,7 @@ def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
     begun, learner = time.monotonic(), learner_of(setting)
     from stable_baselines3.common.callbacks import BaseCallback
 
-    task = {**setting["task"], "normalise": False}  # its networks see observations as they are
+    task = {**setting["task"], "normalise": False}  # DDPG's networks see observations as they are
     seed, episodes, every = setting["seed"], setting["episodes"], setting["ddpg"]["look"]
     folder.mkdir(parents=True, exist_ok=True)
 

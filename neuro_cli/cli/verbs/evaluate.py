@@ -32,7 +32,7 @@ def evaluate_verb(arguments: list[str]) -> int:
     output = json_file(values.pop("output")) if "output" in values else None
     generation, trust, changes = evaluate_arguments(values)
     saved_config(run)  # refuses a folder that is no run
-    from neuro_cli.runner.evaluate import evaluate  # and torch with it
+    from neuro_cli.runner.evaluate import evaluate  # late: brings torch
 
     with no_exit():
         result = evaluate(run, generation, trust, changes)

@@ -5,7 +5,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from support.inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line, well
 
 from neuro_cli.cli.overrides.composition import IN_EXTRA
 
@@ -13,8 +13,7 @@ SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluat
 
 
 def sweep(cwd: Path, *arguments: str, folder: str = "sweep") -> Done:
-    done = neuro_inside("train", "-m", *arguments, *SMALL, f"hydra.sweep.dir={folder}", cwd=cwd)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "-m", *arguments, *SMALL, f"hydra.sweep.dir={folder}", cwd=cwd))
     return done
 
 

@@ -7,8 +7,6 @@ Legend: P members, M parameters.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -29,9 +27,6 @@ class CMAES(FullCovariance):
     """
 
     name = "cma_es"
-
-    def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
-        super().__init__(sigma, non_finite, layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:

@@ -9,7 +9,6 @@ Legend: P members, n parameters; w weights of members, with sum 0.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +47,6 @@ class CRFMNES(OwnCentre):
 
     needs_pairs = True
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
-
-    def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
-        super().__init__(sigma, non_finite, layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:

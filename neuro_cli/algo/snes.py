@@ -30,6 +30,8 @@ class SNES(OwnCentre):
     initial sigma and on lr by pattern of parameter names. Raises ConfigError.
     """
 
+    factors = (SIGMA, RATE)
+
     def __init__(
         self,
         sigma: float = 0.05,
@@ -40,7 +42,7 @@ class SNES(OwnCentre):
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(sigma, non_finite, layers, (SIGMA, RATE))
+        super().__init__(sigma, non_finite, layers)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)
         if sigma_learning_rate is not None:
             number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)

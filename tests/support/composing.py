@@ -28,7 +28,7 @@ _choices: Kept = {}
 
 def _users_files(tree: ConfigTree) -> bool:
     """Return whether options of the user's own are among those of ``tree``."""
-    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint(groups())
+    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint({*groups(), TABLES})
 
 
 def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compose_choices) -> DictConfig:
@@ -99,5 +99,5 @@ def composed_of(tree: ConfigTree, texts: list[str]) -> DictConfig:
 
 def forget_options() -> None:
     """Remove the options that an earlier command of this process read from files."""
-    for group in groups():
+    for group in (*groups(), TABLES):
         ConfigStore.instance().repo.pop(group, None)

@@ -123,9 +123,10 @@ def _heard() -> None:
 @pytest.fixture(scope="module")
 def kept_choices() -> Iterator[None]:
     """Compose each choice of options once in a file of tests that only check commands."""
-    from support.composing import composed_once  # late: not every test needs Hydra
+    from support.composing import compose_once  # late: not every test needs Hydra
 
-    with composed_once():
+    with pytest.MonkeyPatch.context() as patch:
+        compose_once(patch)
         yield
 
 

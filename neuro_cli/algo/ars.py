@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.auto import AUTO, auto_of
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal
-from neuro_cli.algo.layer_factors import Layers
-from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
-from neuro_cli.algo.optimizer import OptimizerFactory
+from neuro_cli.algo.centre.optimized import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.centre.optimizer import OptimizerFactory
+from neuro_cli.algo.step_size.auto import AUTO, auto_of
+from neuro_cli.algo.step_size.layer_factors import Layers
 from neuro_cli.core.checks import integer, number, number_or, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -29,7 +29,7 @@ class ARS(OptimizedCentre, PopulationAlgorithm):
 
     ``top`` >= 1: b, None for all directions; a direction is as good as the better of its two sides. ``sigma`` > 0: standard
     deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer, with lr. "auto" for
-    ``sigma`` or ``lr``: chosen at the start by a table of gains (:mod:`neuro_cli.algo.auto`).
+    ``sigma`` or ``lr``: chosen at the start by a table of gains (:mod:`neuro_cli.algo.step_size.auto`).
     ``lr_schedule``: factor on lr by generation. ``layers``: factors on sigma and lr by pattern of parameter names. ``average``
     in [0, 1): share of the past in the average of centres that is evaluated and saved. Raises ConfigError.
     """

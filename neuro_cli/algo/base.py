@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.auto import Auto
+from neuro_cli.algo.step_size.auto import Auto
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads

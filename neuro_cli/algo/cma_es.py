@@ -7,16 +7,14 @@ Legend: P members, M parameters.
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, State
-from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.algo.full_covariance import FullCovariance
+from neuro_cli.algo.covariance.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
+from neuro_cli.algo.covariance.full import FullCovariance
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat
@@ -29,9 +27,6 @@ class CMAES(FullCovariance):
     """
 
     name = "cma_es"
-
-    def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
-        super().__init__(sigma, non_finite, layers)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:

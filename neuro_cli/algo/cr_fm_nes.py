@@ -9,7 +9,6 @@ Legend: P members, n parameters; w weights of members, with sum 0.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +17,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal, State
-from neuro_cli.algo.formula_centre import OwnCentre
+from neuro_cli.algo.centre.formula import OwnCentre
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import numbers_of
@@ -49,9 +48,6 @@ class CRFMNES(OwnCentre):
     needs_pairs = True
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
 
-    def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
-        super().__init__(sigma, non_finite, layers)
-
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
             raise ConfigError("population", population, "algo=cr_fm_nes compares members of two pairs: at least 4")
@@ -72,7 +68,7 @@ class CRFMNES(OwnCentre):
 
     def _constants(self, n: int, population: int) -> None:
         ranked = np.maximum(0.0, math.log(population / 2 + 1) - np.log(np.arange(1, population + 1)))
-        self._ranked = ranked  # before the mean is subtracted
+        self._ranked = ranked  # utilities before the mean is subtracted
         shares = ranked / ranked.sum()
         self._mass = 1 / float((shares**2).sum())
         self._step_rate = (self._mass + 2) / (n + self._mass + 5)
@@ -208,7 +204,7 @@ def inverse_of_h(n: int) -> float:
     for _ in range(400):
         grown = math.exp(a * a / 2) / 0.24
         step = ((1 + a * a) * grown - 10 - n) / (a * grown * (3 + a * a))
-        a = min(a - 0.5 * step, 15.0)  # above the solution of every n; a first step past it would make exp overflow
+        a = min(a - 0.5 * step, 15.0)  # the bound is above the solution of every n; a first step past it would make exp overflow
         if abs(step) < 1e-14:
             break
     return a

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.algo.base import State
-from neuro_cli.algo.optimizer import ScheduledOptimizer
-from neuro_cli.core.copies import copied
+from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.core.module.copies import copied
 from neuro_cli.core.seeds import number_seed, seeded
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.layer_factors import SIGMA, Layers
+from neuro_cli.algo.step_size.layer_factors import SIGMA, Layers
 from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout

@@ -12,12 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.adapt import NONE, STILL, Adaptation
-from neuro_cli.algo.auto import AUTO, auto_of
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.layer_factors import Layers
-from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
-from neuro_cli.algo.optimizer import OptimizerFactory
+from neuro_cli.algo.centre.optimized import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.centre.optimizer import OptimizerFactory
+from neuro_cli.algo.step_size.adapt import NONE, STILL, Adaptation
+from neuro_cli.algo.step_size.auto import AUTO, auto_of
+from neuro_cli.algo.step_size.layer_factors import Layers
 from neuro_cli.core.checks import number, number_or, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
@@ -31,16 +31,16 @@ class OpenAIES(OptimizedCentre, PopulationAlgorithm):
     """Ascends ``g = 1/(P sigma) sum_i u_i eps_i``, less ``weight_decay * centre``, by ``optimizer``.
 
     ``sigma`` > 0: standard deviation of the perturbations. ``optimizer``: a function of parameters that makes a torch optimizer.
-    None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.by_size.by_size`); "auto": chosen
-    at the start by a table of gains (:mod:`neuro_cli.algo.auto`).
+    None for ``sigma`` or the optimizer's ``lr``: 0.05 and 0.02 by size (:func:`neuro_cli.algo.step_size.by_size.by_size`);
+    "auto": chosen at the start by a table of gains (:mod:`neuro_cli.algo.step_size.auto`).
     ``shaping``: the utilities u are centred_rank | nes_utilities | z_score | centred | raw of the fitnesses; of mirrored pairs
     pair_z_score | pair_rank | pair_rank_cubed. ``top_share`` in (0, 1]: share of the pairs that count, those with the best
     better sides, as in :class:`~neuro_cli.algo.ars.ARS`; below 1 it needs a shaping of pairs. ``weight_decay`` >= 0.
     ``sigma_schedule``, ``lr_schedule``: factors by generation. ``layers``: factors on sigma and learning rate by pattern
     of parameter names. ``adapt``: {sigma: none | csa | psr, lr: none | snr}, rules by which they change
-    (:mod:`neuro_cli.algo.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the average of centres
-    that is evaluated and saved. ``by_inputs``: sigma and the steps of a layer are divided by its number of inputs to this power.
-    Raises ConfigError.
+    (:mod:`neuro_cli.algo.step_size.adapt`); the rate goes with sigma. ``average`` in [0, 1): share of the past in the average
+    of centres that is evaluated and saved. ``by_inputs``: sigma and the steps of a layer are divided by its number of inputs to
+    this power. Raises ConfigError.
     """
 
     def __init__(

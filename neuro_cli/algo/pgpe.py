@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.centre.optimized import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.centre.optimizer import OptimizerFactory
 from neuro_cli.algo.clipup import ClipUp
-from neuro_cli.algo.layer_factors import Layers
-from neuro_cli.algo.optimized_centre import CentreOptimizer, OptimizedCentre
-from neuro_cli.algo.optimizer import OptimizerFactory
+from neuro_cli.algo.step_size.layer_factors import Layers
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule

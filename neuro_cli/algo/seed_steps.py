@@ -2,8 +2,8 @@
 
 from torch import Tensor
 
-from neuro_cli.algo.average import follow
 from neuro_cli.algo.base import CentreAlgorithm, Proposal, State
+from neuro_cli.algo.centre.average import follow
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 

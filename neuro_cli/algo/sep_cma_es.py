@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal, State
-from neuro_cli.algo.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.algo.formula_centre import OwnCentre
+from neuro_cli.algo.centre.formula import OwnCentre
+from neuro_cli.algo.covariance.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
@@ -61,7 +61,7 @@ class SepCMAES(OwnCentre):
         many = min(1 - one, (0.25 + mass + 1 / mass - 2) / (n + 4 * math.sqrt(n) + mass / 2))
         ranked = with_negative(weights, one, many)[::-1]  # worst first
         self._ranked = np.array([np.maximum(ranked, 0.0), ranked])
-        faster = self.covariance_rate * math.log(2)  # so that a square of 2 doubles a variance, as in a sum
+        faster = self.covariance_rate * math.log(2)  # a square of 2 then doubles a variance, as in a sum
         self._rank_one, self._rank_many, self._length = faster * one, faster * many, expected_length(n)
 
     def rate_at(self, generation: int) -> float:

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal
-from neuro_cli.algo.formula_centre import OwnCentre
-from neuro_cli.algo.layer_factors import RATE, SIGMA
+from neuro_cli.algo.centre.formula import OwnCentre
+from neuro_cli.algo.step_size.layer_factors import RATE, SIGMA
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT, Schedule
@@ -30,6 +30,8 @@ class SNES(OwnCentre):
     initial sigma and on lr by pattern of parameter names. Raises ConfigError.
     """
 
+    factors = (SIGMA, RATE)
+
     def __init__(
         self,
         sigma: float = 0.05,
@@ -40,7 +42,7 @@ class SNES(OwnCentre):
         non_finite: str = "raise",
         layers: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(sigma, non_finite, layers, (SIGMA, RATE))
+        super().__init__(sigma, non_finite, layers)
         self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0)
         if sigma_learning_rate is not None:
             number("algo.sigma_learning_rate", sigma_learning_rate, low=0.0)

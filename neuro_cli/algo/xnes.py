@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination
-from neuro_cli.algo.full_covariance import FullCovariance
+from neuro_cli.algo.covariance.full import FullCovariance
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import nes_utilities
@@ -66,7 +66,7 @@ class XNES(FullCovariance):
         by_size = float(by_form.diagonal().mean())
         self._centre.add_((self.learning_rate * self._size * (self._form @ step)).to(self._centre.dtype))
         by_form.diagonal().sub_(by_size)
-        # of a symmetric matrix: torch.linalg.matrix_exp errs by 1e-12 where its norm is near 0.05
+        # the matrix is symmetric, and torch.linalg.matrix_exp errs by 1e-12 where its norm is near 0.05
         values, axes = torch.linalg.eigh(by_form)
         self._form = self._form @ ((axes * (self._rate / 2 * values).exp()) @ axes.T)
         self._size *= math.exp(self._rate / 2 * by_size)

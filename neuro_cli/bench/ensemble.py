@@ -20,7 +20,7 @@ from neuro_cli.runner.config import bounded, key
 
 WORKER = "neuro_cli.bench.workers.training"
 REFERENCE = "single_graph"
-EXACT = ("logits_allreduce", "logits_tree")  # without staleness
+EXACT = ("logits_allreduce", "logits_tree")  # methods without staleness
 CURVES = ((REFERENCE, 1), ("logits_allreduce", 2), ("logits_pipelined", 2))  # the first two are the post's
 EARLY = 20  # iterations in which the post sees no difference yet
 

@@ -28,7 +28,7 @@ from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, only_warned
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION

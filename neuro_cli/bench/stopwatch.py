@@ -57,7 +57,7 @@ def timed(command: Sequence[str], folder: Path, metric: Metric, goal: float, bud
         process = start(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
     try:
         while seen.ended == "itself":
-            over = process.poll() is not None  # before the rows are read: none can come after that
+            over = process.poll() is not None  # asked before the rows are read: none can come after that
             seen.minutes = (time.monotonic() - begun) / 60
             _note(seen, rows, metric, goal)
             if over:

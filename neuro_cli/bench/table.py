@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from neuro_cli.core import tables
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.processor import cores, processor
+from neuro_cli.core.messages import tables
 from neuro_cli.run_folder.summary import versions
 
 

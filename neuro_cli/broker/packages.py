@@ -1,7 +1,7 @@
 """Packages of the extra `search`."""
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.install import absent, install
+from neuro_cli.core.messages.install import absent, install
 
 PACKAGES = ("grpc", "grpc_health", "grpc_reflection", "google.protobuf", "cryptography")
 

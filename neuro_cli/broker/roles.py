@@ -1,4 +1,4 @@
-"""One process of a cluster: ``neuro search role=nameserver|broker|worker``, until a signal ends it.
+"""Process of a cluster: ``neuro search role=nameserver|broker|worker``, until a signal ends it.
 
     python -m neuro_cli.broker '{"role": "broker", "broker": {...}, ...}'
 

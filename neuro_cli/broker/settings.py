@@ -8,8 +8,8 @@ from typing import Any
 from neuro_cli.broker.addresses import check_address
 from neuro_cli.broker.worker.kinds import KINDS
 from neuro_cli.core.checks import boolean, number
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.runner.config import bounded, choice, key, or_none, positive, section
 
 SMALLEST_MESSAGE, LARGEST_MESSAGE = 65536, 2**30

@@ -56,7 +56,7 @@ def _run(command: Checked, task: TaskFunction, loader: ConfigLoader) -> int:
     """Run the one job of ``command``, which ends the process where it fails."""
     config = composed(command, loader, RunMode.RUN)
     configure_log(config.hydra.hydra_logging, config.hydra.verbose)
-    with suppress(OmegaConfBaseException):  # only the job can resolve the folder's name, and takes it then
+    with suppress(OmegaConfBaseException):  # the job alone can resolve the folder's name, and takes it then
         lock.take(Path(str(config.hydra.run.dir)))
     done = run_job(task, config, job_dir_key="hydra.run.dir", job_subdir_key=None, hydra_context=context_of(loader))
     assert done.return_value is None

@@ -108,7 +108,7 @@ def take_back(run: Path) -> None:
     (run / "log.txt").unlink(missing_ok=True)
     with suppress(OSError):  # the folder has files of the user
         (run / ".hydra").rmdir()
-    lock.drop(run, remove=True)  # and remove the folders that were created for it
+    lock.drop(run, remove=True)  # removes the folders that were created for it too
     with suppress(OSError):
         run.rmdir()
 

@@ -17,7 +17,7 @@ from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.registry import listed, verb
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
 from neuro_cli.core.machine.current_folder import refuse_settings
-from neuro_cli.core.verbosity import taken_from
+from neuro_cli.core.messages.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.start import launched, launched_world
@@ -117,7 +117,7 @@ def main() -> None:
     if slurm.in_job():
         signal.signal(signal.SIGUSR2, early_stop.hear)  # SLURM may send it while a run is still loading
     try:
-        refuse_settings()  # before torch, numba and MPI are loaded
+        refuse_settings()  # torch, numba and MPI are loaded later
         world = launched_world() if launched() else None
     except UserError as error:
         sys.exit(report(error))

@@ -3,9 +3,9 @@
 import importlib
 from collections.abc import Callable
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.garbage import no_search
+from neuro_cli.core.messages.did_you_mean import nearest
 
 HELP = {
     "train": "Train a network. neuro train --help lists options and keys.",

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.parameter import is_lazy
 
-from neuro_cli.core.copies import attributes_of, own_memory, unshared
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.memory import give_back_memory
+from neuro_cli.core.module.copies import attributes_of, own_memory, unshared
 
 LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept

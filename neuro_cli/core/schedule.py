@@ -8,7 +8,7 @@ KINDS = ("constant", "linear", "cosine", "exponential")
 
 
 class Schedule:
-    """From 1 to ``final`` over ``generations`` generations after ``warmup`` linear ones, then constant.
+    """Factor from 1 to ``final`` over ``generations`` generations after ``warmup`` linear ones, then constant.
 
     ``kind``: constant (``final`` unused), linear, cosine or exponential. ``key`` names the config node in errors.
     """

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import nearest
 
 
 def ranks(fitness: np.ndarray) -> np.ndarray:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import usable_cores
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.install import install
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.evolve.config import HOSTS, ClusterConfig
 from neuro_cli.runner.config import section
 

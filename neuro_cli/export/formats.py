@@ -18,7 +18,7 @@ import torch
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import save_file
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
 from neuro_cli.runner.vote import Vote

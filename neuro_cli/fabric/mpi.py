@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.core.errors import BAD_INPUT, UserError
-from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import core_limit
+from neuro_cli.core.messages.install import install
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess, World
 from neuro_cli.fabric.srun_shell import forget_step
 

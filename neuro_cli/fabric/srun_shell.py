@@ -2,7 +2,7 @@
 
 import os
 
-PREFIX = "PMI"  # of the variables by which srun's tasks of MPI meet: PMI_, PMI2_, PMIX_
+PREFIX = "PMI"  # beginning of the variables by which srun's tasks of MPI meet: PMI_, PMI2_, PMIX_
 # variables of mpiexec, whose ranks may keep the terminal of the shell
 _OF_MPIEXEC = ("MPI_LOCALNRANKS", "MPI_LOCALRANKID", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK")
 

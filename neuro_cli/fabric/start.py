@@ -1,4 +1,4 @@
-"""Which launcher started this process, and the world of its ranks: MPI's, or that of torch.distributed."""
+"""Launcher that started this process, and the world of its ranks: MPI's, or that of torch.distributed."""
 
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched as mpi_launched

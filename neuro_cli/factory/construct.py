@@ -85,7 +85,7 @@ def _constructed(node: Any, key: str, takes: int = 0) -> Any:
 
 def _called(node: dict[str, Any], key: str, takes: int) -> Any:
     target, deferred = _target(node[TARGET]), node.get(PARTIAL, False)
-    counts = getattr(target, "functions", None)  # of arguments, by the name of what is called with them
+    counts = getattr(target, "functions", None)  # numbers of arguments, by the name of what is called with them
     counts = counts if isinstance(counts, Mapping) else {}  # a user's class may mean something else by it
     if not isinstance(deferred, bool):
         raise TypeError(f"{PARTIAL} must be true or false, not {deferred!r}")

@@ -5,8 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.factory.construct import TARGET, ConstructionError, construct, located
 from neuro_cli.factory.script_objects import Made, is_made, made_by_script
 
@@ -60,7 +60,7 @@ def make(config: Mapping[str, Any], group: str, expected: type[Kind]) -> Kind:
         option = construct(node)
     except ConstructionError as error:
         raise _misfit(error, group) from error
-    except SystemExit as ended:  # its code 0 would mean that the command succeeded
+    except SystemExit as ended:  # exit code 0 would mean that the command succeeded
         raise ConfigError(
             f"{group}._target_", node["_target_"], f"it ended the process (SystemExit: {ended.code or 0})"
         ) from ended

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied, pieces_of
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.module.copies import copied, pieces_of
 from neuro_cli.factory.construct import TARGET
 from neuro_cli.logger.base import Logger
 from neuro_cli.run_folder.identity import FREE

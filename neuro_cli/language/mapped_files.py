@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from neuro_cli.core.copies import PAGES
 from neuro_cli.core.machine.pages import Pages, Part
+from neuro_cli.core.module.copies import PAGES
 from neuro_cli.language.gguf_file import PLAIN
 
 

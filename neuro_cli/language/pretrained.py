@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import absent, install
+from neuro_cli.core.messages.install import absent, install
 from neuro_cli.language.gguf_file import left_out
 from neuro_cli.language.kept_folder import kept_folder
 from neuro_cli.language.mapped_files import map_parameters

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import in_pages
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.pages import Pages, Part
+from neuro_cli.core.module.copies import in_pages
 from neuro_cli.language.blocks import BLOCK, BYTES, BlockEmbedding, BlockLinear
 from neuro_cli.language.gguf_file import PLAIN, GgufFile, Stored
 

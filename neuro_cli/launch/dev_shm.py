@@ -10,10 +10,10 @@ from neuro_cli.core.errors import ConfigError
 log = logging.getLogger(__name__)
 
 PLACE = "/dev/shm"
-MPICH_BYTES = 1.1e6  # of a rank of MPICH 5.0.2, wherever UCX has its buffers
-UCX_BYTES = 5.6e6  # with the buffers of UCX
+MPICH_BYTES = 1.1e6  # bytes of a rank of MPICH 5.0.2, wherever UCX has its buffers
+UCX_BYTES = 5.6e6  # bytes with the buffers of UCX
 UCX_SPARE = 17e6  # bytes that UCX asks for at a time; between all and none of it, ranks end by SIGSEGV
-OPENMPI_BYTES = 17e6  # of a rank of Open MPI 5.0.11
+OPENMPI_BYTES = 17e6  # bytes of a rank of Open MPI 5.0.11
 
 
 def variables(kind: str, ranks: int) -> dict[str, str]:

@@ -55,7 +55,7 @@ class Launcher:
     def emulated(self, ranks: int, network: Network, program: Sequence[str]) -> list[str]:
         """Return the command line that runs ``program`` with each rank on a host of its own in the emulated ``network``."""
         enter = [sys.executable, "-P", "-m", f"{EMULATION}.enter_host"]
-        if self.kind == "openmpi":  # its ranks talk to a daemon on their own host
+        if self.kind == "openmpi":  # ranks talk to a daemon on their own host
             hosts = [address(host) for host in range(ranks)]
             start = [self.path, *openmpi.on_hosts(hosts, PORT, enter), "-n", str(ranks), *program]
         else:

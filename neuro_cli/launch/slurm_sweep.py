@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.fabric.start import launched
 from neuro_cli.run_folder.sweep_record import read_record
 

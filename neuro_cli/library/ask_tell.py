@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
@@ -125,12 +125,12 @@ class AskTell:
         if restarts == BIPOP and not hasattr(self._algo, "sigma"):
             raise ConfigError("restarts", restarts, f"{type(self._algo).__name__} has no step size of its own before it begins")
         self._most = integer("most_restarts", most_restarts, 0)
-        self.generation = self.evaluations = 0  # of all runs
+        self.generation = self.evaluations = 0  # sums over all runs
         self.best: Best | None = None
         self.stopped: dict[str, float] = {}  # rules that ended it, with their limits; empty while it runs
         self.ended: list[dict[str, float]] = []  # rules that ended each run
         self.late = 0  # results of tell_one that were dropped
-        self._arrived: dict[int, float] = {}  # by place, of the present generation
+        self._arrived: dict[int, float] = {}  # fitnesses of the present generation by place
         self._asked: tuple[Proposal, np.ndarray] | None = None
         self._run = self._begin(population, 1.0, None)
 
@@ -360,7 +360,7 @@ class AskTell:
             "algo": type(self._algo).__name__,
             "sampler": f"{type(self._sampler).__name__}(antithetic={self._sampler.antithetic})",
             "bounds": self._bounds.how,
-            "integers": np.flatnonzero(self._whole).tolist() or None,  # as in a state of before
+            "integers": np.flatnonzero(self._whole).tolist() or None,  # None, as in states from before whole numbers
             "restarts": self._restarts.kind,
         }
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import Activation
-from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import boolean, integer, one_of
-from neuro_cli.core.copies import copied, own_memory, state_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.threads import Modes, threads_kept
+from neuro_cli.core.module.copies import copied, own_memory, state_of
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
@@ -138,7 +138,7 @@ class Evolution(Loop):
         if isinstance(self._sampler, Activation):
             parts = (self._task, self._algo, self._sampler, method, self.world, self._threads, self._numbers)
             self._forms = ByForm(self._form, *parts)
-        self.best: Best | None = None  # among the candidates whose fitnesses tell() was given
+        self.best: Best | None = None  # best of the candidates whose fitnesses tell() was given
         low, high = shares(population, self.world.size)[self.world.rank]
         self.members = range(low, high)  # this rank's
         self._modes = [part.training for part in own.modules()]  # kept now: a script may evaluate the module between steps

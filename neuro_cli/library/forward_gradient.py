@@ -18,10 +18,10 @@ from neuro_cli.activation_noise.passes import unevolved
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.checks import integer, number, one_of
-from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, threads_kept
+from neuro_cli.core.module.copies import copied
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
@@ -36,7 +36,7 @@ from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.isolation import difference
 
-SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # of a loss that torch can follow, and of one with steps or calls that it cannot
+SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # a loss that torch can follow, and one with steps or calls that it cannot
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.algo.cma_weights import mass_of, raw_weights
+from neuro_cli.algo.covariance.cma_weights import mass_of, raw_weights
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.library.bounds import Bounds
 
-LEAST = 0.2  # at this standard deviation 1.2 % of the members round to another integer than a centre in the middle of one
+LEAST = 0.2  # standard deviation at which 1.2 % of the members round to another integer than a centre in the middle of one
 
 
 def mask_of(integers: Any, size: int) -> np.ndarray:
@@ -43,7 +43,7 @@ def with_room(bounds: Bounds, mask: np.ndarray) -> Bounds:
 def least_deviation(size: int, integers: int, population: int) -> float:
     """Return the least standard deviation of an integer coordinate: of ``integers`` among M = ``size``, as in pycma 4.5."""
     weights = raw_weights(max(population, 4))
-    by_chance = 0.5 / -NormalDist().inv_cdf(1 / (2 + size + integers))  # so many members leave an integer, for large M
+    by_chance = 0.5 / -NormalDist().inv_cdf(1 / (2 + size + integers))  # share of members that leave an integer, for large M
     return min(LEAST, mass_of(weights[weights > 0]) / size, by_chance)
 
 

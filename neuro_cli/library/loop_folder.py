@@ -109,7 +109,7 @@ class LoopFolder:
             if checkpoint is not None:
                 refuse_difference(identity_of(self._config), checkpoint.scalars["identity"], "another folder")
             elif (rows := self._run / "metrics.csv").exists() and not rows.stat().st_size:
-                rows.unlink()  # of a session that was killed before its first checkpoint
+                rows.unlink()  # a session that was killed before its first checkpoint left it
             texts = [f"{key}={value}" for key, value in typed.items() if isinstance(value, bool | int | float | str)]
             write_config(self._run, self._config, texts)
         except OSError as error:
@@ -203,7 +203,7 @@ class LoopFolder:
         if self._world.rank == 0:
             text = f"failed: {type(error).__name__}: {one_line(str(error))}"
             line = log.makeRecord(log.name, logging.INFO, __file__, 0, text, (), None)
-            self._handler.handle(line)  # in this folder alone, though other loops may be open
+            self._handler.handle(line)  # written to this folder alone, though other loops may be open
         self._cleanup.close()
 
 

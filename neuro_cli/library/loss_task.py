@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
-from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.threads import Modes
+from neuro_cli.core.module.copies import copied
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.library.watch import checksum
 from neuro_cli.scoring.candidate import brief, scoring_mode
@@ -58,7 +58,7 @@ class LossTask(FitnessTask):
         super().__init__(precision)
         self._forward, self._tokens = forward, tokens
         self._batch: Examples | None = None
-        self.form: Hashable = None  # of the batch: noise and plans of passes belong to it
+        self.form: Hashable = None  # form of the batch, to which noise and plans of passes belong
 
     def take_batch(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any, modes: Modes) -> None:
         """Take a batch, its loss, and the modes of torch that the user calls in.

@@ -7,10 +7,10 @@ from typing import Any
 from omegaconf import OmegaConf
 from torch import nn
 
-from neuro_cli.core.did_you_mean import nearest, no_option
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.layout import refuse_lazy
+from neuro_cli.core.messages.did_you_mean import nearest, no_option
 from neuro_cli.factory.construct import TARGET, located
 from neuro_cli.factory.instantiate import Kind, expect, make
 from neuro_cli.factory.own_code import let_import

@@ -10,7 +10,7 @@ import numpy as np
 from torch import nn
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder.declaration import declared, declared_inputs
 from neuro_cli.run_folder.metrics import read_metrics

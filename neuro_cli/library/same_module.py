@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import state_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import writing
+from neuro_cli.core.module.copies import state_of
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.consensus import collectively
 

@@ -11,9 +11,9 @@ import numpy as np
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal
-from neuro_cli.core.copies import has_pages
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.memory import give_back_memory
+from neuro_cli.core.module.copies import has_pages
 from neuro_cli.fabric.base import World
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.runner.consensus import collectively
@@ -126,7 +126,7 @@ class FitnessScorer(PopulationScorer):
                 write_members(self.settings.sampler, proposal, generation, members[row : row + 1], candidate.flat[None])
                 with kept(candidate.module):
                     alone[row] = task.score(candidate.ready(), task.batch(0, 0, 1))
-        # beyond float32's rounding of a mean, and yet less than what tells members apart
+        # the bound is beyond float32's rounding of a mean, and less than what tells members apart
         most = tolerance(self.settings.precision) / 10 * np.abs(alone).max(initial=0.0)
         if not np.allclose(shared, alone, rtol=0.0, atol=most, equal_nan=True):
             raise Unsupported(OTHERWISE)
@@ -144,7 +144,7 @@ class FitnessScorer(PopulationScorer):
         key = (form, 1 if form == "closure" else length)
         if key not in self._scorers:
             self._scorers[key] = make(replace(self.settings, batch_size=length), proposal.bases[0])
-            if has_pages(self.module):  # its trials made large frozen parameters in float64, whose memory the C library keeps
+            if has_pages(self.module):  # trials made large frozen parameters in float64, whose memory the C library keeps
                 give_back_memory()
         self.settings = self._scorers[key].settings
         return self._scorers[key]

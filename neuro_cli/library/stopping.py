@@ -61,7 +61,7 @@ class Watched:
 
     spread: np.ndarray  # standard deviations (M,) of the first generation
     recent: list[float] = field(default_factory=list)  # best costs, latest first
-    bests: list[float] = field(default_factory=list)  # of every fifth generation, latest first
+    bests: list[float] = field(default_factory=list)  # best costs of every fifth generation, latest first
     medians: list[float] = field(default_factory=list)
     generation: int = 0
     improved: int = 0  # generation of the run's best cost

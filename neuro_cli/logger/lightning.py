@@ -14,8 +14,8 @@ from zipfile import BadZipFile, ZipFile
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import refuse_link, write_atomically
-from neuro_cli.core.install import absent, install
 from neuro_cli.core.machine.current_folder import advice, trusted_by_user
+from neuro_cli.core.messages.install import absent, install
 from neuro_cli.logger.base import Tracker, reason
 
 log = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.logger.base import Tracker
 
 MISSING = f"logger=tensorboard: needs the extra: {install('tensorboard')}"

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from neuro_cli.core.checks import boolean, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.current_folder import advice, importable, trusted_by_user
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.logger.base import Tracker, reason
 from neuro_cli.logger.wandb_sessions import last_step, previous_identifier, sessions
 
@@ -84,7 +84,7 @@ class WandbLogger(Tracker):
             log.warning("wandb does not answer (%s): recording offline, to be uploaded later", reason(error))
             self._run = self._begun(run, config, identifier, "offline")
         if identifier is not None:
-            # its steps only grow, so a row that it has would be refused
+            # W&B's steps only grow, so a row that it has would be refused
             self.recorded = last_step(run / "wandb") if self._run.offline else self._run.starting_step - 1
         self._show(run)
 

@@ -168,9 +168,9 @@ class HuggingFace(nn.Module):
             raise ConfigError("model.path", self.path, "its config.json has no pad_token_id, by which classifiers see padding")
         words, special = config.get_text_config().vocab_size, {int(pad), *ends.tolist(), self._pad}
         ids = [token for token in range(words) if token not in special][:: max(1, words // 100)]
-        texts = [(ids * 9)[:7], (ids * 9)[7:11]]  # of tokens far apart, the last of which is fed with a cache
+        texts = [(ids * 9)[:7], (ids * 9)[7:11]]  # tokens are far apart, and the last one is fed with a cache
         if self.classifies and ends[0] >= 0:
-            texts = [[*text[:-1], int(ends[0])] for text in texts]  # where some classifiers answer
+            texts = [[*text[:-1], int(ends[0])] for text in texts]  # some classifiers answer there
         before, behind = (nn.utils.rnn.pad_sequence(list(map(torch.tensor, texts)), True, float(pad), side) for side in SIDES)
         with self._one_type(), torch.no_grad():
             wanted = [self(torch.tensor([text]))[0] for text in texts]

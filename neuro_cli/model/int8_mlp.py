@@ -24,7 +24,7 @@ LARGEST = 127  # largest size of a weight and of an activation in int8
 VALUE_BITS = 5  # inputs and activations are multiples of 2**-5, from -3.97 to 3.97
 DEVIATION = 8  # most deviation of initial weights, in units of int8: they grow in training, and are cut off at 127
 EXACT = 2**24  # float32 has every whole number up to here
-MOST_INPUTS = EXACT // (LARGEST + 1) ** 2  # so that a layer's sums stay exact in float32
+MOST_INPUTS = EXACT // (LARGEST + 1) ** 2  # a layer's sums stay exact in float32
 
 
 class Int8Linear(nn.Linear):

@@ -9,7 +9,7 @@ from torch import nn
 
 from neuro_cli.core.checks import boolean, integer, number, one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.gain import Gain
+from neuro_cli.core.module.gain import Gain
 from neuro_cli.model.shapes import checked_widths
 
 ACTIVATIONS = {"tanh": nn.Tanh, "relu": nn.ReLU, "sigmoid": nn.Sigmoid}

@@ -17,8 +17,8 @@ from typing import Any
 from neuro_cli.broker.worker.kinds import process_task
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError, one_line
-from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import usable_cores
+from neuro_cli.core.messages.install import install
 from neuro_cli.pool.base import Pool, WorkResult, WorkUnit, payload_of
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class RayPool(Pool):
             return []
         handles = list(self._running)
         ready, _ = self._ray.wait(handles, num_returns=1, timeout=timeout)
-        if ready:  # and all others that are done
+        if ready:  # take all others that are done too
             ready, _ = self._ray.wait(handles, num_returns=len(handles), timeout=0)
         return [self._result(handle) for handle in ready]
 

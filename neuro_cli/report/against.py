@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, printable
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.core.metric import Metric
 from neuro_cli.report.run_state import RunState
 from neuro_cli.report.runs import SEED

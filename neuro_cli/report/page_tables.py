@@ -16,7 +16,7 @@ from neuro_cli.run_folder.identity import flatten
 from neuro_cli.run_folder.rows import Rows
 
 SHOWN = 400  # most rows of a table
-FRACTION = re.compile(r"[-+]?\d*\.\d{7,}([eE][-+]?\d{1,2})?")  # of more digits than a reader needs
+FRACTION = re.compile(r"[-+]?\d*\.\d{7,}([eE][-+]?\d{1,2})?")  # fractions of more digits than a reader needs
 VERSIONS = ("neuro", "python", "torch", "numpy", "numba", "mpi")
 PHASE, REST = "seconds_", "other"
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, save_file
+from neuro_cli.core.messages.tables import print_table
 from neuro_cli.core.metric import Metric
-from neuro_cli.core.tables import print_table
 from neuro_cli.launch.slurm_sweep import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
 from neuro_cli.run_folder.config import is_run
@@ -58,7 +58,7 @@ def read_jobs(folder: Path, states: Mapping[int, str] | None = None) -> list[Run
             job.state, job.reason = "waiting" if state.startswith("PENDING") else "running", ""
             continue
         if job.state == "stopped" and not state.startswith(CANCELLED):
-            job.state = "failed"  # its ranks stopped in good order, because SLURM ended what was left of the job
+            job.state = "failed"  # ranks stopped in good order, because SLURM ended what was left of the job
         if job.state == "failed":
             job.reason = "; ".join(part for part in (f"SLURM: {state}", job.reason) if part)
     return [jobs[name] for name in sorted(jobs, key=_natural)]

@@ -11,8 +11,8 @@ from typing import Any
 import yaml
 
 from neuro_cli.core.checks import number
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.reproduce.grid import mapping, with_grids
 from neuro_cli.reproduce.requirements import NEEDS
 from neuro_cli.reproduce.verdict import KINDS, PUBLISHED, Expectation

@@ -10,8 +10,8 @@ column (``"{column}, LINE"`` one of another grid), and ``times: ratio`` the publ
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.messages.did_you_mean import nearest
 
 NAME = "{column}, {line}"
 OF_GRID = ("name", "columns", "lines", "published", "over")

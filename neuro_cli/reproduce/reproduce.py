@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from neuro_cli.core.tables import print_table
+from neuro_cli.core.messages.tables import print_table
 from neuro_cli.reproduce.entry import Entry
 from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.outputs import keep_pictures
@@ -30,7 +30,7 @@ def reproduce(entries: Sequence[Entry], folder: Path, root: Path) -> int:
 
     ``root``: the folder of data sets. Raises UserError, StoppedError.
     """
-    for entry in entries:  # before the first command runs, not after hours
+    for entry in entries:  # checked before the first command runs, not after hours
         for cell in all_of(entry.runs, folder / entry.name, root).values():
             cell.record()
     failed = 0

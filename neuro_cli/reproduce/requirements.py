@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.install import install
 from neuro_cli.core.machine.cores import usable_cores
+from neuro_cli.core.messages.install import install
 
 
 def missing(needs: Mapping[str, Any], root: Path) -> str:

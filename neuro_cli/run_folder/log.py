@@ -20,7 +20,7 @@ from typing import TextIO
 
 from neuro_cli.core.errors import UserError, lines_apart
 from neuro_cli.core.files import open_appending
-from neuro_cli.core.verbosity import verbose
+from neuro_cli.core.messages.verbosity import verbose
 
 LOG = "log.txt"
 NAMED = "%(name)s: %(message)s"

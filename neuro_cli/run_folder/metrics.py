@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-MOST = 2**32  # above the generations of any run
+MOST = 2**32  # more than the generations of any run
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from neuro_cli.core.errors import printable
-from neuro_cli.core.verbosity import quiet
+from neuro_cli.core.messages.verbosity import quiet
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,7 +56,7 @@ class Progress:
     def _begin(self, console: "Console") -> None:
         """Set up the bar of a terminal or of a notebook."""
         if console.is_jupyter:
-            # without ipywidgets, rich's own bar would leave a line for each drawing
+            # rich's own bar would leave a line for each drawing without ipywidgets
             from IPython.display import display  # every notebook has IPython
 
             self._cell = display({"text/plain": self._bar_text(self._start)}, raw=True, display_id=True)

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied
+from neuro_cli.core.module.copies import copied
 from neuro_cli.run_folder.model_file import is_dense
 from neuro_cli.scoring.candidate import moving_norms, scoring_mode
 from neuro_cli.scoring.isolation import drawing

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.module.copies import copied
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts

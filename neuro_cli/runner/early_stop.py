@@ -13,8 +13,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.core.metric import Metric
 from neuro_cli.runner.config import StopConfig
 

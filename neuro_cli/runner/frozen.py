@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import in_pages
 from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.core.machine.pages import Pages, Part, end, parts_of
+from neuro_cli.core.module.copies import in_pages
 from neuro_cli.fabric.base import World
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def share_frozen(module: nn.Module, world: World, twin: nn.Module | None = None)
 def frozen(module: nn.Module) -> dict[str, nn.Parameter]:
     """Return the frozen parameters that pages can hold, by name."""
     if any(isinstance(part, torch.jit.ScriptModule) for part in module.modules()):
-        return {}  # its parameters are made at each look
+        return {}  # each look makes a script module's parameters
     return {
         name: parameter
         for name, parameter in module.named_parameters()

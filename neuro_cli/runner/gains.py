@@ -1,6 +1,6 @@
 """Measurement of gains, by which a run chooses ``algo.sigma=auto`` and ``algo.optimizer.lr=auto`` before generation 0.
 
-Every rank computes the table from gathered fitnesses, so all choose alike. The rules: :mod:`neuro_cli.algo.auto`.
+Every rank computes the table from gathered fitnesses, so all choose alike. The rules: :mod:`neuro_cli.algo.step_size.auto`.
 """
 
 import logging
@@ -9,12 +9,12 @@ import math
 import numpy as np
 from torch import Tensor
 
-from neuro_cli.algo.auto import RATES, SHORT, SIGMAS, STEPS, Auto, Gain, Gains, first_near
 from neuro_cli.algo.base import Proposal
-from neuro_cli.algo.by_size import by_size
-from neuro_cli.algo.optimized_centre import RATE, OptimizedCentre
+from neuro_cli.algo.centre.optimized import RATE, OptimizedCentre
+from neuro_cli.algo.step_size.auto import RATES, SHORT, SIGMAS, STEPS, Auto, Gain, Gains, first_near
+from neuro_cli.algo.step_size.by_size import by_size
+from neuro_cli.core.messages.verbosity import say, verbose
 from neuro_cli.core.schedule import schedules_of
-from neuro_cli.core.verbosity import say, verbose
 from neuro_cli.runner.bind import Population
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import attributes_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.module.copies import attributes_of
 from neuro_cli.fabric.base import World
 from neuro_cli.run_folder.model_file import is_dense
 from neuro_cli.runner.consensus import collectively

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.core.copies import own_memory, state_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.current_folder import refuse_settings
+from neuro_cli.core.module.copies import own_memory, state_of
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.factory.script_objects import is_made, placed, refuse_made
@@ -93,7 +93,7 @@ def load_model(run: Path, config: Mapping[str, Any], checkpoint: Checkpoint) -> 
     layout.load(model, checkpoint.tensors["parameters"])
     own_memory(state_of(model))
     for parameter in model.parameters():
-        if parameter.requires_grad:  # in the order of the flat vector, which products round by
+        if parameter.requires_grad:  # products round by the order of the flat vector
             parameter.data = parameter.data.contiguous()
     buffers = dict(model.named_buffers())
     with torch.no_grad():

@@ -14,8 +14,8 @@ from neuro_cli.algo.random_vote import RandomVote
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.module.voters import Voters
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.voters import Voters
 from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.summary import parameters_sha256

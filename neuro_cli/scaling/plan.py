@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from neuro_cli.core.checks import boolean, integer, thread_count
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.cores import usable_cores
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.distribution.ensemble.base import EnsembleMethod
 from neuro_cli.fabric.network import Network

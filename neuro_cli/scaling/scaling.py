@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.core.errors import UserError, only_warned
-from neuro_cli.core.tables import wide_console
+from neuro_cli.core.messages.tables import wide_console
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import without_csv
 from neuro_cli.runner.options import Options

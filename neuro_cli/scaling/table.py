@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neuro_cli.bench.table import machine, markdown, print_table, write
-from neuro_cli.core.tables import wide_console
+from neuro_cli.core.messages.tables import wide_console
 from neuro_cli.scaling.plan import Study
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, ScalingRow, Spread, projections
 from neuro_cli.scaling.worlds import Measurements

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import copied
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief

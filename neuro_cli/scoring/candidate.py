@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from neuro_cli.core.copies import copied, in_precision
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import copied, in_precision
 
 
 class Candidate:

@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 from torch import nn
 
-from neuro_cli.core.copies import copied
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.module.copies import copied
 from neuro_cli.scoring.isolation import Generators, InputCopies, Isolation, difference
 from neuro_cli.task.base import Task
 

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.hooks import RemovableHandle
 
-from neuro_cli.core.copies import in_same_pages
 from neuro_cli.core.machine.pages import unwritten
+from neuro_cli.core.module.copies import in_same_pages
 from neuro_cli.core.seeds import GENERATORS, number_seed, seeded
 from neuro_cli.scoring.candidate import UNSUPPORTED
 

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied, in_precision
 from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.module.copies import copied, in_precision
 from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.algo.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, printable
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.core.schedule import Schedule
-from neuro_cli.core.verbosity import say
 from neuro_cli.factory.instantiate import make, value_of
 from neuro_cli.factory.trust import refuse_foreign, refuse_untrusted
 from neuro_cli.launch.launcher import world_launcher
@@ -95,7 +95,7 @@ def completed(search: SearchConfig) -> SearchConfig:
     examples_of(json.dumps(config["task"], sort_keys=True), shape, search.training.validation)
     search = replace(search, plain=Options(config).plain)
     make(payload_of(search, (next(iter(space_of(search).layers)),)), "model", ModuleCNN)
-    examples_of.cache_clear()  # only the workers train on these examples
+    examples_of.cache_clear()  # the workers alone train on these examples
     return search
 
 

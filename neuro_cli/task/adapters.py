@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.task.map_style import name_of, source_of
 
 KEYS = ("task.train", "task.test")

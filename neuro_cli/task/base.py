@@ -19,10 +19,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.copies import copied
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
+from neuro_cli.core.module.copies import copied
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Task(ABC):
     own_examples = False  # True: every direction has its own examples, whatever the layout
     # "episodes": played together; "batch": one number for all examples of a member (neuro_cli.scoring.choice)
     scored_by = "examples"
-    votes = False  # True: evaluate_chunk counts the votes of neuro_cli.core.voters
+    votes = False  # True: evaluate_chunk counts the votes of neuro_cli.core.module.voters
     own_noise = False  # True: scores may be noisy, so that a member scored twice may have two
     hands_batch = True  # False: the module gets something else than the batch's inputs
     has_loss = True  # False: no loss, and ``-fitness`` is none either

@@ -40,7 +40,7 @@ def _read(channels: int, height: int, width: int) -> Data:
     images, targets = bundled_digits()
     # part by part: all images in float32 at once would be the peak of a start's memory
     images = torch.cat([_bytes(part, (height, width)) for part in images.split(PART)]).expand(-1, channels, -1, -1)
-    # after a shuffle and a sort by class, every fifth example is a stratified fifth
+    # every fifth example is a stratified fifth after a shuffle and a sort by class
     shuffled = random_permutation(0, 0, len(targets))
     order = shuffled[targets[shuffled].argsort(stable=True)]
     test = torch.zeros(len(order), dtype=torch.bool)

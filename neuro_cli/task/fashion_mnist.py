@@ -14,19 +14,16 @@ from torchvision.datasets.mnist import read_sn3_pascalvincent_tensor
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.classification import Data, Split
-from neuro_cli.task.mnist import IDX_FILES
-from neuro_cli.task.torchvision_task import TorchvisionTask, channels_first, one_line
+from neuro_cli.task.mnist import MNIST
+from neuro_cli.task.torchvision_task import channels_first, one_line
 
 
-class FashionMNIST(TorchvisionTask):
-    """Fashion-MNIST from ``root``, else from the gzipped IDX files in ``system_folder`` (or null)."""
+class FashionMNIST(MNIST):
+    """Fashion-MNIST in MNIST's files from ``root``, else from gzipped ones in ``system_folder`` (or null)."""
 
     name = "fashion_mnist"
     source = torchvision.datasets.FashionMNIST
     folder = "FashionMNIST/raw"
-    files = IDX_FILES
-    kind = "IDX files"
-    input_shape = (1, 28, 28)
     mean = (0.2860,)
     std = (0.3530,)
 
@@ -35,7 +32,7 @@ class FashionMNIST(TorchvisionTask):
         shift: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(root, download, fitness, evaluation_batch, metrics, shift)
-        self.packed = [Path(system_folder) / f"{file}.gz" for file in IDX_FILES] if system_folder else []
+        self.packed = [Path(system_folder) / f"{file}.gz" for file in self.files] if system_folder else []
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         if self.found() or not self.packed or not all(file.is_file() for file in self.packed):

@@ -7,14 +7,12 @@ import torchvision
 
 from neuro_cli.task.torchvision_task import TorchvisionTask
 
-IDX_FILES = tuple(f"{part}-{what}-ubyte" for part in ("train", "t10k") for what in ("images-idx3", "labels-idx1"))
-
 
 class MNIST(TorchvisionTask):
     name = "mnist"
     source = torchvision.datasets.MNIST
     folder = "MNIST/raw"
-    files = IDX_FILES
+    files = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
     kind = "IDX files"
     input_shape = (1, 28, 28)
     mean = (0.1307,)

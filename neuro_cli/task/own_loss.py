@@ -128,7 +128,7 @@ class OwnLoss(BatchJudged):
             for _, targets in (self._train, self._test):
                 self._loss.compare(output, targets)
             scores = isinstance(output, Tensor) and output.is_floating_point() and output.dim() == 2
-            if scores and 1 < self._classes == output.shape[1]:  # as many outputs as classes, whatever the loss
+            if scores and 1 < self._classes == output.shape[1]:  # outputs are as many as classes, whatever the loss
                 self._measure(True)
             self._compared = True
         return losses, self._loss.weights(batch.targets) if self._weighted else None

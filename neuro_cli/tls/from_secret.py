@@ -49,7 +49,7 @@ class Authority:
             file.write(shown + private_text(key))
             file.flush()
             server, client = (
-                context(kind, self.certificate.decode(), Path(file.name))  # not by host: the certificate names the peer
+                context(kind, self.certificate.decode(), Path(file.name))  # the certificate names the peer, no host
                 for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
             )
         return Credentials(identifier, server, client)

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from neuro_cli import Evolution
-from neuro_cli.algo.adapt import Adaptation
 from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.step_size.adapt import Adaptation
 from neuro_cli.core.errors import ConfigError
 
 N, POPULATION = 10, 20

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from neuro_cli.algo.by_size import TUNED, by_size
 from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.step_size.by_size import TUNED, by_size
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 

@@ -11,8 +11,8 @@ from torch import nn
 
 from neuro_cli.algo.base import PopulationAlgorithm
 from neuro_cli.algo.clipup import ClipUp
-from neuro_cli.algo.layer_factors import RATE, Layers, inputs_of
 from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.step_size.layer_factors import RATE, Layers, inputs_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.seeds import seeded

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo import optimized_centre
+from neuro_cli.algo.centre import optimized as optimized_centre
+from neuro_cli.algo.centre.optimized import CentreOptimizer
+from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
 from neuro_cli.algo.clipup import ClipUp
-from neuro_cli.algo.optimized_centre import CentreOptimizer
-from neuro_cli.algo.optimizer import ScheduledOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads

@@ -8,8 +8,8 @@ from pathlib import Path
 import grpc
 import pytest
 from secured import TOKEN, open_to
+from support.pools import all_results
 from support.waiting import until
-from waits import all_results
 
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.services import SUBMISSION, Stub

@@ -6,8 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from support.pools import all_results
 from support.waiting import until
-from waits import all_results
 
 from neuro_cli.pool.base import WorkUnit
 

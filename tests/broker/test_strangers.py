@@ -9,8 +9,9 @@ from pathlib import Path
 import grpc
 import pytest
 from secured import TOKEN, address_of, open_to, pool_of
+from support.inside import well
+from support.pools import all_results
 from support.waiting import until
-from waits import all_results
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
@@ -27,8 +28,7 @@ STRANGER = Path(__file__).with_name("stranger.py")
 def stranger(address: str, certificates: Path | str) -> dict[str, str]:
     """What a process of another user, which cannot read our certificates, is answered, by the way in which it tries."""
     command = [sys.executable, str(STRANGER), str(NOBODY), address, str(certificates)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    done = well(subprocess.run(command, capture_output=True, text=True, timeout=60))
     answers: dict[str, str] = json.loads(done.stdout)
     return answers
 

@@ -9,9 +9,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 from secured import TOKEN, address_of, open_to, pool_of
 from support.inside import neuro_inside, one_line
+from support.pools import all_results
 from support.waiting import until
 from trouble import TROUBLE
-from waits import all_results
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages

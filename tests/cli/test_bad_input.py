@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.configs import composed
-from support.inside import Done, neuro_in_one_world, neuro_inside, one_line
+from support.inside import Done, neuro_in_one_world, neuro_inside, one_line, well
 from support.made_data import idx_files
 from support.worlds import mostly_own, needs_mpi, neuro
 
@@ -154,8 +154,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_resume_goes_on(folder, smal
     assert str(last) in line
     CheckpointStore(run, 20).load()
     (small_disk / "filler").unlink()
-    done = neuro_inside("resume", str(run), "checkpoint.keep=2", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", str(run), "checkpoint.keep=2", cwd=folder))
     assert CheckpointStore(run, 2).generations()[-1] == 12
 
 
@@ -198,8 +197,7 @@ def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
 
 @pytest.fixture(scope="module")
 def finished(folder) -> Path:
-    done = neuro_inside("train", *SMALL, "hydra.run.dir=finished", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SMALL, "hydra.run.dir=finished", cwd=folder))
     return folder / "finished"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from support.inside import neuro_in_one_world, neuro_inside
+from support.inside import neuro_in_one_world, neuro_inside, well
 from support.worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli import load
@@ -102,8 +102,7 @@ def test_a_sweep_under_mpi(folder, mpi):
     else:
         done = neuro(*line, cwd=folder, ranks=2, mpi=mpi)
     assert done.returncode == 0, done.stderr
-    done = neuro_inside("train", *ON_RANKS, "seed=2", f"hydra.run.dir={alone}", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *ON_RANKS, "seed=2", f"hydra.run.dir={alone}", cwd=folder))
     summaries = [json.loads((folder / run / "summary.json").read_text()) for run in (f"{swept}/1", alone)]
     assert [summary["ranks"] for summary in summaries] == [2, 1]
     assert summaries[0]["parameters_sha256"] == summaries[1]["parameters_sha256"]
@@ -112,8 +111,7 @@ def test_a_sweep_under_mpi(folder, mpi):
 @pytest.fixture(scope="module")
 def own_network(folder) -> Path:
     setting = ("model._target_=my_nets.Net", "generations=4", "checkpoint.every=2", "hydra.run.dir=own")
-    done = neuro_inside("train", *SMALL[:-1], *setting, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SMALL[:-1], *setting, cwd=folder))
     return folder / "own"
 
 
@@ -130,8 +128,7 @@ def test_a_users_own_network_trains_resumes_and_loads(folder, own_network, monke
     assert torch.isfinite(model(images)).all()
     # running statistics of batch norm came with it
     assert not torch.equal(model.norm.running_mean, torch.zeros(4))
-    done = neuro_inside("resume", "own", "generations=5", "trust=my_nets", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("resume", "own", "generations=5", "trust=my_nets", cwd=folder))
     assert not torch.equal(load(own_network, trust=["my_nets"]).out.weight, model.out.weight)
     assert torch.equal(load(own_network, checkpoint=4, trust=["my_nets"])(images), model(images))
 

@@ -9,7 +9,7 @@ from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.plugins import Plugins
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 MINE = {
     "experiment/tiny.yaml": "# @package _global_\ndefaults:\n  - override /sampler: iid\npopulation: 12\n",
@@ -33,8 +33,7 @@ WAYS = [["--config-dir", "mine"], ["hydra.searchpath=[file://mine]"]]
 
 @pytest.mark.parametrize("way", WAYS)
 def test_options_of_the_folder_are_chosen_like_ours(folder, way):
-    done = neuro_inside("train", *way, "+experiment=tiny", "algo=steep", "+site=ours", "--cfg", "job", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", *way, "+experiment=tiny", "algo=steep", "+site=ours", "--cfg", "job", cwd=folder))
     config = OmegaConf.create(done.stdout)
     assert (config.population, config.algo.sigma, config.threads) == (12, 0.3, 3)
     assert config.sampler._target_ == "neuro_cli.sampler.iid.Iid"
@@ -82,13 +81,11 @@ def test_a_package_has_options_too(folder, monkeypatch):
     shutil.copytree(folder / "mine", folder / "my_options" / "conf")
     (folder / "my_options" / "conf" / "__init__.py").touch()
     monkeypatch.delitem(sys.modules, "my_options", raising=False)
-    done = neuro_inside("train", "hydra.searchpath=[pkg://my_options.conf]", "algo=steep", "--cfg", "job", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "hydra.searchpath=[pkg://my_options.conf]", "algo=steep", "--cfg", "job", cwd=folder))
     assert OmegaConf.create(done.stdout).algo.sigma == 0.3
 
 
 def test_a_sweep_over_the_folders_options_trains(folder):
     small = ("population=8", "batch_size=16", "threads=1", "generations=1", "hydra.sweep.dir=sweep")
-    done = neuro_inside("train", "-m", "--config-dir", "mine", *small, "algo=steep,snes", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", "-m", "--config-dir", "mine", *small, "algo=steep,snes", cwd=folder))
     assert OmegaConf.load(folder / "sweep" / "0" / ".hydra" / "config.yaml").algo.sigma == 0.3

@@ -163,11 +163,11 @@ def test_every_extra_has_a_line() -> None:
 
 
 def test_data_sets(tmp_path: Path) -> None:
-    from neuro_cli.task.mnist import IDX_FILES
+    from neuro_cli.task.mnist import MNIST
 
     raw = tmp_path / "data" / "MNIST" / "raw"
     raw.mkdir(parents=True)
-    for name in IDX_FILES:
+    for name in MNIST.files:
         (raw / name).touch()
     found = named(module.data_sets())
     assert list(found) == ["digits", "mnist", "fashion_mnist", "cifar10"]
@@ -176,7 +176,7 @@ def test_data_sets(tmp_path: Path) -> None:
     assert not found["cifar10"].good
     assert found["cifar10"].fix == "neuro train task=cifar10 task.download=true"
     assert not any(finding.needed for name, finding in found.items() if name != "digits")
-    (raw / IDX_FILES[0]).unlink()
+    (raw / MNIST.files[0]).unlink()
     assert not named(module.data_sets())["mnist"].good
 
 

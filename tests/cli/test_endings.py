@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.worlds import clean_environment
 
 from neuro_cli.cli import entry
@@ -56,8 +56,7 @@ def test_code_that_exits_is_no_success(override, code, line, folder):
 
 
 def test_evaluate_of_code_that_exits_is_no_success(folder):
-    done = neuro_inside("train", *SMALL, "model._target_=nets_that_end.Net", "hydra.run.dir=run", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SMALL, "model._target_=nets_that_end.Net", "hydra.run.dir=run", cwd=folder))
     text = NETS.replace("return self.out", "sys.exit(0); return self.out")
     (folder / "nets_that_end.py").write_text(text)
     sys.modules.pop("nets_that_end")
@@ -87,8 +86,7 @@ def test_refused_before_anything_is_written(overrides, tmp_path):
 
 @pytest.mark.parametrize(("verb", "nulls"), [("train", ("+experiment=null",)), ("evolve", ("experiment=null", "+algo=null"))])
 def test_the_value_that_a_group_has_by_default(verb, nulls, tmp_path):
-    done = neuro_inside(verb, *nulls, "seed=4", "--cfg", "job", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside(verb, *nulls, "seed=4", "--cfg", "job", cwd=tmp_path))
     assert one_line(neuro_inside(verb, "-m", "experiment=null,mnist_fast", cwd=tmp_path)).startswith("experiment=null: ")
     assert "no such option" in one_line(neuro_inside(verb, "task=null", cwd=tmp_path))
 
@@ -147,8 +145,7 @@ def test_ctrl_c_while_it_loads(modules, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (130, "neuro: interrupted\n")
     assert not (tmp_path / "run" / "metrics.csv").exists()
-    again = neuro_inside("train", *SMALL, "hydra.run.dir=run", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    well(neuro_inside("train", *SMALL, "hydra.run.dir=run", cwd=tmp_path))
 
 
 SWALLOWED = """

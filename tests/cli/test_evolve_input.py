@@ -3,7 +3,7 @@
 import socket
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 from neuro_cli.evolve.ledger.file import HEADER
 
@@ -87,10 +87,9 @@ def test_a_secret_is_needed_to_join_and_must_not_be_short(tmp_path):
 
 def test_a_secret_is_kept_and_never_shown_and_a_damaged_ledger_is_refused(tmp_path):
     few = ("cluster.local_peers=1", "generations=2", "population=4", "batch_size=16", "threads=1", "evaluate.every=2")
-    done = neuro_inside(
+    done = well(neuro_inside(
         "evolve", *few, "cluster.bind=0.0.0.0", "cluster.advertise=localhost", "hydra.run.dir=run", cwd=tmp_path
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    ))  # fmt: skip
     file = tmp_path / "run" / "secret"
     assert file.stat().st_mode & 0o777 == 0o600
     secret = file.read_text().strip()
@@ -111,7 +110,6 @@ def test_a_secret_is_kept_and_never_shown_and_a_damaged_ledger_is_refused(tmp_pa
         assert one_line(neuro_inside("evolve", *command, cwd=tmp_path)) == "run/ledger.bin: damaged at iteration 0"
     # a secret that the user gives is written to no other file
     file.chmod(0o644)
-    given = neuro_inside("evolve", *few, "cluster.secret_file=run/secret", "hydra.run.dir=other", cwd=tmp_path)
-    assert given.returncode == 0, given.stderr
+    given = well(neuro_inside("evolve", *few, "cluster.secret_file=run/secret", "hydra.run.dir=other", cwd=tmp_path))
     assert "cluster.secret_file=run/secret: others on this machine may read it: chmod 600 run/secret" in given.stderr
     assert not (tmp_path / "other" / "secret").exists()

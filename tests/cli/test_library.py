@@ -19,7 +19,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.shared_world import program_in_world
 from support.tables import sha_of
 from support.worlds import needs_mpi, own_mpi
@@ -101,8 +101,7 @@ def state_of_process() -> dict[str, Any]:
 def folder(tmp_path_factory) -> Path:
     """Working directory with a run `command` of five generations by the command line."""
     place = tmp_path_factory.mktemp("library")
-    done = neuro_inside("train", *SETTING, "generations=5", "hydra.run.dir=command", cwd=place)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SETTING, "generations=5", "hydra.run.dir=command", cwd=place))
     return place
 
 

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.version import __version__
@@ -93,10 +93,11 @@ def test_a_sweep_is_checked_for_all_its_options_before_the_first_job(tmp_path):
 
 
 def test_a_sweep_by_pattern(tmp_path):
-    done = neuro_inside(
-        "train", "-m", *SMALL, "+algo=glob(*es,exclude=[c*,x*])", "++algo.sigma=0.02", "hydra.sweep.dir=s", cwd=tmp_path
+    well(
+        neuro_inside(
+            "train", "-m", *SMALL, "+algo=glob(*es,exclude=[c*,x*])", "++algo.sigma=0.02", "hydra.sweep.dir=s", cwd=tmp_path
+        )
     )
-    assert done.returncode == 0, done.stderr
     targets = {path.parent.parent.name: path.read_text() for path in (tmp_path / "s").glob("*/.hydra/config.yaml")}
     assert {job: "SNES" in text for job, text in targets.items()} == {"0": False, "1": False, "2": True}  # the second: sep_cma_es
     assert all("sigma: 0.02" in text for text in targets.values())
@@ -117,8 +118,7 @@ class Layers(nn.Sequential):
 def test_a_users_class_gets_plain_lists_and_dicts(tmp_path):
     (tmp_path / "nets_of_lists.py").write_text(LISTS)
     setting = ("train", *SMALL, "model._target_=nets_of_lists.Layers", "+model.widths=[16,10]")
-    done = neuro_inside(*setting, "+model.shape={classes:10}", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside(*setting, "+model.shape={classes:10}", cwd=tmp_path))
     text = one_line(neuro_inside(*setting, "+model.shape={classes:9}", cwd=tmp_path))
     # a constructor's error may have no text of its own
     assert text == "model._target_=nets_of_lists.Layers: AssertionError"
@@ -145,14 +145,12 @@ def test_a_module_that_checks_its_input_itself(tmp_path):
 @pytest.mark.parametrize(("mode", "run"), [((), "run"), (("hydra.mode=MULTIRUN", "hydra.sweep.dir=sweep"), "sweep/0")])
 def test_a_mode_of_hydra_may_be_typed(tmp_path, mode, run):
     setting = ("generations=1", "population=4", "batch_size=8", "threads=1", "hydra.run.dir=run")
-    done = neuro_inside("train", *setting, *mode, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *setting, *mode, cwd=tmp_path))
     assert (tmp_path / run / "summary.json").exists()
 
 
 def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):
-    asked = neuro_inside("help", "search", cwd=tmp_path)
-    assert asked.returncode == 0
+    asked = well(neuro_inside("help", "search", cwd=tmp_path))
     assert asked.stdout.startswith("neuro search: choose options of groups (strategy=random")
     assert asked.stdout == neuro_inside("search", "--help", cwd=tmp_path).stdout
     for arguments in (("--version",), ("train", "--version"), ("report", "--version"), ("evolve", "generations=1", "--version")):
@@ -162,8 +160,7 @@ def test_help_of_a_verb_and_the_version_wherever_it_is_asked_for(tmp_path):
 
 def test_help_of_two_words(tmp_path):
     for words in (("evolve", "export"), ("search", "certs"), ("search", "status")):
-        asked = neuro_inside("help", *words, cwd=tmp_path)
-        assert asked.returncode == 0
+        asked = well(neuro_inside("help", *words, cwd=tmp_path))
         assert asked.stdout.startswith(f"usage: neuro {' '.join(words)} ")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 
 from neuro_cli.cli.sweep.trials import distribution_of
 from neuro_cli.core.errors import ConfigError
@@ -61,8 +61,7 @@ def trials(folder: Path) -> list[dict[str, object]]:
 def test_a_failed_trial_is_one_and_a_kill_repeats_no_draw(tmp_path: Path) -> None:
     """One of two values is refused by the command; the journal is cut before the last result, as a kill cuts it."""
     arguments = (*OPTUNA, "hydra.sweeper.n_trials=3", "algo.sigma=choice(0.02,-1)")
-    done = neuro_inside("train", "-m", *SMALL, *arguments, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "-m", *SMALL, *arguments, cwd=tmp_path))
     assert "algo.sigma=-1" in done.stderr
     sweep = tmp_path / "sweep"
     before = trials(sweep)
@@ -73,8 +72,7 @@ def test_a_failed_trial_is_one_and_a_kill_repeats_no_draw(tmp_path: Path) -> Non
     told = [number for number, line in enumerate(lines) if json.loads(line)["op_code"] == 6]  # states of trials
     (sweep / "study.journal").write_text("".join(lines[: told[-1]]))
     assert trials(sweep)[2]["state"] == "RUNNING"
-    again = neuro_inside("resume", "sweep", cwd=tmp_path)
-    assert again.returncode == 0, again.stderr
+    again = well(neuro_inside("resume", "sweep", cwd=tmp_path))
     assert trials(sweep) == before
     assert "[1]" not in again.stdout
 
@@ -86,8 +84,7 @@ def test_a_pruned_trial_stops_and_counts_as_one(tmp_path: Path) -> None:
         "+hydra.sweeper.pruner.lower=2",
         "generations=90000",
     )
-    done = neuro_inside("train", "-m", *SMALL, *OPTUNA, *more, "algo.sigma=interval(0.01,0.1)", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", "-m", *SMALL, *OPTUNA, *more, "algo.sigma=interval(0.01,0.1)", cwd=tmp_path))
     (trial,) = trials(tmp_path / "sweep")
     assert trial["state"] == "PRUNED"
     assert "(pruned); continue with" in (tmp_path / "sweep" / "0" / "log.txt").read_text()
@@ -151,7 +148,6 @@ def test_an_interrupted_sweep_draws_what_an_undisturbed_one_draws(storage: str, 
             more = (*arguments, f"hydra.sweeper.n_trials={count}", "algo.sigma=interval(0.01,0.1)", "seed=choice(1,2)")
             for record in ("sweep.json", "multirun.yaml"):  # else the folder is that of another command
                 (tmp_path / name / "sweep" / record).unlink(missing_ok=True)
-            done = neuro_inside("train", "-m", *SMALL, *more, cwd=tmp_path / name)
-            assert done.returncode == 0, done.stderr
+            well(neuro_inside("train", "-m", *SMALL, *more, cwd=tmp_path / name))
         tables.append(yaml.safe_load((tmp_path / name / "sweep" / "optimization_results.yaml").read_text()))
     assert tables[0] == tables[1]

@@ -5,7 +5,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from support.inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line, well
 
 from neuro_cli.cli.overrides.composition import IN_EXTRA
 
@@ -13,8 +13,7 @@ SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluat
 
 
 def sweep(cwd: Path, *arguments: str, folder: str = "sweep") -> Done:
-    done = neuro_inside("train", "-m", *arguments, *SMALL, f"hydra.sweep.dir={folder}", cwd=cwd)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("train", "-m", *arguments, *SMALL, f"hydra.sweep.dir={folder}", cwd=cwd))
     return done
 
 
@@ -61,6 +60,6 @@ def test_without_its_package_a_line_names_the_extra(option, extra, tmp_path):
 
 
 def test_without_optuna_a_line_names_the_extra(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuro_cli.core.install.find_spec", lambda name: None)
+    monkeypatch.setattr("neuro_cli.core.messages.install.find_spec", lambda name: None)
     told = one_line(neuro_inside("train", "-m", "hydra/sweeper=optuna", "algo.sigma=interval(0.01,0.1)", cwd=tmp_path))
     assert told == "hydra/sweeper=optuna: is not installed: pip install '.[sweep]'"

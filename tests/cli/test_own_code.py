@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.worlds import clean_environment, needs_mpi, neuro
 
 import neuro_cli
@@ -40,8 +40,7 @@ SHADOWED = ("matplotlib", "numba", "hydra_plugins", "scipy", "sklearn", "PIL", "
 def runs(tmp_path_factory) -> Path:
     """A folder with a run of two generations, `plain`."""
     folder = tmp_path_factory.mktemp("runs")
-    done = neuro_inside("train", *SMALL, "hydra.run.dir=plain", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SMALL, "hydra.run.dir=plain", cwd=folder))
     return folder
 
 
@@ -99,12 +98,10 @@ def test_a_user_types_or_trusts_an_environment_of_their_own(tmp_path):
         "model=mlp_policy",
         "model.hidden=[]",
     )
-    done = neuro_inside("train", *setting, *SMALL, "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *setting, *SMALL, "hydra.run.dir=run", cwd=tmp_path))
     assert "pass trust=my_world" in one_line(neuro_inside("evaluate", "run", cwd=tmp_path))
     sys.modules.pop("my_world")
-    done = neuro_inside("evaluate", "run", "trust=my_world", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("evaluate", "run", "trust=my_world", cwd=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +118,7 @@ def test_the_current_folder_stands_in_for_no_installed_package(verb, runs, tmp_p
     run = shutil.copytree(runs / "plain", tmp_path / "run")
     plant(run)
     (run / "net.py").write_text(NET)
-    done = neuro(*verb, cwd=run, fresh=True)
-    assert done.returncode == 0, done.stderr
+    well(neuro(*verb, cwd=run, fresh=True))
     assert not (run / TRACE).exists()
 
 
@@ -146,11 +142,9 @@ def test_a_users_package_in_the_current_folder_trains(tmp_path):
     (tmp_path / "my_package").mkdir()
     (tmp_path / "my_package" / "__init__.py").write_text("from my_helper import NUMBER\n" + NET)
     (tmp_path / "my_helper.py").write_text("NUMBER = 1\n")
-    done = neuro_inside("train", *SMALL, "model._target_=my_package.Net", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *SMALL, "model._target_=my_package.Net", "hydra.run.dir=run", cwd=tmp_path))
     ranks = ("ranks=2", "distribution=replicated")
-    done = neuro("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro("resume", "run", "generations=3", "trust=my_package", *ranks, cwd=tmp_path))
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["ranks"] == 2
 
 
@@ -223,8 +217,7 @@ BENCH = ("population=4", "batch_size=8", "repeats=1", "threads=1", "correlation.
 @pytest.mark.slow  # in a process of its own; by default tests/bench/test_bench.py takes a user's network to bench correlation
 def test_bench_finds_the_users_package(tmp_path):
     (tmp_path / "my_net.py").write_text(NET)
-    done = neuro_inside("bench", "correlation", *BENCH, "model._target_=my_net.Net", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("bench", "correlation", *BENCH, "model._target_=my_net.Net", cwd=tmp_path))
 
 
 def test_bench_names_a_package_that_is_not_there(tmp_path):

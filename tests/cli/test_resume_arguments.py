@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from omegaconf import OmegaConf
-from support.inside import neuro_in_one_world, neuro_inside, one_line
+from support.inside import neuro_in_one_world, neuro_inside, one_line, well
 from support.worlds import needs_mpi
 
 from neuro_cli import load
@@ -52,8 +52,7 @@ def runs(tmp_path_factory) -> Path:
     targets = {"plain": (), "viewing": ("Viewing",), "growing": ("Growing",)}
     for name, target in targets.items():
         model = [f"model._target_=nets_resumed.{kind}" for kind in target]
-        done = neuro_inside("train", *SMALL, *model, f"hydra.run.dir={name}", cwd=folder)
-        assert done.returncode == 0, done.stderr
+        well(neuro_inside("train", *SMALL, *model, f"hydra.run.dir={name}", cwd=folder))
     return folder
 
 
@@ -130,8 +129,7 @@ def test_an_edited_network_of_another_size_is_refused(folder, monkeypatch):
 def test_a_network_on_contiguous_activations_comes_back_as_it_was(folder):
     """Its parameters lie in another memory order than those of the other networks."""
     assert "contiguous ones are used, slower" in (folder / "viewing" / "log.txt").read_text()
-    done = neuro_inside("evaluate", "viewing", "trust=nets_resumed", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("evaluate", "viewing", "trust=nets_resumed", cwd=folder))
     summary = json.loads((folder / "viewing" / "summary.json").read_text())
     assert f"{summary['test_loss']:.4f}" in done.stdout
     model = load(folder / "viewing", trust=["nets_resumed"])

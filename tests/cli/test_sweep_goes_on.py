@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
-from support.inside import Done, neuro_inside, one_line
+from support.inside import Done, neuro_inside, one_line, well
 from support.worlds import clean_environment
 
 from neuro_cli.cli.sweep.jobs import Left, left_in
@@ -71,8 +71,7 @@ def test_resume_leaves_out_what_is_finished_and_goes_on_with_the_rest(whole, swe
     first = (sweep / "0" / "summary.json").stat().st_mtime_ns
     (sweep / "1" / "summary.json").unlink()  # killed after its last checkpoint
     shutil.rmtree(sweep / "2")  # never begun
-    done = neuro_inside("resume", "sweep", cwd=sweep.parent)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside("resume", "sweep", cwd=sweep.parent))
     lines = [line for line in done.stdout.splitlines() if line.startswith("[")]
     assert lines == ["[1/3] seed=1: finished already", "[2/3] seed=2: resumes from its last checkpoint", "[3/3] seed=3"]
     assert (sweep / "0" / "summary.json").stat().st_mtime_ns == first
@@ -86,8 +85,7 @@ def test_resume_leaves_out_what_is_finished_and_goes_on_with_the_rest(whole, swe
 @pytest.mark.slow
 def test_the_same_command_goes_on_and_another_one_is_refused(sweep):
     shutil.rmtree(sweep / "1")
-    done = neuro_inside(*SEEDS, "hydra.sweep.dir=sweep", cwd=sweep.parent)
-    assert done.returncode == 0, done.stderr
+    done = well(neuro_inside(*SEEDS, "hydra.sweep.dir=sweep", cwd=sweep.parent))
     assert "[1/3] seed=1: finished already" in done.stdout
     assert "[2/3] seed=2\n" in done.stdout
     before = sorted(path.stat().st_mtime_ns for path in sweep.rglob("*") if path.name != ".lock")
@@ -200,8 +198,7 @@ def test_kills_at_random_change_no_row_of_the_table(tmp_path):
     jobs, kills = 6, 2
     setting = (*SMALL[:-1], "generations=12", "checkpoint.every=5", "evaluate.every=100")
     line = [sys.executable, "-m", "neuro_cli", "train", "-m", *setting, f"seed=range(1,{jobs + 1})"]
-    calm = subprocess.run([*line, "hydra.sweep.dir=calm"], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True)
-    assert calm.returncode == 0, calm.stderr
+    well(subprocess.run([*line, "hydra.sweep.dir=calm"], cwd=tmp_path, env=clean_environment(), capture_output=True, text=True))
     draw, sweep, killed = random.Random(1), tmp_path / "sweep", 0
     command = [*line, "hydra.sweep.dir=sweep"]
     while killed < kills:
@@ -215,8 +212,7 @@ def test_kills_at_random_change_no_row_of_the_table(tmp_path):
         process.wait()
         killed += 1
         command = [sys.executable, "-m", "neuro_cli", "resume", "sweep"]
-    done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    well(subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True))
     assert hashes(sweep, jobs) == hashes(tmp_path / "calm", jobs)
     for row, other in zip(rows(sweep), rows(tmp_path / "calm"), strict=True):
         same = {"run", "seed", "state", "generations", "test_accuracy", "ranks", "reason"}

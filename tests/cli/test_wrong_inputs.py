@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from support.inside import neuro_inside
+from support.inside import neuro_inside, well
 from wrong_inputs import KEYS, NOT_NUMBERS, NUMBERS, RUNS, WRONG, WRONG_AT_ONCE
 
 HARMLESS = ("seed=3", "generations=2", "+algo.optimizer.eps=1e-6", "checkpoint.every=7", "-q")
@@ -37,8 +37,7 @@ def place(tmp_path_factory) -> Path:
     (folder / "swept").mkdir()
     (folder / "swept" / "multirun.yaml").write_text("hydra: {}\n")
     small = ("population=4", "batch_size=8", "threads=1", "generations=1")
-    done = neuro_inside("train", *small, "hydra.run.dir=run", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *small, "hydra.run.dir=run", cwd=folder))
     return folder
 
 

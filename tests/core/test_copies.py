@@ -9,9 +9,9 @@ import torch
 from torch import nn
 from torch.nn.utils import prune
 
-from neuro_cli.core.copies import copied, in_precision, own_memory, state_of
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import copied, in_precision, own_memory, state_of
 
 
 def weight_norm() -> nn.Module:

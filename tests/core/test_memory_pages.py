@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from neuro_cli.core.copies import copied, in_pages
 from neuro_cli.core.machine.pages import Pages, unwritten
+from neuro_cli.core.module.copies import copied, in_pages
 
 
 def tensors() -> list[torch.Tensor]:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.inside import close_logs, neuro_inside
+from support.inside import close_logs, neuro_inside, well
 
 from neuro_cli.core.errors import lines_apart, one_line, printable
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.election.messages import MEMBERS, NAME
 from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.run_folder.log import log_to, messages
@@ -67,8 +67,7 @@ def test_the_report_of_a_folder_with_any_name(tmp_path: Path) -> None:
         (run / "config.yaml").write_text("seed: 1\n")
         (run / "overrides.yaml").write_text(f'- seed={part[-1]}\n- "note=\\e[3{len(part)}m"\n')
     for folder in ("sweep", f"sweep/{HOSTILE}"):
-        done = neuro_inside("report", folder, "html=false", cwd=tmp_path)
-        assert done.returncode == 0, done.stderr
+        done = well(neuro_inside("report", folder, "html=false", cwd=tmp_path))
         assert obeyed(done.stdout) == []
         assert "owned" in done.stdout
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from neuro_cli.core.tables import WIDTH, print_table, wide_console
+from neuro_cli.core.messages.tables import WIDTH, print_table, wide_console
 
 COLUMNS = ("run", "state", "accuracy", "sigma")
 ROWS = [("0", "finished", "0.91", "0.05"), ("1", "failed", "-", "0.1")]

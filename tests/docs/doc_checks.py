@@ -16,6 +16,7 @@ import torch
 from doc_commands import ROOT
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
+from support.composing import composed_of
 from support.inside import neuro_inside
 from torch import nn
 
@@ -170,7 +171,7 @@ def check_hydra(verb: str, arguments: list[str], cwd: Path) -> None:
     command = checked(verb, arguments)
     jobs = jobs_of([text for text in command.overrides if text != f"hydra.job.name={verb}"])
     for job in jobs:
-        node = command.composed if len(jobs) == 1 else composition.compose_choices(command.tree, job)
+        node = command.composed if len(jobs) == 1 else composed_of(command.tree, job)
         parts = {str(key): node[key] for key in node if key != "hydra"}
         check_config(verb, with_members({key: plain(part) for key, part in parts.items()}))
 

@@ -1,21 +1,13 @@
 """Every command of the pages names verbs, options, keys, files and extras that exist: one case a page."""
 
-import pickle
-from functools import cache
 from importlib.util import find_spec
 
 import pytest
 from doc_checks import StaleError, check
 from doc_commands import PAGES, Command, all_commands, commands_of, lines_of, name_of
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import OverrideType
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from support.composing import forget_options
 
 from neuro_cli.cli.main import EXAMPLES
-from neuro_cli.cli.options.groups import TABLES, groups
-from neuro_cli.cli.overrides import check as argument_check
-from neuro_cli.cli.overrides import composition
 from neuro_cli.core.errors import UserError
 from neuro_cli.launch import slurm_sweep
 
@@ -56,40 +48,16 @@ def of_the_page(command: Command) -> bool:
 
 @pytest.fixture(autouse=True)
 def _somewhere(tmp_path, monkeypatch):
-    """A folder of its own, a machine that may submit jobs, and every config composed once."""
+    """A folder of its own, a machine that may submit jobs, and no other page's options."""
+    forget_options()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(slurm_sweep, "check", needs_a_sweep)
-    for module in (argument_check, composition):
-        monkeypatch.setattr(module, "compose_choices", lambda verb, texts: composed(verb, tuple(texts)))
 
 
 def needs_a_sweep(multirun: bool, *_: object) -> None:
     if not multirun:
         raise UserError("hydra/launcher: it starts the jobs of a sweep, so it needs -m")
-
-
-@cache
-def composed_groups(verb: str, texts: tuple[str, ...], compose=composition.compose_choices):
-    return pickle.dumps(compose(verb, list(texts)))  # a copy by pickle takes a quarter of deepcopy's time
-
-
-def composed(verb: str, texts: tuple[str, ...]):
-    """As ``compose_choices``, but Hydra composes a choice of groups once, and plain values are set in a copy of it."""
-    known, parser = {*groups(), TABLES}, OverridesParser.create()
-    plain, rest = [], []
-    for text in texts:
-        override = parser.parse_override(text)
-        key, swept = override.key_or_group, override.is_sweep_override()
-        fits = override.type is OverrideType.CHANGE and not swept and key not in known and not key.startswith("hydra")
-        (plain if fits else rest).append(override if fits else text)
-    config = pickle.loads(composed_groups(verb, tuple(rest)))
-    for override in plain:
-        try:
-            OmegaConf.update(config, override.key_or_group, override.value(), merge=False)
-        except OmegaConfBaseException as error:
-            raise UserError(" ".join(str(error).split())) from error
-    return config
 
 
 _found: dict[tuple[str, ...], str] = {}  # what is wrong with a command, which may stand on several pages

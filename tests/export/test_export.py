@@ -231,8 +231,7 @@ def test_a_table_is_predicted_by_the_names_of_its_columns(tmp_path: Path) -> Non
 
 def test_a_picture_of_another_size_and_mode_is_resized(run: Path, tmp_path: Path) -> None:
     Image.new("RGBA", (50, 31), (10, 200, 30, 255)).save(tmp_path / "big.png")
-    done = neuro_inside("predict", str(run), "big.png", cwd=tmp_path)
-    assert done.returncode == 0
+    done = well(neuro_inside("predict", str(run), "big.png", cwd=tmp_path))
     assert done.stdout.endswith("  big.png\n")
 
 

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.tiny_language import tiny_family, tiny_gguf, tiny_model, transformers
 
-from neuro_cli.core.copies import PAGES, copied, has_pages
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.module.copies import PAGES, copied, has_pages
 from neuro_cli.language import pretrained
 from neuro_cli.language.mapped_files import map_parameters, parts_of_file
 from neuro_cli.language.pretrained import load_model, load_tokenizer

@@ -12,10 +12,10 @@ from support.inside import neuro_inside, well
 from support.tiny_language import tiny_gguf, tiny_model
 
 from neuro_cli.core.clock import Clock
-from neuro_cli.core.copies import PAGES, copied
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.module.copies import PAGES, copied
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.language import blocks

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import neuro_inside, one_line
+from support.inside import neuro_inside, one_line, well
 from support.worlds import clean_environment, descendants, neuro, wait_for_end, wait_for_rows
 
 from neuro_cli.cli.verbs import doctor
@@ -96,6 +96,5 @@ def test_the_doctor_lets_two_ranks_meet():
 
 
 def test_one_rank_trains_in_the_process_of_the_command(tmp_path):
-    done = neuro_inside("train", *WORDS, "ranks=1", "generations=1", "hydra.run.dir=run", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    well(neuro_inside("train", *WORDS, "ranks=1", "generations=1", "hydra.run.dir=run", cwd=tmp_path))
     assert (tmp_path / "run" / "summary.json").exists()

@@ -42,9 +42,6 @@ def true_gradient(model: nn.Module, loss: Callable[..., Tensor], inputs: Tensor,
     return gradients(other).double()
 
 
-REPEATS, ERRORS = 16, 4.0
-
-
 @pytest.mark.parametrize(
     ("model", "options"),
     [

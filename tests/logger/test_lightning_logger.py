@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from neuro_cli.core import install
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.messages import install
 from neuro_cli.logger.lightning import SERVICES, LightningLogger
 from neuro_cli.logger.several import Guarded
 

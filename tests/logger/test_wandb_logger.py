@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from support.inside import well
+from support.waiting import until
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.logger import wandb as module
@@ -41,10 +42,7 @@ def play(run: Path, generations: range = range(1, 4), resumed_at: int | None = N
 def recorded(folder: Path, *expected: bytes) -> bytes:
     """Return the file that wandb's process wrote of a run, once it contains ``expected``, a moment after the run's end."""
     (record,) = folder.glob("run-*.wandb")
-    deadline = time.monotonic() + 60
-    while missing := [each for each in expected if each not in record.read_bytes()]:
-        assert time.monotonic() < deadline, missing
-        time.sleep(0.05)
+    until(lambda: all(each in record.read_bytes() for each in expected), 60, expected)
     return record.read_bytes()
 
 

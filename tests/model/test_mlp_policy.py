@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from neuro_cli.core.gain import Gain
+from neuro_cli.core.module.gain import Gain
 from neuro_cli.model.mlp_policy import MLPPolicy
 
 

@@ -4,8 +4,8 @@ import re
 import tomllib
 from pathlib import Path
 
-from neuro_cli.core import install as installing
-from neuro_cli.core.install import DISTRIBUTION, install
+from neuro_cli.core.messages import install as installing
+from neuro_cli.core.messages.install import DISTRIBUTION, install
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

@@ -123,8 +123,7 @@ def test_a_folder_of_other_commands_is_refused_before_anything_runs(finished):
 
 
 def test_the_list_names_every_entry(tmp_path):
-    done = neuro_inside("reproduce", cwd=tmp_path, COLUMNS="200")
-    assert done.returncode == 0
+    done = well(neuro_inside("reproduce", cwd=tmp_path, COLUMNS="200"))
     for word in (
         "nes_table_1",
         "search_figure",

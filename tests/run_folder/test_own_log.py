@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.inside import close_logs, neuro_inside, well
 
-from neuro_cli.core.verbosity import VARIABLE
+from neuro_cli.core.messages.verbosity import VARIABLE
 from neuro_cli.run_folder.log import LOG, log_to, messages
 
 OWN = logging.getLogger("my_package.my_model")

@@ -10,8 +10,8 @@ from support.inside import neuro_in_one_world, neuro_inside, well
 from support.worlds import needs_mpi
 
 from neuro_cli import Evolution
-from neuro_cli.algo.auto import SHARE, first_near
 from neuro_cli.algo.openai_es import OpenAIES
+from neuro_cli.algo.step_size.auto import SHARE, first_near
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 

@@ -88,8 +88,7 @@ def test_sigterm_ends_the_run_cleanly_and_it_resumes(folder, never_killed):
 
 
 def test_time_limit_stops_and_more_generations_extend(folder, never_killed):
-    done = neuro_inside("train", *SETTING, "time_limit=0.1", "pace.measure=false", "hydra.run.dir=limited", cwd=folder)
-    assert done.returncode == 0
+    done = well(neuro_inside("train", *SETTING, "time_limit=0.1", "pace.measure=false", "hydra.run.dir=limited", cwd=folder))
     assert "stopped after generation" in done.stderr
     assert "time_limit=0.1" in done.stderr
     assert len(outcome(folder / "limited")[1]) < GENERATIONS

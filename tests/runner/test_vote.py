@@ -11,7 +11,7 @@ from support.worlds import needs_mpi
 
 from neuro_cli.algo.random_vote import RandomVote
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.voters import most_frequent, tally
+from neuro_cli.core.module.voters import most_frequent, tally
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.config import saved_config

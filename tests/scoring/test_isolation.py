@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.core.copies import copied, in_pages
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
+from neuro_cli.core.module.copies import copied, in_pages
 from neuro_cli.scoring.isolation import Generators, difference, drawing, same
 
 POPULATION = 12

@@ -14,6 +14,7 @@ import yaml
 from support.forked import Forked
 from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of
+from support.waiting import until
 from support.worlds import clean_environment, descendants
 
 from neuro_cli.broker.local_cluster import Cluster
@@ -82,8 +83,7 @@ def test_the_best_is_an_option_of_model(finished):
 def test_a_report_shows_a_search_and_others_refuse_it_in_a_line(finished, folder):
     job = read_job(finished, "two")
     assert (job.state, job.generations) == ("finished", 3)
-    done = neuro_inside("report", str(finished), "html=false", cwd=folder)
-    assert done.returncode == 0
+    done = well(neuro_inside("report", str(finished), "html=false", cwd=folder))
     assert "finished" in done.stdout
     assert "not a neuro training run" in one_line(neuro_inside("evaluate", str(finished), cwd=folder))
 
@@ -92,11 +92,9 @@ def begun(run: Path, done: int, *overrides: str) -> "subprocess.Popen[bytes]":
     """A search as a process of its own, once ``done`` candidates are."""
     command = [sys.executable, "-m", "neuro_cli", "search", *TINY, *overrides, f"hydra.run.dir={run}"]
     process = Forked(command, cwd=run.parent, env=clean_environment(), stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 240
-    while not (run / "candidates.csv").exists() or len(rows_of(run / "candidates.csv")) < done:
-        assert process.poll() in (None, 0)
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    rows = run / "candidates.csv"
+    until(lambda: process.poll() not in (None, 0) or (rows.exists() and len(rows_of(rows)) >= done))
+    assert process.poll() in (None, 0)
     return process
 
 

@@ -2,10 +2,8 @@
 
 import os
 import pickle
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-import pytest
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
@@ -13,12 +11,15 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.options.groups import groups
+from neuro_cli.cli.options.groups import TABLES, groups, options_in
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides import check, composition
-from neuro_cli.cli.overrides.grammar import choices_of, without_plus
+from neuro_cli.cli.overrides.grammar import choices_of, override_of, without_plus
 from neuro_cli.core.errors import UserError
 from support import read_once  # noqa: F401 (Hydra reads by it)
+
+if TYPE_CHECKING:
+    import pytest
 
 Kept = dict[tuple[ConfigTree, tuple[str, ...]], bytes]
 
@@ -27,7 +28,7 @@ _choices: Kept = {}
 
 def _users_files(tree: ConfigTree) -> bool:
     """Return whether options of the user's own are among those of ``tree``."""
-    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint(groups())
+    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint({*groups(), TABLES})
 
 
 def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compose_choices) -> DictConfig:
@@ -40,18 +41,6 @@ def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compo
     config: DictConfig = pickle.loads(_choices[key])
     config.hydra.runtime.cwd = os.getcwd()
     return config
-
-
-@contextmanager
-def composed_once() -> Iterator[None]:
-    """Check commands by their choice of options, which is kept, and by each value, unless a user's files are among them.
-
-    :func:`neuro_cli.cli.overrides.check.checked` does the same where Hydra cannot compose all of a command at once.
-    """
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(check, "compose_choices", kept_choices)
-        patch.setattr(check, "compose_whole", lambda *_: ([], None))
-        yield
 
 
 def kept_whole(
@@ -93,3 +82,22 @@ def _note(hydra: DictConfig, texts: list[str]) -> None:
         names = hydra.job.config.override_dirname
         named = sorted(str(override.input_line) for override in own if override.key_or_group not in names.exclude_keys)
         hydra.job.override_dirname = names.item_sep.join(named).replace("=", names.kv_sep)
+
+
+def compose_once(patch: "pytest.MonkeyPatch") -> None:
+    """Let Hydra compose each choice of options once for all commands that are checked."""
+    patch.setattr(check, "compose_choices", kept_choices)
+    patch.setattr(check, "compose_whole", kept_whole)
+
+
+def composed_of(tree: ConfigTree, texts: list[str]) -> DictConfig:
+    """Return the config that Hydra composes of overrides. Raises UserError."""
+    overrides, known = [override_of(text) for text in texts], groups() | {TABLES: options_in(TABLES)}
+    config = kept_whole(tree, [], overrides, known)[1]
+    return composition.compose_choices(tree, texts) if config is None else config
+
+
+def forget_options() -> None:
+    """Remove the options that an earlier command of this process read from files."""
+    for group in (*groups(), TABLES):
+        ConfigStore.instance().repo.pop(group, None)

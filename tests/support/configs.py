@@ -1,22 +1,17 @@
 """Composes the config of a run as the command line does."""
 
-import pickle
 from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from hydra import compose, initialize_config_dir
-from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.core.override_parser.types import Override, OverrideType
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from neuro_cli.algo.base import PopulationAlgorithm
-from neuro_cli.cli.options.groups import TABLES, groups
-from neuro_cli.cli.options.tree import BASE
+from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.core.files import config_folder
 from neuro_cli.sampler.base import Sampler
-from support import read_once  # noqa: F401 (Hydra reads by it)
+from support.composing import composed_of
 
 SMALL = {"noise_table": ("sampler.size=2000000",)}  # settings with which an option is small enough for a test
 
@@ -52,30 +47,10 @@ def composed(*overrides: str, verb: str = "train") -> dict[str, Any]:
 
 @cache
 def _composed(verb: str, overrides: tuple[str, ...]) -> dict[str, Any]:
-    deletes = any(_parsed(text).is_delete() for text in overrides)  # counts in the order of all
-    values = [_parsed(text) for text in overrides if _is_value(_parsed(text)) and not deletes]
-    config = pickle.loads(chosen(verb, tuple(text for text in overrides if deletes or not _is_value(_parsed(text)))))
-    for value in values:
-        OmegaConf.update(config, value.key_or_group, value.value(), merge=True)  # as Hydra does
-    plain = OmegaConf.to_container(config, resolve=True)
+    config = composed_of(_tree(verb), list(overrides))
+    plain = OmegaConf.to_container(OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]), resolve=True)
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 
 
-@cache
-def _parsed(text: str) -> Override:
-    return OverridesParser.create().parse_override(text)
-
-
-def _is_value(override: Override) -> bool:
-    """Return whether an override changes a key of the config, and chooses no option."""
-    key = str(override.key_or_group)
-    chooses = key in groups() or key == TABLES or key.startswith("hydra") or not {"/", "@"}.isdisjoint(key)
-    return override.type is OverrideType.CHANGE and not override.is_sweep_override() and not chooses and override.package is None
-
-
-@cache  # Hydra takes a tenth of a second, and hundreds of tests ask for the same few options with values of their own
-def chosen(verb: str, overrides: tuple[str, ...]) -> bytes:
-    """Return the config that Hydra composes, pickled: a copy by pickle takes a quarter of deepcopy's time."""
-    with initialize_config_dir(str(config_folder()), **BASE, job_name=verb):
-        return pickle.dumps(compose(verb, list(overrides)))
+_tree = cache(ConfigTree)  # whether a user has options of their own is looked up once a verb

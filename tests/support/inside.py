@@ -12,14 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hydra.core.config_store import ConfigStore
 
 from neuro_cli.cli.main import main
-from neuro_cli.cli.options.groups import groups
-from neuro_cli.cli.overrides import check
-from neuro_cli.cli.overrides.composition import compose_whole
 from neuro_cli.run_folder.log import leave
-from support.composing import kept_choices, kept_whole
+from support.composing import compose_once, forget_options
 from support.forked import ready_python
 from support.shared_world import commands_in_world
 from support.worlds import SET_BY_IMPORTS, own_mpi
@@ -53,8 +49,7 @@ def neuro_inside(*arguments: str, cwd: Path, fresh: bool = False, **environment:
     """
     out, err = io.StringIO(), io.StringIO()
     close_logs()  # a process of its own would begin without the test's logs
-    for group in groups():  # options that an earlier command read from files
-        ConfigStore.instance().repo.pop(group, None)
+    forget_options()
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)
         for name in [name for name in os.environ if name.startswith(DROPPED)]:
@@ -65,9 +60,7 @@ def neuro_inside(*arguments: str, cwd: Path, fresh: bool = False, **environment:
         patch.setattr(sys, "path", sys.path[:])
         if not fresh:
             patch.setattr(sys, "executable", ready_python())
-        if check.compose_whole is compose_whole:  # unless the test composes otherwise
-            patch.setattr(check, "compose_whole", kept_whole)
-            patch.setattr(check, "compose_choices", kept_choices)
+        compose_once(patch)
         patch.setattr(logging, "raiseExceptions", True)
         with pytest.raises(SystemExit) as ended:
             main()

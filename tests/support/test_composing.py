@@ -23,6 +23,7 @@ from support.composing import kept_whole
         ("train", ("algo=snes", "+algo.optimizer.eps=1e-3")),
         ("evolve", ("cluster.local_peers=1", "cluster.bind=null", "election=takeover")),
         ("search", ("strategy=random", "pool.workers=1", "hydra.run.dir=x")),
+        ("train", ("model._target_=my.Net", "+algo.optimizer.eps=1e-3", "sampler=low_rank", "sampler.rank=2")),
         ("scale", ("ranks=[1,2]", "known_fabrics.infiniband_fdr.emulate=true", "fabrics=[]")),
     ],
 )

@@ -1,13 +1,12 @@
 """Real worlds of torch.distributed: by torchrun, or by processes with its variables alone."""
 
-import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from support.forked import forking_python
+from support.waiting import until
 from support.worlds import _run, alive, clean_environment, descendants
 
 
@@ -56,10 +55,10 @@ def free_port() -> int:
 
 def rank_of(launcher: int, rank: int) -> int:
     """The process of a rank below torchrun."""
-    deadline = time.monotonic() + 240
-    while time.monotonic() < deadline:
-        for pid in descendants(launcher):
-            if alive(pid) and f"RANK={rank}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                return pid
-        time.sleep(0.05)
-    raise AssertionError(f"no rank {rank} below {launcher}: {os.listdir('/proc')[:3]}")
+    mark = f"RANK={rank}".encode()
+
+    def its_process() -> int | None:
+        running = (pid for pid in descendants(launcher) if alive(pid))
+        return next((pid for pid in running if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")), None)
+
+    return int(until(its_process, what=f"no rank {rank} below {launcher}"))

@@ -34,16 +34,6 @@ def left_by(line: list[str]) -> tuple[object, str, str]:
     raise AssertionError("a command ends with an exit code")
 
 
-def forget_options() -> None:
-    """Remove the options that an earlier command read from files."""
-    from hydra.core.config_store import ConfigStore
-
-    from neuro_cli.cli.options.groups import groups
-
-    for group in groups():
-        ConfigStore.instance().repo.pop(group, None)
-
-
 def run(request: dict[str, Any]) -> list[tuple[object, str, str]]:
     results = []
     if "program" in request:
@@ -53,6 +43,8 @@ def run(request: dict[str, Any]) -> list[tuple[object, str, str]]:
         with first_ranks(ranks) as takes_part:
             if takes_part:
                 if mpi_world().rank == 0:
+                    from support.composing import forget_options  # late: no other rank needs Hydra
+
                     forget_options()
                 results.append(left_by(line))
     return results

@@ -15,6 +15,7 @@ import pytest
 
 from neuro_cli.launch.launcher import launcher_at
 from support.forked import Forked, forking_python, run_forked
+from support.waiting import until
 
 SET_BY_IMPORTS = ("KMP_", "TORCHINDUCTOR_", "MPLBACKEND")  # variables that libraries set while a test's process imports them
 # Open MPI refuses to run as root without these; a test may decide that, `neuro` may not
@@ -164,11 +165,8 @@ def alive(pid: int) -> bool:
 
 def wait_for_end(pids: Iterable[int]) -> None:
     """Wait until none of the processes runs: a killed one keeps its files and locks for a moment."""
-    deadline, left = time.monotonic() + 240, list(pids)
-    while left and time.monotonic() < deadline:
-        left = [pid for pid in left if alive(pid)]
-        time.sleep(0.02)
-    assert not left, f"processes {left} do not end"
+    pids = list(pids)
+    until(lambda: not any(map(alive, pids)), what=f"some of the processes {pids} do not end")
 
 
 def wait_for_rows(run: Path, rows: int, process: subprocess.Popen[bytes]) -> None:

@@ -16,7 +16,7 @@ from torch import nn
 
 from neuro_cli.bench.returns import fresh_return, mean_return
 from neuro_cli.core.errors import UserError, report
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.checkpoint import write_atomically
@@ -63,7 +63,7 @@ def learn(setting: dict[str, Any], folder: Path, stop: StopRequest) -> None:
     begun, learner = time.monotonic(), learner_of(setting)
     from stable_baselines3.common.callbacks import BaseCallback
 
-    task = {**setting["task"], "normalise": False}  # its networks see observations as they are
+    task = {**setting["task"], "normalise": False}  # DDPG's networks see observations as they are
     seed, episodes, every = setting["seed"], setting["episodes"], setting["ddpg"]["look"]
     folder.mkdir(parents=True, exist_ok=True)
 

@@ -41,7 +41,7 @@ class Submitter:
         self._unsent: dict[str, messages.Task] = {}
         self._outstanding: dict[str, messages.Task] = {}  # tasks that a broker has taken
         self._finished: set[str] = set()
-        self._early: dict[str, messages.Result] = {}  # of an earlier process of the run: at most what it left at the brokers
+        self._early: dict[str, messages.Result] = {}  # results of the run's earlier process: at most what it left at the brokers
         self._arrived: list[messages.Result] = []
         self._news = asyncio.Condition()
         self._broker: nameserver_pb2.BrokerInfo | None = None

@@ -102,7 +102,7 @@ class Database:
         db = sqlite3.connect(self.path, timeout=0.0, isolation_level=None)
         # a kind or an id that the disk has changed must not end every query that meets it
         db.text_factory = lambda text: text.decode(errors="replace")
-        db.execute("PRAGMA locking_mode=EXCLUSIVE")  # before the log: it then needs no memory shared with other processes
+        db.execute("PRAGMA locking_mode=EXCLUSIVE")  # set before the log, which then needs no memory shared with other processes
         db.execute("PRAGMA journal_mode=WAL")
         db.execute(f"PRAGMA synchronous={'FULL' if durable == 'machine' else 'NORMAL'}")
         db.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")

@@ -6,9 +6,9 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from neuro_cli.core.did_you_mean import no_option
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
+from neuro_cli.core.messages.did_you_mean import no_option
 
 SEVERAL = "neuro_cli.logger.several.Several"  # class of a list of loggers
 TABLES = "table"  # group of the entries of neuro reproduce; several can be chosen

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from neuro_cli.cli.options.groups import files_of, groups_of
 from neuro_cli.core.files import config_folder
 
-COLUMN = 44  # where comments begin
+COLUMN = 44  # column in which comments begin
 _KEY = re.compile(r"( *)([\w@/.-]+):(?: +(.*?))??(?: +# ?(.*))?")
 OTHERS = ("hydra", "defaults")
 LEFT_OUT = ("experiment", "table", "hydra")  # folders of conf/ with files that are no options of one group

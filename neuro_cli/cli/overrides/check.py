@@ -157,7 +157,7 @@ def _refuse_existing(config: DictConfig, multirun: bool, continues: Callable[[Pa
     try:
         text = str(config.hydra.sweep.dir if multirun else config.hydra.run.dir)
     except OmegaConfBaseException:
-        return  # only the job can resolve the name
+        return  # the job alone can resolve the name
     if not text.strip() or "\0" in text:
         key = "hydra.sweep.dir" if multirun else "hydra.run.dir"
         raise ConfigError(key, text, "must be a folder (for the present one: .)")
@@ -169,6 +169,6 @@ def _refuse_existing(config: DictConfig, multirun: bool, continues: Callable[[Pa
     if multirun:
         return
     if files & RUN_FILES:
-        if not lock.is_taken(folder):  # else a command is still loading there
+        if not lock.is_taken(folder):  # a command is still loading in a taken one
             refuse_unbegun(folder)
         raise ConfigError("hydra.run.dir", folder, f"already contains a run; continue it with: neuro resume {folder}")

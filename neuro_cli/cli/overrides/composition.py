@@ -12,9 +12,9 @@ from omegaconf.errors import OmegaConfBaseException
 from neuro_cli.cli.options.groups import groups_of, sections_of
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.grammar import choices_of, sweeps, without_plus
-from neuro_cli.core.did_you_mean import no_option
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.did_you_mean import no_option
+from neuro_cli.core.messages.install import install
 
 IN_EXTRA = {"joblib": "sweep", "ray": "ray"}  # launchers of packages that an extra of neuro installs
 

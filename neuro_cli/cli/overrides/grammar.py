@@ -11,8 +11,8 @@ from hydra.core.override_parser.types import Glob, Override
 from hydra.errors import HydraException
 
 from neuro_cli.cli.options.groups import TABLES, defaults_of, groups
-from neuro_cli.core.did_you_mean import nearest, no_option
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.messages.did_you_mean import nearest, no_option
 from neuro_cli.launch.quoting import quoted
 
 OWN_CLASSES = ("algo",)  # groups where a class by its name has its own arguments alone

@@ -7,8 +7,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.grammar import hydras_text, sweeps, without_plus
-from neuro_cli.core.did_you_mean import near, nearest
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.messages.did_you_mean import near, nearest
 
 
 def checked_key(override: Override, bases: list[DictConfig], available: dict[str, list[str]], tree: ConfigTree) -> str:

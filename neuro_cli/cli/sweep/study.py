@@ -11,8 +11,8 @@ from optuna.storages import BaseStorage, JournalStorage, get_storage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import nearest
 
 FILE = "study.journal"
 DIRECTIONS = ("minimize", "maximize")

@@ -26,8 +26,8 @@ from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Launch, Rules, S
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
-from neuro_cli.core.install import absent, install
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.install import absent, install
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.launch import lock
 from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
 from neuro_cli.report.table import CSV, read_jobs, show, write

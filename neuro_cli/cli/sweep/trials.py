@@ -28,7 +28,7 @@ from neuro_cli.cli.sweep.study import sampler_of, study_of
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import write_atomically
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.verbosity import say
 
 RESULTS = "optimization_results.yaml"
 ENDED = (TrialState.COMPLETE, TrialState.PRUNED, TrialState.FAIL)

@@ -18,7 +18,7 @@ from rich.text import Text
 from neuro_cli.cli.arguments import Parser
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.install import install
 from neuro_cli.fabric.mpi import library_name
 from neuro_cli.fabric.network import TORCHRUN
 from neuro_cli.launch import slurm

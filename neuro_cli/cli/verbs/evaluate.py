@@ -8,7 +8,7 @@ from neuro_cli.cli.arguments import json_file, names, run_arguments
 from neuro_cli.core.checks import thread_count
 from neuro_cli.core.errors import no_exit, printable
 from neuro_cli.core.files import write_atomically
-from neuro_cli.core.tables import print_table
+from neuro_cli.core.messages.tables import print_table
 from neuro_cli.run_folder.config import saved_config
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def evaluate_verb(arguments: list[str]) -> int:
     output = json_file(values.pop("output")) if "output" in values else None
     generation, trust, changes = evaluate_arguments(values)
     saved_config(run)  # refuses a folder that is no run
-    from neuro_cli.runner.evaluate import evaluate  # and torch with it
+    from neuro_cli.runner.evaluate import evaluate  # late: brings torch
 
     with no_exit():
         result = evaluate(run, generation, trust, changes)

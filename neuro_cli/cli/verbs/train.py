@@ -11,7 +11,7 @@ from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
 from neuro_cli.core.machine.garbage import no_search
-from neuro_cli.core.verbosity import say
+from neuro_cli.core.messages.verbosity import say
 from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm
 from neuro_cli.launch.restarts import restarts

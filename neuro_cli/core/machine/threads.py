@@ -99,7 +99,7 @@ class Threads:
         try:
             work()
         finally:
-            left.clear()  # after an interrupt nothing more begins
+            left.clear()  # nothing more begins after an interrupt
             for future in futures:
                 if not future.cancel():  # one that has not begun would find nothing to do, and may wait for this very thread
                     future.result()

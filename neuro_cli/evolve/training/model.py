@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.algo.seed_steps import SeedSteps
-from neuro_cli.core.copies import pieces_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import pieces_of
 from neuro_cli.core.seeds import text_address
 from neuro_cli.evolve.identity import BASE_KEY, cluster_identity
 from neuro_cli.evolve.ledger.record import LedgerRecord

@@ -190,7 +190,7 @@ def build_ensemble(options: Options, world: World) -> EnsembleTraining:
     threads, clock = Threads(threads_of(config.threads, world, device)), Clock()
     made = {number: make_member(kind_of[number], algo, task, config.seed, number, device, method.staleness) for number in numbers}
     for number in {kind_of[number].key: number for number in numbers}.values():
-        again = make_module(kind_of[number], config.seed, number)  # as a resume and the trained network make it
+        again = make_module(kind_of[number], config.seed, number)  # made as a resume and the trained network make it
         Constants.of_member(again).refuse_other(again, made[number][1].scalars())
     members = {number: member for number, (member, _) in made.items()}
     if method.replicates:

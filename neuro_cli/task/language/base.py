@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import boolean, integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import LOWER, Metric
-from neuro_cli.core.voters import voters_of
+from neuro_cli.core.module.voters import voters_of
 from neuro_cli.task.base import Task
 from neuro_cli.task.example_stream import ExampleStream
 from neuro_cli.task.inputs import Inputs

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.install import absent, install
+from neuro_cli.core.messages.install import absent, install
 from neuro_cli.core.noise import random_permutation
 from neuro_cli.task.language.generated import MADE, made
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
-from neuro_cli.core.voters import Voters, most_frequent
+from neuro_cli.core.module.voters import Voters, most_frequent
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import AUTO, LanguageTask
 from neuro_cli.task.language.generation import BROKEN, Choose, Sampled, generated, greedy, logits_at, padded, read

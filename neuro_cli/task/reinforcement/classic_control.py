@@ -128,31 +128,25 @@ class ClassicSimulator:
         self._limit = environment.spec.max_episode_steps
         environment.reset(seed=0)
         self._states = np.zeros((size, len(self._plain.state)))
-        self._totals, self._penalties, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+        self.totals, self.penalties, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
 
     def expect(self, seeds: np.ndarray) -> None: ...
 
     def begin(self, slot: int, seed: int) -> np.ndarray:
         first = np.asarray(self._environment.reset(seed=seed)[0])
         self._states[slot] = self._plain.state
-        self._totals[slot], self._steps[slot] = 0.0, 0
+        self.totals[slot], self._steps[slot] = 0.0, 0
         return first
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
         states, raw[:], rewards, over = self._rule(self._plain, self._states[slots], np.asarray(actions))
         self._states[slots] = states
-        self._totals[slots] += rewards
-        self._penalties[slots] = np.where(over, np.minimum(rewards, 0.0), 0.0)
+        self.totals[slots] += rewards
+        self.penalties[slots] = np.where(over, np.minimum(rewards, 0.0), 0.0)
         self._steps[slots] += 1
-        over = over | (self._steps[slots] >= self._limit) | ~np.isfinite(self._totals[slots])
+        over = over | (self._steps[slots] >= self._limit) | ~np.isfinite(self.totals[slots])
         ended: list[int] = np.flatnonzero(over).tolist()
         return ended
-
-    def total(self, slot: int) -> float:
-        return float(self._totals[slot])
-
-    def penalty(self, slot: int) -> float:
-        return float(self._penalties[slot])
 
     def close(self) -> None:
         self._environment.close()

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.did_you_mean import closest
+from neuro_cli.core.messages.install import install
 from neuro_cli.task.reinforcement.wrappers import BARE, Wrapping
 
 log = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class EnvironmentFactory:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
         except Exception as error:  # packages of unmatched versions may fail in any way
             raise ConfigError("task.id", self.identifier, f"cannot be made: {reason(error, self.identifier)}") from error
-        _refuse_unversioned(self.identifier)  # its package has registered it now
+        _refuse_unversioned(self.identifier)  # the package has registered it now
         return self.wrapping.around(environment)
 
     def packages(self) -> tuple[str, ...]:

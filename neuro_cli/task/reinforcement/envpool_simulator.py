@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from neuro_cli.core.did_you_mean import closest
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.install import install
+from neuro_cli.core.messages.did_you_mean import closest
+from neuro_cli.core.messages.install import install
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, spaces_of
 
 # set here or by other keys of the task, so task.options must not have them
@@ -42,7 +42,7 @@ class EnvPoolSimulator:
         self._coming: deque[int] = deque()  # seeds of episodes without an environment yet
         self._ready: deque[Place] = deque()
         self._slots: dict[int, Place] = {}
-        self._totals, self._penalties = np.zeros(size), np.zeros(size)
+        self.totals, self.penalties = np.zeros(size), np.zeros(size)
 
     def expect(self, seeds: np.ndarray) -> None:
         self.close()
@@ -54,7 +54,7 @@ class EnvPoolSimulator:
             self._ready.extend(places_of(self._maker, [self._coming.popleft() for _ in range(count)]))
         place = self._ready.popleft()
         assert place.seed == seed, "episodes begin in the order in which they are expected"
-        self._slots[slot], self._totals[slot] = place, 0.0  # frees a pool that was the slot's alone
+        self._slots[slot], self.totals[slot] = place, 0.0  # frees a pool that was the slot's alone
         return place.first
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
@@ -63,10 +63,10 @@ class EnvPoolSimulator:
         for pool, rows, numbers in self._by_pool(slots):
             observations, rewards, terminated, truncated, _ = pool.step(actions[rows], numbers)
             raw[rows] = observations.reshape(len(rows), -1)
-            self._totals[slots[rows]] += rewards
-            self._penalties[slots[rows]] = np.where(terminated, np.minimum(rewards, 0.0), 0.0)
+            self.totals[slots[rows]] += rewards
+            self.penalties[slots[rows]] = np.where(terminated, np.minimum(rewards, 0.0), 0.0)
             over[rows] = terminated | truncated
-        over |= ~np.isfinite(self._totals[slots])
+        over |= ~np.isfinite(self.totals[slots])
         ended: list[int] = np.flatnonzero(over).tolist()
         return ended
 
@@ -79,12 +79,6 @@ class EnvPoolSimulator:
         return [
             (places[rows[0]].pool, rows, np.array([places[row].number for row in rows], np.int32)) for rows in groups.values()
         ]
-
-    def total(self, slot: int) -> float:
-        return float(self._totals[slot])
-
-    def penalty(self, slot: int) -> float:
-        return float(self._penalties[slot])
 
     def close(self) -> None:
         """Forget all environments; a pool ends its thread when its last environment is forgotten."""

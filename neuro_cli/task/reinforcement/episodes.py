@@ -89,7 +89,7 @@ class EnvironmentPool:
                 outcome.faults.append(self._bad_observation(raw[row], number, plan, outcome, now[row]))
             for row, value in self._step(slots[:count], outputs, raw[:count]):
                 outcome.returns[episode[row]] = value
-                outcome.penalties[episode[row]] = simulator.penalty(int(slots[row]))
+                outcome.penalties[episode[row]] = simulator.penalties[slots[row]]
                 if not isfinite(value) and np.isfinite(outputs[row]).all():
                     seed, step = plan.seeds[episode[row]], outcome.steps[episode[row]]
                     outcome.faults.append(self._fault("the sum of the rewards", value, step, seed, "a reward must be finite"))
@@ -123,12 +123,12 @@ class EnvironmentPool:
         simulator = self.simulator
         actions, good = actions_of(self.spaces, outputs)
         if good:
-            return [(row, simulator.total(slots[row])) for row in reversed(simulator.step(slots, actions, raw))]
+            return [(row, float(simulator.totals[slots[row]])) for row in reversed(simulator.step(slots, actions, raw))]
         fine = np.flatnonzero(np.isfinite(outputs).all(axis=1))
         observations = raw[fine]
         ended = simulator.step(slots[fine], [actions[row] for row in fine], observations) if len(fine) else []
         raw[fine] = observations
-        values = {int(fine[place]): simulator.total(slots[fine[place]]) for place in ended}
+        values = {int(fine[place]): float(simulator.totals[slots[fine[place]]]) for place in ended}
         failed = {row: float("nan") for row in range(len(slots)) if row not in set(fine.tolist())}
         return sorted((values | failed).items(), reverse=True)
 

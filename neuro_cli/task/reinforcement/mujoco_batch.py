@@ -95,8 +95,8 @@ class MujocoSimulator:
         self._skipped = int(self._plain.observation_structure["skipped_qpos"])
         self._limit = environment.spec.max_episode_steps
         self._stopwatch = stopwatch()
-        self._places, self._totals, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
-        self._penalties = np.zeros(size)
+        self._places, self.totals, self._steps = np.zeros(size), np.zeros(size), np.zeros(size, np.int64)
+        self.penalties = np.zeros(size)
 
     def expect(self, seeds: np.ndarray) -> None: ...
 
@@ -107,7 +107,7 @@ class MujocoSimulator:
         data = self._plain.data
         mj_getState(self._plain.model, data, self._batch.state[slot], self._state)
         self._places[slot] = data.qpos[0] if self._torso is None else data.body(self._plain._main_body).xpos[0]
-        self._totals[slot], self._steps[slot] = 0.0, 0
+        self.totals[slot], self._steps[slot] = 0.0, 0
         return first
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
@@ -127,20 +127,14 @@ class MujocoSimulator:
             if plain._terminate_when_unhealthy:
                 fallen = ~healthy
         rewards = rewards - plain._ctrl_cost_weight * np.sum(np.square(actions), axis=1)
-        self._totals[slots] += rewards
-        self._penalties[slots] = np.where(fallen, np.minimum(rewards, 0.0), 0.0)
-        over = fallen | (self._steps[slots] >= self._limit) | ~np.isfinite(self._totals[slots])
+        self.totals[slots] += rewards
+        self.penalties[slots] = np.where(fallen, np.minimum(rewards, 0.0), 0.0)
+        over = fallen | (self._steps[slots] >= self._limit) | ~np.isfinite(self.totals[slots])
         split = q.shape[1] - self._skipped
         raw[:, :split] = q[:, self._skipped :]
         raw[:, split:] = v if self._fastest is None else np.clip(v, -self._fastest, self._fastest)
         ended: list[int] = np.flatnonzero(over).tolist()
         return ended
-
-    def total(self, slot: int) -> float:
-        return float(self._totals[slot])
-
-    def penalty(self, slot: int) -> float:
-        return float(self._penalties[slot])
 
     def close(self) -> None:
         self._environment.close()

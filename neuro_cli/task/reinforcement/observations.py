@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-LEAST_DEVIATION = 0.1  # for numbers of an observation that hardly ever move (code of Salimans et al.)
+LEAST_DEVIATION = 0.1  # least deviation, where numbers of an observation hardly ever move (code of Salimans et al.)
 ROUNDING = 2.0**-23  # relative error of a mean of z**2: sums travel as float32
 FAR = 2.0**13  # deviations from 0 to the mean, beyond which an observation in float32 has too few digits left
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.install import install
 from neuro_cli.core.lazy import LazyModule
+from neuro_cli.core.messages.install import install
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, reason, spaces_of
 from neuro_cli.task.reinforcement.episodes import EpisodeOutcome, EpisodeSchedule, unusable

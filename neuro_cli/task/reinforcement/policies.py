@@ -23,9 +23,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.gain import Gain
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.lazy import LazyModule
+from neuro_cli.core.module.gain import Gain
 
 log = logging.getLogger(__name__)
 kernels = LazyModule("neuro_cli.task.reinforcement.policy_kernels")

@@ -17,7 +17,7 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False, error_model="nump
 LINEAR, TANH, RELU, SIGMOID, GAIN = range(5)
 FARTHEST = 1e15  # deviations of an observation from the mean: sums of their squares are float32 on a wire
 LARGEST = float(np.finfo(np.float32).max)  # largest observation that a policy takes without statistics
-_ACCURATE = np.float32(9.1)  # beyond it tanh is 1 to the last bit of a float32
+_ACCURATE = np.float32(9.1)  # tanh is 1 to the last bit of a float32 beyond it
 
 
 # tanh x is nearly x P / Q: Lambert's continued fraction x / (1 + x**2 / (3 + x**2 / (5 + ...))), cut off after 13 terms. All

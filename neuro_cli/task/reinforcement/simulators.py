@@ -8,6 +8,7 @@ Legend: n environments that are stepped, I numbers of an observation.
 """
 
 import logging
+from collections.abc import Sequence
 from contextlib import closing
 from math import isfinite
 from typing import Any, Protocol
@@ -25,11 +26,21 @@ log = logging.getLogger(__name__)
 
 ENDLESS = 1_000_000  # most steps of an episode without a limit
 SIMULATORS = ("auto", "gymnasium", "direct", "envpool")
-EPISODES, STEPS = 4, 40  # of the comparison with gymnasium
+EPISODES, STEPS = 4, 40  # episodes and steps of the comparison with gymnasium
 
 
 class Simulator(Protocol):
-    """Environments in slots 0, 1, ... below a size, with one episode at a time in each."""
+    """Environments in slots 0, 1, ... below a size, with one episode at a time in each.
+
+    ``totals``: sums of the rewards of the present episodes, by slot. ``penalties``: last rewards, if below 0, of the episodes
+    that the environment, no limit, ended; else 0.
+    """
+
+    @property
+    def totals(self) -> Sequence[float] | np.ndarray: ...
+
+    @property
+    def penalties(self) -> Sequence[float] | np.ndarray: ...
 
     def expect(self, seeds: np.ndarray) -> None:
         """Announce the seeds (J,) of the episodes that begin from now on, in this order."""
@@ -42,12 +53,6 @@ class Simulator(Protocol):
 
         An episode also ends if the sum of its rewards is not finite.
         """
-
-    def total(self, slot: int) -> float:
-        """Return the sum of the rewards of the episode in ``slot``."""
-
-    def penalty(self, slot: int) -> float:
-        """Return the simulator's last reward in ``slot`` if below 0 where the environment, no limit, ended an episode; else 0."""
 
     def close(self) -> None: ...
 
@@ -62,7 +67,7 @@ class GymnasiumSimulator:
         self._maker, self._fresh = maker, fresh
         self._environments: list[Any] = [None] * size
         self._steps: list[Any] = [None] * size  # methods
-        self._totals, self._penalties = [0.0] * size, [0.0] * size
+        self.totals, self.penalties = [0.0] * size, [0.0] * size
         self._left, self._limits = [0] * size, [0] * size  # steps of an episode
 
     def expect(self, seeds: np.ndarray) -> None: ...
@@ -74,15 +79,15 @@ class GymnasiumSimulator:
             self._environments[slot] = self._maker.make()
             inner, self._limits[slot] = unwrapped(self._environments[slot])
             self._steps[slot] = inner.step
-        self._totals[slot], self._left[slot] = 0.0, self._limits[slot]
+        self.totals[slot], self._left[slot] = 0.0, self._limits[slot]
         return np.ravel(self._environments[slot].reset(seed=seed)[0])
 
     def step(self, slots: np.ndarray, actions: Any, raw: np.ndarray) -> list[int]:
-        over, steps, totals, left = [], self._steps, self._totals, self._left
-        penalties = self._penalties
+        over, steps, totals, left = [], self._steps, self.totals, self._left
+        penalties = self.penalties
         for row, (slot, action) in enumerate(zip(slots.tolist(), actions, strict=True)):
             observation, reward, terminated, truncated, _ = steps[slot](action)
-            reward = float(reward)  # with numpy 2 a float16 or float32 reward would make the total one
+            reward = float(reward)  # a float16 or float32 reward would make the total one with numpy 2
             total = totals[slot] + reward
             totals[slot] = total
             penalties[slot] = min(reward, 0.0) if terminated else 0.0
@@ -94,12 +99,6 @@ class GymnasiumSimulator:
                 allowed = f"{self._maker.identifier} did not end an episode in {ENDLESS:,} steps, so a limit is needed"
                 raise ConfigError("task.max_steps", self._maker.max_steps, allowed)
         return over
-
-    def total(self, slot: int) -> float:
-        return self._totals[slot]
-
-    def penalty(self, slot: int) -> float:
-        return self._penalties[slot]
 
     def close(self) -> None:
         for slot in range(len(self._environments)):
@@ -152,7 +151,7 @@ def agrees(maker: EnvironmentFactory, simulator: Simulator) -> bool:
                 total, over = total + float(reward), bool(terminated or truncated)
                 penalty = min(float(reward), 0.0) if terminated else 0.0
                 ended = bool(simulator.step(slots, np.array([action]), raw))
-                if not np.array_equal(raw[0], seen) or (simulator.total(0), simulator.penalty(0), ended) != (
+                if not np.array_equal(raw[0], seen) or (simulator.totals[0], simulator.penalties[0], ended) != (
                     total,
                     penalty,
                     over,

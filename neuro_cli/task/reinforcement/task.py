@@ -209,7 +209,7 @@ class Reinforcement(Task):
         try:
             outcome = stage.play(plan, policies, normaliser)
         except BaseException:
-            _close(stage)  # its episodes may stand anywhere
+            _close(stage)  # the stage's episodes may stand anywhere
             raise
         self._stages.put(stage)
         return outcome

@@ -5,8 +5,8 @@ import pytest
 import torch
 from torch import nn
 
-from neuro_cli.core.gain import Gain
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.gain import Gain
 from neuro_cli.model.mlp_policy import MLPPolicy
 from neuro_cli.task.reinforcement import policy_kernels as kernels
 from neuro_cli.task.reinforcement.policies import ChainPolicies, ModulePolicies, chain_of

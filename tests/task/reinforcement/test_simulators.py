@@ -51,8 +51,8 @@ def walked(simulator: Simulator, maker: EnvironmentFactory, actions: list) -> li
     slots = np.array([2, 0, 1])
     for act in actions:
         over = simulator.step(slots, act, raw)
-        ends = [simulator.penalty(int(slots[row])) for row in over]
-        seen.append((raw.copy(), over, [simulator.total(slot) for slot in slots], ends))
+        ends = [simulator.penalties[slots[row]] for row in over]
+        seen.append((raw.copy(), over, [float(simulator.totals[slot]) for slot in slots], ends))
         for row in over:
             raw[row] = simulator.begin(int(slots[row]), seed)
             seed += 1

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from neuro_cli.core.bound_functions import FunctionCopies
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
+from neuro_cli.core.module.bound_functions import FunctionCopies
 
 COMPUTES_IN = "neuro_computes_in"  # attribute of a module: the type of the inputs it is to get
 PAGES = "neuro_pages"  # attribute of a parameter: its pages, and its place among their tensors

@@ -16,15 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.auto import AUTO
 from neuro_cli.algo.base import State
+from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.schedule import CONSTANT, Schedule
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
-STEPS = 5  # of an optimizer that is not torch's, in which it is seen whether each draws random numbers
+STEPS = 5  # trial steps of an optimizer that is not torch's, which show whether each draws random numbers
 
 
 def _fused(factory: OptimizerFactory) -> OptimizerFactory:

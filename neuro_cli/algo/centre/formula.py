@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import NON_FINITE, PopulationAlgorithm, State
-from neuro_cli.algo.layer_factors import SIGMA, Layers
+from neuro_cli.algo.step_size.layer_factors import SIGMA, Layers
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.layout import ParameterLayout
 
@@ -19,13 +19,14 @@ class OwnCentre(PopulationAlgorithm):
     ``sigma`` > 0: initial step size. ``layers``: factors on it by pattern of parameter names. Raises ConfigError.
     """
 
+    factors: Sequence[str] = (SIGMA,)  # kinds of factors that ``layers`` may have
     _centre: Tensor
     _size: float
 
-    def __init__(self, sigma: float, non_finite: str, layers: Mapping[str, Any] | None, kinds: Sequence[str] = (SIGMA,)) -> None:
+    def __init__(self, sigma: float = 0.05, non_finite: str = "raise", layers: Mapping[str, Any] | None = None) -> None:
         self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)
         self.sigma = number("algo.sigma", sigma, above=0.0)
-        self._layers = Layers(layers, kinds)
+        self._layers = Layers(layers, self.factors)
 
     def _begin(self, centre: Tensor, layout: ParameterLayout) -> Tensor | None:
         """Take the centre; return the factors on the initial step size, None where all are 1."""

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from neuro_cli.algo.base import LayerScale, Proposal
 from neuro_cli.core.checks import number
-from neuro_cli.core.did_you_mean import nearest
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.messages.did_you_mean import nearest
 
 SIGMA, RATE = "sigma", "lr"
 

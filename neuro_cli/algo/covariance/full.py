@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import Combination, Proposal
-from neuro_cli.algo.formula_centre import OwnCentre
+from neuro_cli.algo.centre.formula import OwnCentre
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 

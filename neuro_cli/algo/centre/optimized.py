@@ -7,10 +7,10 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.average import follow
 from neuro_cli.algo.base import CentreAlgorithm, State
-from neuro_cli.algo.by_size import by_size
-from neuro_cli.algo.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
+from neuro_cli.algo.centre.average import follow
+from neuro_cli.algo.centre.optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
+from neuro_cli.algo.step_size.by_size import by_size
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import LARGE, ParameterLayout, Place
 from neuro_cli.core.machine.threads import Threads
@@ -53,8 +53,8 @@ class CentreOptimizer:
     A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
     tensors, one after the other where it can, and its states are float32.
 
-    ``average`` in [0, 1): share of the past in an average of the centres (:mod:`neuro_cli.algo.average`), 0: no average. Steps
-    write to ``centre`` itself. Raises ConfigError.
+    ``average`` in [0, 1): share of the past in an average of the centres (:mod:`neuro_cli.algo.centre.average`), 0: no average.
+    Steps write to ``centre`` itself. Raises ConfigError.
     """
 
     def __init__(

@@ -82,7 +82,7 @@ class Adaptation:
         rate = (mass + 2) / (n + mass + 5)
         damping = 1 + 2 * max(0.0, math.sqrt((mass - 1) / (n + 1)) - 1) + rate
         assert self._path is not None
-        # without selection the sum over norm is N(0, I), as the tutorial's sqrt(mu_eff) <y>_w is
+        # the sum over norm is N(0, I) without selection, as the tutorial's sqrt(mu_eff) <y>_w is
         self._path.mul_(1 - rate).add_(estimate, alpha=math.sqrt(rate * (2 - rate)) / norm)
         expected = math.sqrt(n) * (1 - 1 / (4 * n) + 1 / (21 * n**2))
         self.sigma *= math.exp(min(1.0, rate / damping * (_length(self._path) / expected - 1)))

@@ -41,7 +41,7 @@ class FunctionCopies(dict[int, Any]):
     def _copy(self, function: FunctionType) -> None:
         cells = tuple(self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
         made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
-        self[id(function)] = made  # before its parts, which may hold the function
+        self[id(function)] = made  # stored before its parts, which may hold the function
         for own, given in zip(cells, function.__closure__ or (), strict=True):
             if _is_filled(given) and not _is_filled(own):
                 own.cell_contents = self._part(given.cell_contents)

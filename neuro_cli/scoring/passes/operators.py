@@ -68,7 +68,7 @@ def geometry_of(weight: Tensor, stride: Any, padding: Any, dilation: Any, groups
     return Geometry(steps, zeros, gaps, groups)
 
 
-def normalized(x: Tensor, dimensions: Sequence[int], eps: float) -> Tensor:
+def normalized(x: Tensor, dimensions: list[int], eps: float) -> Tensor:
     """Values less their mean over ``dimensions``, over their biased deviation, as batch norm has them."""
     if x.dtype not in (torch.float32, torch.float64):
         variance, mean = torch.var_mean(x, dimensions, correction=0, keepdim=True)

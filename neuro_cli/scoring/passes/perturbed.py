@@ -50,7 +50,7 @@ class PerturbedForward(ManyForward):
     """
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:
-        super().__init__(module, perturbation, careful)
+        super().__init__(module, layout, perturbation, careful)
         parameters = dict(module.named_parameters())
         # identities, as equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}

@@ -20,7 +20,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied, in_precision
-from neuro_cli.library.shared_pass import Call, answering, captured, rows
+from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.isolation import InputCopies, drawing
 from neuro_cli.task.base import Batch, Task
@@ -174,20 +174,8 @@ class FitnessTask(Task):
         return Batch(inputs, batch.targets[start:stop])
 
     def example_scores(self, module: nn.Module, batch: Batch) -> Tensor:
-        """Return the values (B, 1), float32 or float64, of a fitness of a batch. Raises UserError for another shape.
-
-        A captured closure gives one value for each member, and the sum over its rows equals that value.
-        """
+        """Return the values (B, 1), float32 or float64, of a fitness of a batch. Raises UserError for another shape."""
         assert self._fitness is not None
-        if self._captured is not None:
-            length = len(self._captured.targets)
-            with self._called():
-                outputs = self.outputs(module, batch)
-            values = torch.zeros(len(batch.targets), 1, dtype=torch.float64)
-            for row in range(0, len(values), length):
-                with self._called(), answering(module, self._call, rows(outputs, row, row + length)):
-                    values[row] = self._sign * mean_of(self._fitness(module)) * length
-            return values
         with self._called():
             values = self._fitness(module, batch.inputs, batch.targets)
         count = len(batch.targets)
@@ -200,7 +188,21 @@ class FitnessTask(Task):
 
     def outputs(self, module: nn.Module, batch: Batch) -> Any:
         """Call ``module`` as the user's fitness function calls it."""
-        return self._call.outputs(module, batch.inputs)
+        with self._called():
+            return self._call.outputs(module, batch.inputs)
+
+    def scores_of(self, module: nn.Module, outputs: Any, rows: int) -> Tensor:
+        """Return values (rows, 1) of a captured closure: the sum over a member's rows is its fitness times their number."""
+        assert self._fitness is not None
+        assert self._captured is not None
+        length = len(self._captured.targets)
+        values = torch.zeros(rows, 1, dtype=torch.float64)
+        with answering(module, self._call) as give:
+            for row in range(0, rows, length):
+                give(own_rows(outputs, row, row + length))
+                with self._called():
+                    values[row] = self._sign * mean_of(self._fitness(module)) * length
+        return values
 
     def score(self, module: nn.Module, batch: Batch) -> np.ndarray:
         if self._batch is not None:

@@ -97,7 +97,7 @@ class FitnessScorer(PopulationScorer):
         with agreed(self._world):
             try:
                 task.capture(self._centre_module(proposal))
-                make = partial(BatchedScorer, call=task.outputs)
+                make = partial(BatchedScorer, closures=task)
                 scorer = self._scorer("shared pass", task.batch_size, make, proposal)
                 scores = scorer.scores(proposal, generation, members)
                 self._prove(task, proposal, generation, members[:2], scores[:2])

@@ -53,23 +53,33 @@ def _call(inputs: tuple[Any, ...], named: dict[str, Any]) -> Call | None:
     return Call(values[0], next(iter(named), None)) if len(values) == 1 and isinstance(values[0], Tensor) else None
 
 
-def rows(outputs: Any, start: int, stop: int) -> Any:
+def own_rows(outputs: Any, start: int, stop: int) -> Any:
     """Return rows [start, stop) of a shared pass's outputs, those of one member, copied so that no member changes another's."""
     with torch._C.DisableTorchFunction():
         return by_tensor(outputs, lambda x: x[start:stop].clone())
 
 
 @contextmanager
-def answering(module: nn.Module, call: Call, outputs: Any) -> Iterator[None]:
-    """Let ``module`` return ``outputs`` for ``call`` inside the context, and raise Unsupported for any other call."""
+def answering(module: nn.Module, call: Call) -> Iterator[Callable[[Any], None]]:
+    """Let ``module`` answer ``call`` inside the context by the outputs last given, and raise Unsupported for any other call.
+
+    Yields the function that takes the outputs.
+    """
+    outputs: Any = None
+
+    def give(next_outputs: Any) -> None:
+        nonlocal outputs
+        outputs = next_outputs
 
     def answer(*given: Any, **named: Any) -> Any:
         other = _call(given, named)
-        if other is None or other.name != call.name or other.inputs.shape != call.inputs.shape:
-            raise Unsupported("the members are given inputs of their own")
-        if not torch.equal(other.inputs, call.inputs.to(other.inputs.dtype)):
+        if other is None or other.name != call.name or not _same(other.inputs, call.inputs):
             raise Unsupported("the members are given inputs of their own")
         return outputs
 
     with answered_by(module, answer):
-        yield
+        yield give
+
+
+def _same(inputs: Tensor, first: Tensor) -> bool:
+    return inputs is first or (inputs.shape == first.shape and torch.equal(inputs, first.to(inputs.dtype)))

@@ -45,8 +45,9 @@ class NoiseTable(Dense):
         if self.size <= noise.size:
             raise ConfigError("sampler.size", self.size, f"must be above the model's {noise.size} parameters")
         self._file = table_file(self.size, None if self._folder is None else Path(self._folder))
-        self._table = np.memmap(self._file, np.float32, "c")  # shared as long as it is only read; torch wants a writable one
-        self._on_device = None if noise.device.type == "cpu" else torch.from_numpy(self._table.copy()).to(noise.device)
+        # shared as long as it is only read; torch wants a writable one
+        table = torch.from_numpy(np.memmap(self._file, np.float32, "c").view(np.ndarray))
+        self._table = table if noise.device.type == "cpu" else table.clone().to(noise.device)
 
     def offsets(self, generation: int, directions: Sequence[int]) -> np.ndarray:
         """Return the first place in the table of each direction's noise, (D,) int64 in [0, size - M]."""
@@ -54,27 +55,24 @@ class NoiseTable(Dense):
         wide = (words[:, 0] << np.uint64(32)) | words[:, 1]
         return (wide % np.uint64(self.size - self.noise.size + 1)).astype(np.int64)
 
-    def _slice(self, first: int, count: int) -> Tensor:
-        if self._on_device is not None:
-            return self._on_device[first : first + count]
-        return torch.from_numpy(self._table[first : first + count].view(np.ndarray))
-
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
-        offsets = self.offsets(generation, range(first, first + count))
-        return torch.stack([self._slice(int(offset), self.noise.size) for offset in offsets]).to(dtype)
+        offsets = torch.from_numpy(self.offsets(generation, range(first, first + count))).to(self._table.device)
+        # a row of this view is the noise from each place on: one call copies all rows, slices would be a call each
+        windows = self._table.as_strided((self.size - self.noise.size + 1, self.noise.size), (1, 1))
+        return windows.index_select(0, offsets).to(dtype)
 
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return self._slice(int(self.offsets(generation, [direction])[0]), self.noise.size).to(dtype)
+        return self.draw(generation, direction, 1, dtype)[0]
 
     def sums(
         self, weights: np.ndarray, moments: Sequence[int], generation: int, directions: range, start: int, stop: int
     ) -> Tensor:
-        if self._on_device is not None:
+        if self._table.device.type != "cpu":
             return super().sums(weights, moments, generation, directions, start, stop)
         offsets = self.offsets(generation, directions)
         out = torch.empty(len(weights), stop - start, dtype=torch.float32)
         kinds, weights = np.asarray(moments, np.int64), np.ascontiguousarray(weights)
-        table = self._table.view(np.ndarray)
+        table = self._table.numpy()
 
         def piece(bounds: tuple[int, int]) -> None:
             low, high = bounds

@@ -9,9 +9,8 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -46,15 +45,25 @@ WATCHED = 16  # generations from the first whose tensors are followed in every p
 LARGE_ROWS = 1024  # most rows of a chunk by a large network: enough for its products, and activations stay small next to it
 
 
+class Closures(Protocol):
+    """Code that calls a member and scores what it gives."""
+
+    def outputs(self, module: nn.Module, batch: Batch) -> Any:
+        """Return what the code's call of ``module`` gives for the examples of ``batch``."""
+
+    def scores_of(self, module: nn.Module, outputs: Any, rows: int) -> Tensor:
+        """Return values (rows, 1) of the code, which gets each member's ``outputs`` in turn where it calls ``module``."""
+
+
 class BatchedScorer(PopulationScorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
     So is a chunk whose pass raises an error, whatever it is: a function of the chunk alone, which all ranks compute completely.
-    ``slower``: than single members, as far as can be foreseen. ``call``: as of :func:`chosen_way`. Raises Unsupported where
+    ``slower``: than single members, as far as can be foreseen. ``closures``: score in place of the task. Raises Unsupported where
     the module cannot be scored so, or not with the same outcome.
     """
 
-    def __init__(self, settings: ScoringSettings, centre: Tensor, call: Callable[[nn.Module, Batch], Any] | None = None) -> None:
+    def __init__(self, settings: ScoringSettings, centre: Tensor, closures: Closures | None = None) -> None:
         super().__init__(settings)
         self._sides = 2 if settings.sampler.antithetic else 1
         # a copy of a large centre counts, so passes must not write to it
@@ -72,8 +81,8 @@ class BatchedScorer(PopulationScorer):
         # where no pass changed or read anything, most generations do without the care that costs as much as a small pass
         self._careful = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
         self._renew_modules()
-        self._call = call
-        self._way, largest, self.slower = chosen_way(settings, centre, call)
+        self._closures, self._outputs = closures, None if closures is None else closures.outputs
+        self._way, largest, self.slower = chosen_way(settings, centre, self._outputs)
         if self._large or is_heavy(settings.module):
             give_back_memory()  # pieces of trials lie between others, and none fits the next pass
         # keyed by sides and directions of a chunk, where the first way does not serve so many rows; all ranks find the same
@@ -156,9 +165,9 @@ class BatchedScorer(PopulationScorer):
             return
         self._proven.add((*form, unequal))
         try:
-            prove(settings, self._way, centre, generation, self._call)
+            prove(settings, self._way, centre, generation, self._outputs)
         except Unsupported as error:
-            if self._call is not None:
+            if self._closures is not None:
                 raise
             self._leaves = str(error)
 
@@ -214,7 +223,7 @@ class BatchedScorer(PopulationScorer):
             try:
                 return self._served(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # any kind: the module's own, or the fitness's, which single members raise again
-                if self._call is not None:  # scores of single members are others: whoever takes this falls back by itself
+                if self._closures is not None:  # scores of single members are others: whoever takes this falls back by itself
                     raise
                 failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
                 return None
@@ -279,7 +288,7 @@ class BatchedScorer(PopulationScorer):
     def _tried(self, sides: int, after: Way | None = None) -> Way | Unsupported:
         """Return the first way, or the first ``after`` one, that passes a trial; the error where none does."""
         try:
-            return chosen_way(self.settings, self._centre.flat, self._call, after, sides).way
+            return chosen_way(self.settings, self._centre.flat, self._outputs, after, sides).way
         except Unsupported as error:
             return error
 
@@ -334,8 +343,13 @@ class BatchedScorer(PopulationScorer):
         with_mark([batch.inputs, batch.targets])
         try:
             guard = Unwritten(self._centre.flat) if self._large else nullcontext()
-            with torch.no_grad(), guard, way.forward(module, self.settings.layout, perturbation, careful):
-                scores = self.task.example_scores(module, batch)
+            with torch.no_grad(), guard, way.forward(module, self.settings.layout, perturbation, careful) as forward:
+                if self._closures is None:
+                    scores = self.task.example_scores(module, batch)
+                else:
+                    outputs = self._closures.outputs(module, batch)
+                    with forward.left():
+                        scores = self._closures.scores_of(module, outputs, len(batch.targets))
         finally:
             self._modules.put(module)
         return scores.view(self._sides, -1, rows.examples, scores.shape[-1]).sum(2, dtype=torch.float64)

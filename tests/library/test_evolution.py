@@ -22,6 +22,7 @@ from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build, make_model
 from neuro_cli.runner.options import Options
+from neuro_cli.scoring.passes.forward import CentreParameter
 
 
 @pytest.fixture
@@ -323,6 +324,49 @@ def test_a_closure_with_a_mode_or_a_derivative_of_its_own_is_scored_by_single_me
 
     assert torch.equal(centre(True), centre(False))
     assert "uses more of its member than outputs" in caplog.text
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
+def test_a_closure_that_asks_for_a_parameters_shape_or_device_shares_a_pass(examples, sampler, caplog):
+    inputs, targets = examples
+    module, classes = net(), set()
+
+    def fitness(member):
+        weight = next(member.parameters())
+        classes.add(type(weight))
+        loss = log_likelihoods(member, inputs.to(weight.device), targets).mean()
+        return loss / weight.shape[0] + weight.numel() * (loss > 0)
+
+    def centre(shared_pass):
+        with neuro.Evolution(copy.deepcopy(module), population=12, threads=1, sampler=sampler, shared_pass=shared_pass) as es:
+            es.step(fitness)
+            es.step(fitness)
+            assert {type(parameter) for candidate in es.ask() for parameter in candidate.parameters()} == {nn.Parameter}
+            return es.centre
+
+    torch.testing.assert_close(centre(True), centre(False), rtol=1e-4, atol=1e-6)
+    assert CentreParameter in classes
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_closure_that_later_reads_a_parameter_is_scored_by_single_members(examples, caplog):
+    """The comparison of the first generation has seen none of it, so the parameters themselves refuse."""
+    inputs, targets = examples
+
+    def centre(shared_pass):
+        generation = 0
+
+        def fitness(member):
+            decay = 1e-6 * member[0].weight.square().sum() if generation == 2 else 0.0
+            return log_likelihoods(member, inputs, targets).mean() - decay
+
+        with neuro.Evolution(net(), population=12, threads=1, shared_pass=shared_pass) as es:
+            for generation in range(4):  # noqa: B007 (the closure reads it)
+                es.step(fitness)
+            return es.centre
+
+    torch.testing.assert_close(centre(True), centre(False), rtol=1e-4, atol=1e-6)
+    assert "square uses parameter 0.weight outside" in caplog.text
 
 
 def test_closures_of_the_same_code_that_enclose_others_are_each_compared(examples):

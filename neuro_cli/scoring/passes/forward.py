@@ -4,7 +4,7 @@ Legend: S sides, D directions, e examples, n = S D e rows.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -12,8 +12,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.member_dimension import unfused
+from neuro_cli.scoring.passes.number_reads import name_of, reads
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import kept
 
@@ -32,6 +35,25 @@ def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None
             vars(module)["forward"] = own
 
 
+class CentreParameter(nn.Parameter):
+    """Evolved parameter that holds the centre's numbers, which no member has: whoever uses them gets Unsupported."""
+
+    place: str  # its name
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            if not reads(func, args, kwargs):
+                made = func(*args, **kwargs)
+                if not tensors([made]):  # a shape, a device
+                    return made
+        used = next(value for value in tensors([*args, *kwargs.values()]) if isinstance(value, cls))
+        raise Unsupported(f"{name_of(func)} uses parameter {used.place} outside of the module's own forward pass")
+
+
 class ManyForward(TorchFunctionMode, ABC):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
@@ -40,8 +62,9 @@ class ManyForward(TorchFunctionMode, ABC):
     keep nothing. Then an operation that could read numbers raises NeedsCare.
     """
 
-    def __init__(self, module: nn.Module, perturbation: Perturbation, careful: bool = True) -> None:
+    def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:
         super().__init__()
+        self._layout = layout
         self._module, self._rows, self._careful = module, perturbation.rows, careful
         self._one_side = self._rows.count // len(self._rows.scales)
         self._forward = module.forward
@@ -67,6 +90,28 @@ class ManyForward(TorchFunctionMode, ABC):
             return self._answered(args, kwargs)
         finally:
             self._inside = False
+
+    @contextmanager
+    def left(self) -> Iterator[None]:
+        """Run code that has one member's outputs within the context: torch's functions are not followed, but for parameters.
+
+        Such code costs what it costs by itself.
+        """
+        parameters = dict(self._module.named_parameters())
+        evolved: dict[str, Any] = {place.name: parameters[place.name] for place in self._layout.places}
+        if any(type(parameter) is not nn.Parameter for parameter in evolved.values()):
+            yield  # a class of its own: all functions are followed
+            return
+        TorchFunctionMode.__exit__(self, None, None, None)
+        for name, parameter in evolved.items():
+            parameter.__class__, parameter.place = CentreParameter, name
+        try:
+            yield
+        finally:
+            for parameter in evolved.values():
+                del parameter.place
+                parameter.__class__ = nn.Parameter
+            TorchFunctionMode.__enter__(self)
 
     @abstractmethod
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.rows import attention as attention_of_rows
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
-from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, numbers
+from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, normalized, numbers
 from neuro_cli.scoring.passes.parameter_uses import Use
 from neuro_cli.scoring.passes.products import addmm, einsum, linear, matmul, reversed_matmul
 
@@ -93,9 +93,7 @@ def batch_norm(
     if training:
         if input.numel() == input.shape[1]:
             raise Unsupported("batch norm of a single value for each channel")
-        dimensions = [0, *range(2, input.dim())]
-        variance, mean = torch.var_mean(input, dimensions, correction=0, keepdim=True)
-        result = (input - mean) * torch.rsqrt(variance + eps)
+        result = normalized(input, [0, *range(2, input.dim())], eps)
     else:
         result = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
     shape = (-1, *[1] * (input.dim() - 2))

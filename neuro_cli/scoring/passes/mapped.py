@@ -46,7 +46,7 @@ class MappedForward(ManyForward):
         careful: bool = True,
         numbers: bool = False,
     ) -> None:
-        super().__init__(module, perturbation, careful)
+        super().__init__(module, layout, perturbation, careful)
         self._uses, self._numbers = Uses(module, layout), numbers
         self._members = HiddenMembers(self._uses, perturbation)
 

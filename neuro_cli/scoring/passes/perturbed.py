@@ -38,7 +38,7 @@ from neuro_cli.scoring.passes.number_reads import (
     reads,
     suspect,
 )
-from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, numbers
+from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, normalized, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
 from neuro_cli.scoring.passes.tangent import tanh
 
@@ -50,7 +50,7 @@ class PerturbedForward(ManyForward):
     """
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:
-        super().__init__(module, perturbation, careful)
+        super().__init__(module, layout, perturbation, careful)
         parameters = dict(module.named_parameters())
         # identities, as equality of tensors compares numbers
         self._places = {id(parameters[place.name]): place for place in layout.places}
@@ -265,10 +265,7 @@ class PerturbedForward(ManyForward):
         split = x.reshape(rows.count // rows.examples, -1, *x.shape[1:])
         if split[0, :, 0].numel() < 2:
             raise Unsupported("batch norm of a single value for each channel")
-        dimensions = [1, *range(3, split.dim())]
-        # the biased variance, with which batch norm normalises
-        variance, mean = torch.var_mean(split, dimensions, correction=0, keepdim=True)
-        return ((split - mean) * torch.rsqrt(variance + eps)).view(x.shape)
+        return normalized(split, [1, *range(3, split.dim())], eps).view(x.shape)
 
     def max_pool2d(
         self, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,

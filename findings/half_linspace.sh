@@ -3,7 +3,7 @@
 #
 # Version: jax 0.10.2 (CPU), torch 2.14.1, ml_dtypes 0.6.0, numpy 2.4.6
 # Belief: `linspace(-0.5, 0.5, members)` in half precision is the exact number, rounded once: antisymmetric, with a sum of zero.
-# Seen: NumPy does so. In bfloat16 1,000 utilities have 756 values there, 507 in torch and 315 in jax, where they sum to -0.47, and 70,000
+# Seen: NumPy does so. In bfloat16 1,000 utilities have 756 values in it, 507 in torch and 315 in jax, where they sum to -0.47, and 70,000
 #   to -72. In float16 70,000 are -0.5 and 0.5 and nothing between in torch, and -0.5, 0.5 and NaN in jax: the number of members is
 #   infinite in that type. 257 members are exact in all.
 # Means: Utilities with another sum than zero move the centre along the mean of the noise, and two thirds of the members share a

@@ -5,7 +5,7 @@
 # Belief: The sampler that a study is resumed with decides: its population, its sigma, its start. A converged CMA-ES begins again.
 # Seen: The optimizer is in the trials. With another `popsize`, `sigma0`, `x0` or `lr_adapt` the resumed study has the values of the
 #   first sampler, and its 60 trials are the same ones to the bit, with no word. With `use_separable_cma` or `with_margin` the state is
-#   not found, and the search begins again at the centre. Of 400 trials over three integers the last 200 are one point, with
+#   not read, and the search begins again at the centre. Of 400 trials over three integers the last 200 are one point, with
 #   `restart_strategy="ipop"` too, though the optimizer says that it should stop.
 # Means: A larger population after half of the budget is the old one, and a converged search spends what is left on one point. Begin
 #   another study, and look at how many of its trials are distinct.

@@ -2,12 +2,12 @@
 # A loaded CMA-ES of pycma has a generator of its own, which no seed reaches, and with integer variables it is another run
 #
 # Version: cma 4.5.0, numpy 2.4.6
-# Belief: pycma draws from numpy's global generator, so `np.random.seed` before a loaded search goes on gives it other draws, and a restored
+# Belief: pycma draws from numpy's global generator, so `np.random.seed` before a loaded search continues gives it other draws, and a restored
 #   state of that generator the same ones.
 # Seen: The pickle holds a copy of the generator. Five loads with five seeds set afterwards are one search, to the last bit, which is the
 #   one without the pause. With `integer_variables` a part of the draws comes from the global generator all the same: with its state
 #   restored, too, the loaded search asks for other points than the one without a pause, from the second loaded generation on.
-#   A search that ended by `maxfevals` is over in a loop `while not es.stop()` after the option was raised, and goes on by `optimize`.
+#   A search that ended by `maxfevals` is over in a loop `while not es.stop()` after the option was raised, and continues by `optimize`.
 # Means: Branches of one checkpoint are no repetitions, and a resumed mixed-integer search is no continuation. Give each branch
 #   another `es.opts["randn"]`, or begin again from `es.mean` and `es.sigma` with another seed.
 set -euo pipefail

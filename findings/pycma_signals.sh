@@ -3,10 +3,10 @@
 #
 # Version: cma 4.5.0, nevergrad 1.0.12, pymoo 0.6.2, numpy 2.4.6
 # Belief: What an optimizer does is decided by its arguments and its seed.
-# Seen: pycma reads options from `cma_signals.in` of the current folder in every generation. With `{'maxfevals': 50}` there, which was
+# Seen: pycma reads options from `cma_signals.in` of the current folder in every generation. With `{'maxfevals': 50}` in it, which was
 #   meant for one run, nevergrad's `CMA` evaluates its 400 points, and ends a hundred thousand times worse; pymoo's `CMAES` ends
 #   after 58 evaluations of 400. `{'maxstd': 0.01}` holds for both too. Neither says so.
-# Means: Runs of one folder share this file, and a file that was left there decides later comparisons. Run each trial in a folder
+# Means: Runs of one folder share this file, and one that was left behind decides later comparisons. Run each trial in a folder
 #   of its own, or set `signals_filename` to None where pycma's options can be reached.
 set -euo pipefail
 folder=$(mktemp -d)

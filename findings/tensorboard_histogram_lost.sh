@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A histogram in TensorBoard leaves out diverged and very large weights, and a finite loss is infinite there
+# A histogram in TensorBoard leaves out diverged and very large weights, and a finite loss can be infinite
 #
 # Version: torch 2.14.1, tensorboard 2.21.0, numpy 2.4.6
 # Belief: A histogram with a NaN raises or shows it, and what is in it adds up to the number of weights.

@@ -4,10 +4,10 @@
 # Version: wandb 0.31.0
 # Belief: `define_metric("loss", summary="min")` names the smallest loss, as the page of the project shows it.
 # Seen: In the file of an offline run the minimum of 2, 1, NaN, 0.5 is 2, 1, NaN, NaN, and minus infinity does not change it; so
-#   are the maximum and the mean. A NaN in the config is null there, and an infinity is kept. A log to an earlier step is dropped, and
+#   are the maximum and the mean. A NaN in the config is null in that file, an infinity stays. A log to an earlier step is dropped, and
 #   what is logged next without a step belongs to the last step that was named.
 # Means: A sweep that is sorted by the minimum puts each run with one diverged generation among those that failed, whatever it
-#   found later. Log the best finite loss as a metric of its own.
+#   reached later. Log the best finite loss as a metric of its own.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -7,7 +7,7 @@
 #   1e25 alone raises "The histogram is empty, please file a bug report". `add_scalar` makes a loss of 1e39 infinite and 5e-46
 #   zero; a seed of 2**53 + 1 among the hyper-parameters is 2**53.
 # Means: In a diverging network the histogram shows the weights that are still well. Log the count of numbers that are not finite as a
-#   scalar, `add_scalar` with `double_precision=True`, and seeds as text.
+#   scalar, with `double_precision=True` and `new_style=True`, and seeds as text.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

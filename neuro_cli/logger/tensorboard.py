@@ -99,11 +99,14 @@ def _records(data: bytes) -> list[memoryview]:
 
 
 def flat(config: Any, path: str = "") -> dict[str, int | float | str]:
-    """Return values of ``config`` by dotted key, as the tab shows them: booleans and lists as texts, without nulls."""
+    """Return values of ``config`` by dotted key, as the tab shows them: booleans and lists as texts, without nulls.
+
+    Integers beyond 2**53 are texts too: the tab's numbers are float64, where two seeds would be one.
+    """
     if isinstance(config, dict):
         parts = [flat(node, f"{path}.{name}" if path else str(name)) for name, node in config.items()]
         return {key: value for part in parts for key, value in part.items()}
     if config is None:
         return {}
-    plain = isinstance(config, int | float | str) and not isinstance(config, bool)
+    plain = isinstance(config, float | str) or (type(config) is int and abs(config) <= 2**53)
     return {path: config if plain else json.dumps(config, default=str)}

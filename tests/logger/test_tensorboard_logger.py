@@ -43,6 +43,8 @@ def test_read_back(tmp_path: Path) -> None:
 
 def test_a_config_as_hyper_parameters() -> None:
     assert flat(CONFIG) == {"algo.sigma": 0.02, "tags": '["a", 1]', "task.augment": "true", "seed": 7}
+    # numbers of the tab are float64
+    assert flat({"seed": 2**53 + 1, "other": -(2**53)}) == {"seed": str(2**53 + 1), "other": -(2**53)}
 
 
 @pytest.mark.usefixtures("_a_second_each")

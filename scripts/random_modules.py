@@ -11,6 +11,9 @@
     closure      closures of ``Evolution`` with several calls, penalties, hooks, modes; with a shared pass or without
     perturbed    several calls in the context ``neuro.perturbed``, some inside of another module's
     gradient     the mean of many estimates of ``neuro.ForwardGradient``
+    wide         step with operations, outputs and fitnesses of more kinds, any algorithm, every sampler's arguments
+    chains       step with chains of linear layers: batches at the edges of their loops, inputs in any memory, NaN
+    ranks        the same bits on one, two and three ranks, other threads, and after a state went to another run
 
 Batches are of 16 examples (in a third of the programs all zero, in another all equal), of 16 three times as large, of 32 and
 of 8. A plain loop copies the module for each member, writes the member's parameters and calls it. "ill": the loop's own
@@ -28,8 +31,10 @@ import torch
 from random_programs.gradient import gradient
 from random_programs.members import closure, perturbed, settings, step
 from random_programs.reference import Case
+from random_programs.runs import chains, ranks, wide
 
-USES: dict[str, Callable[[Case], str]] = {use.__name__: use for use in (step, settings, closure, perturbed, gradient)}
+ALL = step, settings, closure, perturbed, gradient, wide, chains, ranks
+USES: dict[str, Callable[[Case], str]] = {use.__name__: use for use in ALL}
 
 
 def main() -> int:
@@ -52,7 +57,7 @@ def main() -> int:
             result = f"wrong: {type(error).__name__}: {error}"
         found[result.partition(":")[0]] += 1
         if options.print or result.startswith("wrong"):
-            print(seed, result, case.program.source(), sep="\n", flush=True)
+            print(seed, result, getattr(case, "other", case).program.source(), sep="\n", flush=True)
     print(", ".join(f"{count} {name}" for name, count in sorted(found.items())))
     return min(found["wrong"], 125)
 

@@ -124,7 +124,7 @@ def sampler_of(case: Case) -> Any:
     return name
 
 
-def algo_of(case: Case, module: nn.Module) -> Any:
+def algo_of(case: Case, module: nn.Module, antithetic: bool = True) -> Any:
     name = case.r.choice(ALGOS)
     parameters = [(key, value.numel()) for key, value in module.named_parameters() if value.requires_grad]
     if next(module.parameters()).dtype == torch.bfloat16:
@@ -134,6 +134,8 @@ def algo_of(case: Case, module: nn.Module) -> Any:
     if name == "layers":
         scales = {key: {"sigma": SIGMA * case.r.choice([0.3, 1.0, 3.0])} for key, _ in parameters[:3]}
         return neuro.algo.OpenAIES(sigma=SIGMA, layers=scales)
+    if name in ("ars", "cr_fm_nes") and not antithetic:
+        return "snes"
     if name in ("cma_es", "xnes") and sum(count for _, count in parameters) > DENSE:
         return "sep_cma_es"
     return name

@@ -2,22 +2,22 @@
 
     python scripts/random_modules.py 0 200                          # 200 programs; the exit code is the number that differ
     python scripts/random_modules.py 0 200 --through gradient       # the same ones in another use
+    python scripts/random_modules.py 0 200 --of wide                # others, of more kinds
     python scripts/random_modules.py 82 83 --print                  # one, with its source
 
 ``--through``: what a program's module is used in, with random options:
 
     step         a fitness of a batch in ``Evolution.step``, with a random sampler, layout and number of threads
-    settings     the same with random algorithms, factors of layers, periods of noise and forms of the module
+    settings     the same with random algorithms, arguments of samplers, forms of the module, fitnesses of several examples
     closure      closures of ``Evolution`` with several calls, penalties, hooks, modes; with a shared pass or without
     perturbed    several calls in the context ``neuro.perturbed``, some inside of another module's
     gradient     the mean of many estimates of ``neuro.ForwardGradient``
-    wide         step with operations, outputs and fitnesses of more kinds, any algorithm, every sampler's arguments
-    chains       step with chains of linear layers: batches at the edges of their loops, inputs in any memory, NaN
     ranks        the same bits on one, two and three ranks, other threads, and after a state went to another run
 
-Batches are of 16 examples (in a third of the programs all zero, in another all equal), of 16 three times as large, of 32 and
-of 8. A plain loop copies the module for each member, writes the member's parameters and calls it. "ill": the loop's own
-rounding decides; "steps": the gradient is not that of a smooth loss; "invalid": a program does not run by itself.
+``--of``: plain | wide, operations and outputs of more kinds | chains, of linear layers, with batches at the edges of their
+loops. The other batches are of 16 examples (in a third of the programs all zero, in another all equal), of 16 three times as
+large, of 32 and of 8. A plain loop copies the module for each member, writes the member's parameters and calls it. "ill": the
+loop's own rounding decides; "steps": the gradient is not that of a smooth loss; "invalid": a program does not run by itself.
 """
 
 import argparse
@@ -28,12 +28,16 @@ from collections import Counter
 from collections.abc import Callable
 
 import torch
+from random_programs.chains import Chains
 from random_programs.gradient import gradient
-from random_programs.members import closure, perturbed, settings, step
+from random_programs.members import closure, perturbed, step
+from random_programs.program import Program
 from random_programs.reference import Case
-from random_programs.runs import chains, ranks, wide
+from random_programs.runs import ranks, settings
+from random_programs.wide import Wide
 
-ALL = step, settings, closure, perturbed, gradient, wide, chains, ranks
+ALL = step, settings, closure, perturbed, gradient, ranks
+KINDS: dict[str, type[Program]] = {"plain": Program, "wide": Wide, "chains": Chains}
 USES: dict[str, Callable[[Case], str]] = {use.__name__: use for use in ALL}
 
 
@@ -43,6 +47,7 @@ def main() -> int:
     parser.add_argument("first", type=int)
     parser.add_argument("stop", type=int)
     parser.add_argument("--through", choices=USES, default="step")
+    parser.add_argument("--of", choices=KINDS, default="plain")
     parser.add_argument("--print", action="store_true", help="with the sources")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
@@ -50,14 +55,14 @@ def main() -> int:
     torch.set_num_threads(1)
     found: Counter[str] = Counter()
     for seed in range(options.first, options.stop):
-        case = Case(seed)
+        case = Case(seed, KINDS[options.of])
         try:
             result = USES[options.through](case)
         except Exception as error:  # nothing but a UserError, which is a refusal
             result = f"wrong: {type(error).__name__}: {error}"
         found[result.partition(":")[0]] += 1
         if options.print or result.startswith("wrong"):
-            print(seed, result, getattr(case, "other", case).program.source(), sep="\n", flush=True)
+            print(seed, result, case.program.source(), sep="\n", flush=True)
     print(", ".join(f"{count} {name}" for name, count in sorted(found.items())))
     return min(found["wrong"], 125)
 

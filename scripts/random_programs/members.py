@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.scoring.jobs import write_members
 
 MEMBERS, SIGMA = 8, 0.1
 SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "permutation", "noise_table")
@@ -115,15 +114,6 @@ ALGOS = ("openai_es", "snes", "sep_cma_es", "cr_fm_nes", "genetic", "ars", "cma_
 DENSE = 400  # most parameters of algorithms with a covariance matrix
 
 
-def sampler_of(case: Case) -> Any:
-    """Return a random sampler, some with a period of noise."""
-    name = case.r.choice(SAMPLERS)
-    if name in ("sign_flip", "permutation") and case.r.random() < 0.5:
-        kinds = {"sign_flip": neuro.sampler.SignFlip, "permutation": neuro.sampler.Permutation}
-        return kinds[name](directions_per_noise=2)
-    return name
-
-
 def algo_of(case: Case, module: nn.Module, antithetic: bool = True) -> Any:
     name = case.r.choice(ALGOS)
     parameters = [(key, value.numel()) for key, value in module.named_parameters() if value.requires_grad]
@@ -139,58 +129,6 @@ def algo_of(case: Case, module: nn.Module, antithetic: bool = True) -> Any:
     if name in ("cma_es", "xnes") and sum(count for _, count in parameters) > DENSE:
         return "sep_cma_es"
     return name
-
-
-def settings(case: Case) -> str:
-    """A fitness of a batch with random algorithms and forms of the module: parents, transformed noise, factors of layers."""
-    case.make(case.r.choice(FIRSTS))
-    if case.module is None:
-        return "invalid"
-    form = case.r.choice(list(FORMS))
-    module = FORMS[form](case, case.module)
-    native = next(module.parameters()).dtype
-    plain = getattr(module, "_orig_mod", module)
-    batches = [(cast(inputs, native), targets) for inputs, targets in case.batches]
-    try:
-        with torch.no_grad():
-            fitness(copy.deepcopy(plain), *batches[1])
-    except INVALID:
-        return "invalid"
-    said = {"form": form}
-    try:
-        sampler, algo = sampler_of(case), algo_of(case, plain)
-        said |= {"sampler": str(sampler), "algo": algo if isinstance(algo, str) else type(algo).__name__}
-        own = {"sigma": SIGMA} if isinstance(algo, str) else {}
-        es = neuro.Evolution(
-            module, algo=algo, sampler=sampler, population=MEMBERS, seed=case.seed, threads=case.r.choice([1, 2]), **own
-        )
-    except neuro.UserError as error:
-        return f"refused: {error}"
-    scores, asked, members = scores_seen(es), es._algo.ask, torch.empty(0)
-
-    def ask(generation: int) -> Any:
-        nonlocal members
-        proposal = asked(generation)
-        members = torch.empty(MEMBERS, proposal.bases.shape[1])
-        write_members(es._sampler, proposal, generation, range(MEMBERS), members)  # type: ignore[arg-type]
-        return proposal
-
-    es._algo.ask = ask  # type: ignore[method-assign]
-    for generation, given in enumerate(batches):
-        before = copy.deepcopy(getattr(es.module, "_orig_mod", es.module))
-        try:
-            es.step(fitness, *given)
-        except neuro.UserError as error:
-            return f"refused: {error}"
-        layout = ParameterLayout(before, es._task.memory_format is torch.channels_last)
-        loops = (
-            np.array([float(alone(before, layout, flat, on(given), dtype)) for flat in members])
-            for dtype in (native, torch.float64)
-        )
-        result = compared(scores[-1], *loops)
-        if result != "right":
-            return f"{result}, {said}, {case.first}, generation {generation}" if result != "ill" else "ill"
-    return "right"
 
 
 def _hidden(member: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -265,7 +203,7 @@ def perturbed(case: Case) -> str:
     r = case.r
     options = {"sampler": r.choice(SAMPLERS), "shared": r.random() < 0.5, "generation": r.randint(0, 3)}
     case.make(r.choice(FIRSTS))
-    other = Case(case.seed + 1_000_000)
+    other = Case(case.seed + 1_000_000, type(case.program))
     other.make("unequal")
     if case.module is None or other.module is None:
         return "invalid"

@@ -204,6 +204,11 @@ def globally(x: Tensor) -> Tensor:
     return x * 1.0
 
 
+def exactly(layer: nn.Linear, x: Tensor) -> Tensor:
+    """Apply a layer of its own type."""
+    return F.linear(x.to(layer.weight.dtype), layer.weight, layer.bias).to(x.dtype)
+
+
 def derivative(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Return the derivative of the sum of ``function`` at ``x``, by autograd within a pass without gradients."""
     with torch.enable_grad():

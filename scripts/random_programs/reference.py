@@ -36,11 +36,6 @@ class Case:
         self.generator = torch.Generator().manual_seed(seed)
         self.module: nn.Module | None = None
 
-    def of(self, program: Callable[[int], Program]) -> "Case":
-        """Return the case of another kind of program with the same seed, which is then ``other``."""
-        self.other = Case(self.seed, program)
-        return self.other
-
     def make(self, first: str) -> None:
         """Make the batches, the first of which is ``first``: zero | equal | unequal, and the module."""
         names: dict[str, Any] = {"nn": nn, "torch": torch, "F": F, "parts": random_programs.parts}

@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from random_programs.chains import Chains
 from random_programs.members import FORMS, MEMBERS, SAMPLERS, SIGMA, algo_of, scores_seen
-from random_programs.parts import FITNESSES, accuracy, twice
+from random_programs.parts import FITNESSES
 from random_programs.reference import INVALID, Batch, Case, alone, cast, compared, fitness
-from random_programs.wide import Wide
 from torch import Tensor, nn
 
 import neuro_cli as neuro
@@ -68,7 +66,7 @@ def any_algo(case: Case, module: nn.Module, antithetic: bool) -> Any:
 def held(case: Case, es: neuro.Evolution, loss: Fitness, batches: list[Batch], said: dict[str, Any]) -> str:
     """Run a generation on each batch and compare the members' fitnesses with those of a plain loop."""
     scores, asked, members = scores_seen(es), es._algo.ask, torch.empty(0)
-    native, sides = next(es.module.parameters()).dtype, 2 if es._sampler.antithetic else 1
+    native, sides = es._numbers.precision, 2 if es._sampler.antithetic else 1
 
     def ask(generation: int) -> Any:
         nonlocal members
@@ -131,28 +129,19 @@ def made(case: Case, loss: Fitness, layout: str) -> tuple[nn.Module, nn.Module, 
     return module, plain, batches, form
 
 
-def wide(case: Case) -> str:
-    """More operations, fitnesses that look at several examples, every sampler's arguments, any algorithm and layout."""
-    case = case.of(Wide)
-    return _held(case, case.r.choice([fitness, fitness, *FITNESSES]))
-
-
-def chains(case: Case) -> str:
-    """Chains of linear layers: batches at the edges of their loops, inputs in any memory, numbers that are none."""
-    case = case.of(Chains)
-    return _held(case, case.r.choice([fitness, accuracy, twice]))
-
-
-def _held(case: Case, loss: Fitness) -> str:
+def settings(case: Case) -> str:
+    """Every algorithm, sampler's arguments and layout; forms of the module; fitnesses that look at several examples."""
+    loss = case.r.choice([fitness, fitness, *FITNESSES])
     with places(case) as said:
         layout = case.r.choice(["shared_batch", "shared_batch", "per_example"])
         got = made(case, loss, layout)
         if got is None:
             return "invalid"
         module, plain, batches, form = got
-        options: dict[str, Any] = {"threads": case.r.choice([1, 2]), "layout": layout, "minimise": case.r.random() < 0.2}
+        options: dict[str, Any] = {"threads": case.r.choice([1, 2]), "layout": layout}
+        if form == "plain" and case.r.random() < 0.2:
+            options["precision"] = "bfloat16"
         told = {"places": said, "form": form, "loss": loss.__name__, **options}
-        options["minimise"] = False
         try:
             sampler = sampler_of(case)
             algo = any_algo(case, plain, sampler.antithetic)
@@ -166,7 +155,6 @@ def _held(case: Case, loss: Fitness) -> str:
 
 def ranks(case: Case) -> str:
     """The same bits on one, two and three ranks, on other threads, and after a state of two generations went to another run."""
-    case = case.of(case.r.choice([Wide, Wide, Chains]))
     with places(case) as said:
         loss = case.r.choice([fitness, fitness, *FITNESSES])
         layout, shared = case.r.choice(["shared_batch", "per_example"]), case.r.random() < 0.5

@@ -305,6 +305,8 @@ def functions(p: Program, v: str, s: Shape) -> None:
                 lambda: f"F.linear({v}, {layer}.weight.data, {layer}.bias.detach())",
                 lambda: f"F.linear({v}, {layer}.weight.T, {weight})",
                 lambda: f"{layer}.forward({v})",
+                lambda: f"F.linear({v}.double(), {layer}.weight.double()).to({v}.dtype)",
+                lambda: f"parts.exactly({p.part(f'nn.Linear({d}, {d}).double().requires_grad_(False)')}, {v})",
                 lambda: f"nn.Linear.forward({layer}, {v})",
                 lambda: f"getattr({layer}, 'forward')(input={v})",
                 lambda: f"{p.part(f'nn.utils.parametrizations.weight_norm(nn.Linear({d}, {d}))')}({v})",

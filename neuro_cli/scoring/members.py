@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
@@ -28,6 +30,8 @@ from neuro_cli.scoring.tolerance import TWICE
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
+
+OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
 
 
 @dataclass
@@ -92,14 +96,35 @@ class MemberScorer(PopulationScorer):
         self._begins = self._begins or self._candidate(self._slots[0].plus)
         if self._unchanged(self._begins.module):
             return False
-        # a cache that does not depend on the member is the same after any member's pass: later members may begin with it
-        warm = _Slot(self._candidate())
-        score(members[:1], [warm])
-        if self._unchanged(warm.plus.module):
+        # a cache that does not depend on the member is the same after any member's pass: later members may begin with it. The
+        # first one's may be in the modules of all, so another member is asked
+        warm, last = _Slot(self._candidate()), members[-1]
+        other = last if len(members) > 1 else last - 1 if last else min(1, self.population - 1)
+        score(range(other, other + 1), [warm])
+        if other != members[0] and self._unchanged(warm.plus.module) and not self._tells(score, members[:1]):
             self._begins = warm.plus
             return False
         self._isolation.see_states(self._begins.module, self._used())
         return True
+
+    def _tells(self, score: Score, member: range) -> bool:
+        """Return whether what a member left in its module changes its score on other inputs, as those of a later generation."""
+        if isinstance(self.module, torch.jit.ScriptModule):  # it takes no hooks
+            return False
+        for factor in OTHER_INPUTS:
+            scores = []
+            for earlier in (False, True):
+                slot = _Slot(self._candidate())
+                if earlier:
+                    score(member, [slot])
+                slot.plus.module.register_forward_pre_hook(partial(_times, factor), with_kwargs=True)
+                try:
+                    scores.append(score(member, [slot]))
+                except Exception:  # any kind: the module's own, on inputs that are no user's
+                    return True
+            if not np.array_equal(*scores, equal_nan=True):
+                return True
+        return False
 
     def _used(self) -> list[nn.Module]:
         return [candidate.module for slot in self._slots for candidate in (slot.plus, slot.minus) if candidate is not None]
@@ -216,6 +241,17 @@ class MemberScorer(PopulationScorer):
             taken = [(job.minus, first)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
+
+
+def _times(factor: float, _: nn.Module, args: Any, kwargs: Any) -> Any:
+    """Scale the floats among a module's inputs, and exchange the rows of others."""
+
+    def other(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return value * factor if value.is_floating_point() else value.flip(0) if value.dim() else value
+
+    return tree_map(other, (args, kwargs))
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> bool:

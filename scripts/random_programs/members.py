@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from random_programs.reference import INVALID, Batch, Case, alone, cast, compared, fitness, on
+from random_programs.parts import logits
+from random_programs.reference import INVALID, Batch, Case, alone, cast, compared, fitness, on, scored
 from torch import Tensor, nn
 
 import neuro_cli as neuro
@@ -149,13 +150,13 @@ CLOSURES: dict[str, Callable[[nn.Module, Tensor, Tensor], Any]] = {
     "one": lambda member, x, y: fitness(member, x, y).double().mean(),
     "examples": lambda member, x, y: fitness(member, x, y),
     "number": lambda member, x, y: float(fitness(member, x, y).double().mean()),
-    "siamese": lambda member, x, y: -(member(x) - member(x.flip(-1))).double().square().mean(),
-    "same": lambda member, x, y: fitness(member, x, y).double().mean() + member(x).double().mean(),
+    "siamese": lambda member, x, y: -(logits(member(x)) - logits(member(x.flip(-1)))).double().square().mean(),
+    "same": lambda member, x, y: fitness(member, x, y).double().mean() + logits(member(x)).double().mean(),
     "halves": lambda member, x, y: sum(fitness(member, x[at::2], y[at::2]).double().mean() for at in (0, 1)),
-    "critic": lambda member, x, y: (member(x)[:, 0].mean() - member(x.roll(1, 0))[:, 1].tanh().mean()).double(),
+    "critic": lambda member, x, y: (logits(member(x))[:, 0].mean() - logits(member(x.roll(1, 0)))[:, 1].tanh().mean()).double(),
     "penalty": lambda member, x, y: fitness(member, x, y).double().mean()
     - 0.01 * sum(value.double().square().sum() for value in member.parameters()),
-    "keyword": lambda member, x, y: -torch.nn.functional.cross_entropy(member(x=x), y).double(),
+    "keyword": lambda member, x, y: -torch.nn.functional.cross_entropy(logits(member(x=x)), y).double(),
     "hook": _hidden,
     "evaluated": _evaluated,
 }  # fmt: skip
@@ -208,9 +209,9 @@ def perturbed(case: Case) -> str:
     if case.module is None or other.module is None:
         return "invalid"
     for each in (case, other):
-        each.module.train()  # type: ignore[union-attr]
-        for part in each.module.modules():  # type: ignore[union-attr]
-            part.train(not isinstance(part, nn.Dropout | nn.MultiheadAttention | nn.TransformerEncoderLayer))
+        assert each.module is not None
+        for part, given in zip(each.module.modules(), scored(each.module, torch.float32).modules(), strict=True):
+            part.training = given.training
     torch.backends.mha.set_fastpath_enabled(False)
     nested, calls = r.random() < 0.3, [case.batches[place] for place in r.choices(range(len(case.batches)), k=3)]
     contexts = [
@@ -223,10 +224,10 @@ def perturbed(case: Case) -> str:
     try:
         with contexts[0]:
             for batch in calls:
-                given.append(case.module(batch[0]))
+                given.append(logits(case.module(batch[0])))
                 if nested:
                     with contexts[1]:
-                        inner.append(other.module(other.batches[0][0]))
+                        inner.append(logits(other.module(other.batches[0][0])))
     except neuro.UserError as error:
         return f"refused: {error}"
     pairs = [(given, contexts[0], before[0], calls)]
@@ -251,5 +252,5 @@ def _answers(context: Any, module: nn.Module, batch: Batch, shared: bool, dtype:
         direction, sign = sampler.side(which)
         flat = layout.flatten(module) + SIGMA * sign * sampler.explicit(context._generation, direction, torch.float32)
         rows = batch[0] if shared else batch[0][which * share : (which + 1) * share]
-        outputs.append(alone(module, layout, flat, lambda member, dtype, rows=rows: member(cast(rows, dtype)), dtype))
+        outputs.append(alone(module, layout, flat, lambda member, dtype, rows=rows: logits(member(cast(rows, dtype))), dtype))
     return torch.cat(outputs)

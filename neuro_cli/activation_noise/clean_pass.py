@@ -169,7 +169,7 @@ class RecordingMode(TorchFunctionMode):
                 if all(tensor.dtype == written.dtype for tensor in given if tensor.is_floating_point()):
                     func, kwargs = self._out_of_place(func, kwargs)
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
-        call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
+        call = Call(func, None, 0, None, None, None, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)
         if of_data and of_weights:
             inner = None if "out" in kwargs else decomposed(func, args, [hasattr(tensor, DATA) for tensor in given])

@@ -141,6 +141,11 @@ def settings(case: Case) -> str:
         options: dict[str, Any] = {"threads": case.r.choice([1, 2]), "layout": layout}
         if form == "plain" and case.r.random() < 0.2:
             options["precision"] = "bfloat16"
+            try:
+                with torch.no_grad():
+                    loss(copy.deepcopy(plain).bfloat16(), cast(batches[1][0], torch.bfloat16), batches[1][1])
+            except (*INVALID, NotImplementedError):
+                return "invalid"
         told = {"places": said, "form": form, "loss": loss.__name__, **options}
         try:
             sampler = sampler_of(case)

@@ -647,3 +647,15 @@ class Flat(Net):
 def test_a_convolution_behind_flat_inputs_has_its_own_scores(form):
     own = own_scores(Flat)
     assert step(evolution(Flat, 2), form) == pytest.approx((own.mean(), own.max()), rel=1e-5)
+
+
+class Slope(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x)
+        return torch.func.jvp(torch.tanh, (made,), (made.cos(),))[1]
+
+
+def test_forward_derivatives_have_the_scores_of_one_thread():
+    own = own_scores(Slope)
+    for threads in (1, 2, 3):
+        assert step(evolution(Slope, threads), "closure") == pytest.approx((own.mean(), own.max()), rel=1e-6)

@@ -15,9 +15,9 @@ class Call:
     """Call of a pass with its ``result``; ``version``: that tensor's counter of writes, which shows a later one.
 
     ``foreign``: a new tensor, its result or an argument, depends on the examples in a way that torch does not show. ``layer``,
-    ``node``: its number among the layers and in the backward graph; None for neither. ``decomposed``: the calls that it consists
-    of follow in the record, so it is skipped. ``args``, ``kwargs``: its arguments; ``given``: identities of the tensors there.
-    ``read``: Python may have read numbers of the examples.
+    ``node``: its number among the layers and in the backward graph; None for neither. ``decomposed``: the function
+    that runs in its place: its calls follow in the record, so this one is skipped. ``args``, ``kwargs``: its arguments;
+    ``given``: identities of the tensors there. ``read``: Python may have read numbers of the examples.
     """
 
     func: Callable[..., Any]
@@ -25,7 +25,7 @@ class Call:
     version: int = 0
     layer: int | None = None
     node: int | None = None
-    decomposed: bool = False
+    decomposed: Callable[..., Any] | None = None
     foreign: bool = False
     args: Sequence[Any] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)

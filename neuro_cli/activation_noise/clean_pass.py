@@ -11,7 +11,6 @@ A tensor that scales or shifts a layer's outputs joins the layer where no other 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import torch
@@ -22,16 +21,16 @@ from torch.overrides import TorchFunctionMode
 from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
+from neuro_cli.activation_noise.decomposition import decomposed
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import METADATA, replayable
 from neuro_cli.activation_noise.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
 from neuro_cli.core.layout import Place
-from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.passes.torch_bodies import body, overwrites
+from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 # calls that scale or shift a layer's outputs, value by value
 LINEAR = frozenset((
@@ -43,17 +42,6 @@ WITHOUT_DERIVATIVE = "torch::autograd::NotImplemented"  # how torch names the gr
 WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
     (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
 )  # refuse a tensor that has a graph
-# sums of products: their parts pass derivatives on, where the call has no model of several arguments with data
-SUMS: dict[str, Callable[..., Tensor]] = {
-    "addcmul": lambda x, one, other, value=1: x + value * (one * other),
-    "addcdiv": lambda x, one, other, value=1: x + value * (one / other),
-    "lerp": lambda x, end, weight: x + weight * (end - x),
-}
-IN_STEPS = {getattr(kind, name): run for name, run in SUMS.items() for kind in (torch, Tensor)} | {
-    getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
-    for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
-    for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
-}
 
 
 def _same(tensor: Tensor) -> Tensor:
@@ -76,11 +64,6 @@ def _new_tensor(name: str) -> Callable[..., Any] | None:
     plain = OPERATORS.get(name, name[:-1] if name[-2:-1] != "_" else "")
     found = getattr(Tensor, plain, getattr(F, plain, None)) if plain else None
     return found if callable(found) else None
-
-
-def decomposed(func: Callable[..., Any]) -> Callable[..., Any] | None:
-    """Return ``func`` in terms of the operations that it consists of, None for an operation."""
-    return IN_STEPS.get(func) or body(func)
 
 
 @dataclass
@@ -186,12 +169,12 @@ class RecordingMode(TorchFunctionMode):
                 if all(tensor.dtype == written.dtype for tensor in given if tensor.is_floating_point()):
                     func, kwargs = self._out_of_place(func, kwargs)
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
-        call = Call(func, None, 0, None, None, False, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
+        call = Call(func, None, 0, None, None, None, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
         self.record.calls.append(call)
         if of_data and of_weights:
-            inner = None if "out" in kwargs else decomposed(func)
+            inner = None if "out" in kwargs else decomposed(func, args, [hasattr(tensor, DATA) for tensor in given])
             if inner is not None:
-                call.decomposed = True
+                call.decomposed = inner
                 with self:
                     return inner(*args, **kwargs)
         # before the call, which may overwrite its arguments and lose their marks

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.calls import Call
-from neuro_cli.activation_noise.clean_pass import PassRecord, decomposed
+from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.outside_torch import NEW, READS
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
@@ -65,10 +65,8 @@ class NoisyMode(TorchFunctionMode):
             return with_mark(func(*args), NOISE) if marked(given, NOISE) else func(*args)
         call = self._following(func)
         if call.decomposed:
-            inner = decomposed(func)
-            assert inner is not None
             with self:
-                return inner(*args, **kwargs)
+                return call.decomposed(*args, **kwargs)
         reached = marked(given, NOISE) or (call.foreign and self._read)
         self._read |= reached and func in READS
         position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position

@@ -122,6 +122,7 @@ class ParameterLayout:
         parameters = dict(module.named_parameters())
         evolved = [parameters[place.name] for place in self.places]
         free = all(unshared(parameter) and (len(parameter.shape) != 4) for parameter in evolved)
+        free = free and not any(map(_is_apart, self.places))
         if self.size < LARGE or not free or self.joined(module) is not None:
             return
         flat = torch.empty(self.size, dtype=self.dtype)
@@ -131,11 +132,19 @@ class ParameterLayout:
             parameter.data = view
         give_back_memory()  # theirs, which the C library may keep
 
-    def attach(self, module: nn.Module, flat: Tensor) -> None:
-        """Make the module's parameters views of ``flat`` (any float type): writing to it changes the module."""
-        parameters = dict(module.named_parameters())
+    def attach(self, module: nn.Module, flat: Tensor, apart: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+        """Make the module's parameters views of ``flat`` (any float type): writing to it changes the module.
+
+        Returns those that are copies, by name, or ``apart``: pairs of numbers at an odd place, which torch views as complex
+        numbers only in memory of their own.
+        """
+        parameters, copies = dict(module.named_parameters()), dict(apart or {})
         for place in self.places:
-            parameters[place.name].data = place.view(flat)
+            view = place.view(flat)
+            if _is_apart(place) and place.name not in copies:
+                copies[place.name] = view.contiguous().clone()
+            parameters[place.name].data = copies.get(place.name, view)
+        return copies
 
     def release_storage(self, module: nn.Module) -> None:
         """Free the module's own trainable numbers: what is left is a form to copy and :meth:`attach`."""
@@ -153,6 +162,11 @@ class ParameterLayout:
                 view = place.view(flat)
                 if parameter.data_ptr() != view.data_ptr():  # else the vector is the module's own memory
                     parameter.copy_(view)
+
+
+def _is_apart(place: Place) -> bool:
+    """Return whether a parameter may be pairs of numbers, which a view as complex numbers wants at an even place."""
+    return place.start % 2 == 1 and place.shape[-1:] == (2,)
 
 
 def refuse_lazy(module: nn.Module) -> None:

@@ -28,9 +28,8 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.bounds import Bounds
 from neuro_cli.library.candidates import Best, best_of_all
-from neuro_cli.library.evolution import Point
 from neuro_cli.library.integers import Integers, least_deviation, mask_of, with_room
-from neuro_cli.library.named import option
+from neuro_cli.library.named import Point, option
 from neuro_cli.library.restarts import BIPOP, IPOP, NONE, START, Restarts
 from neuro_cli.library.stopping import Stopping, Watched
 from neuro_cli.runner.consensus import collectively

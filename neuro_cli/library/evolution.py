@@ -23,6 +23,7 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, numbers_of
+from neuro_cli.library.changes import Changes
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.loop import Loop, settings_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
@@ -39,17 +40,6 @@ from neuro_cli.runner.gains import choose_open
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.jobs import write_members
-
-
-class Point(nn.Module):
-    """Module with one parameter, ``vector`` (M,), for a black-box function of a point."""
-
-    def __init__(self, vector: Tensor) -> None:
-        super().__init__()
-        self.vector = nn.Parameter(vector.detach().clone().float())
-
-    def forward(self) -> Tensor:
-        return self.vector
 
 
 class Evolution(Loop):
@@ -101,10 +91,6 @@ class Evolution(Loop):
         evaluate: Mapping[str, Any] | None = None,
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
-        if isinstance(module, Tensor):
-            if module.dim() != 1:
-                raise ConfigError("module", f"a tensor of {module.dim()} dimensions", "must be a module or a vector")
-            module = Point(module)
         integer("seed", seed, 0, 2**64 - 1)
         own, node = model_of(module, seed)
         integer("population", population, 1, 2**32 - 1)
@@ -132,6 +118,7 @@ class Evolution(Loop):
         self._start_threads(threads, device)
         self._task = FitnessTask(self._numbers.precision, self._sign)
         self._population: Population | None = None
+        self._changes: Changes | None = None
         self._asked: Proposal | None = None
         self._forms: ByForm | None = None
         self._loaded: dict[str, Any] | None = None  # state that the first step with noise on activations takes
@@ -192,6 +179,8 @@ class Evolution(Loop):
                 self._task.take(fitness, inputs, targets, modes)
             if self._population is None:
                 self._begin_for_fitness()
+            elif self._changes is not None:
+                self._changes.follow(self.world)
             assert self._population is not None
             distribution = self._population.distribution
             self._fit_batch(distribution)
@@ -208,12 +197,15 @@ class Evolution(Loop):
                 inputs = fit_inputs(inputs, modes)
                 self._task.take(fitness, inputs, targets, Modes(device=modes.device))
             refuse_unlike(self._task, self.world)
+            if self._changes is not None:
+                self._changes.follow(self.world)
             with agreed(self.world):
                 if self._population is None:
                     self._task.misfit(self._form())
                 assert targets is not None
                 form = (inputs.shape, inputs.dtype, targets.shape, targets.dtype)
                 self._population = forms.at(form)
+                self._changes = self._changes or Changes(self._module, self._population)
             if self._loaded is not None:
                 self._population.restore(copy.deepcopy(State(self._loaded["tensors"], self._loaded["scalars"])))
                 self._loaded = None
@@ -237,6 +229,8 @@ class Evolution(Loop):
             if self._population is None:
                 self._task.memory_format = torch.contiguous_format  # what every module takes
                 self._begin()
+            elif self._changes is not None:
+                self._changes.follow(self.world)
             self._record(None)
             self._asked = self._algo.ask(self.generation)
         assert self._population is not None
@@ -336,6 +330,7 @@ class Evolution(Loop):
                 form or self._form(), self._task, self._algo, self._sampler, self._distribution, self.world, self._threads,
                 self._numbers, scorer,
             )  # fmt: skip
+            self._changes = Changes(self._module, self._population)
 
     def _fit_batch(self, distribution: Distribution) -> None:
         """Refuse a batch that cannot be shared out as the options ask for. Raises ConfigError."""
@@ -372,7 +367,7 @@ class Evolution(Loop):
             self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
         if self._folder is not None:
             raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")
-        self._asked, self._population, self._loaded = None, None, None
+        self._asked, self._population, self._changes, self._loaded = None, None, None, None
         if self._forms is not None:
             self._forms.clear(begun=False)
         self.generation = int(state["generation"])
@@ -391,6 +386,8 @@ class Evolution(Loop):
             self._loaded = {"tensors": copy.deepcopy(state["tensors"]), "scalars": copy.deepcopy(state["scalars"])}
             ParameterLayout(self._module, last).load(self._module, state["tensors"]["parameters"])
             return
+        if self._numbers.per_example:
+            self._task.batch_size = self._numbers.population  # any that the directions share out; each step says its own
         with threads_kept():
             self._begin()
             assert self._population is not None

@@ -160,7 +160,8 @@ class FitnessTask(Task):
                 continue
             break
         if self._watch is not None and self._watch.first is not None:
-            self.probe = self._watch.first[:TRIED].clone(memory_format=self.memory_format)
+            few = self._watch.first[:TRIED]
+            self.probe = few.clone(memory_format=self.memory_format) if few.dim() == 4 else few.clone()
         return None
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from omegaconf import OmegaConf
-from torch import nn
+from torch import Tensor, nn
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
@@ -18,6 +18,17 @@ from neuro_cli.factory.script_objects import Made
 from neuro_cli.runner.build import make_model
 
 CONSTANT = {"kind": "constant", "final": 1.0, "generations": 1, "warmup": 0}
+
+
+class Point(nn.Module):
+    """Module with one parameter, ``vector`` (M,), for a black-box function of a point."""
+
+    def __init__(self, vector: Tensor) -> None:
+        super().__init__()
+        self.vector = nn.Parameter(vector.detach().clone().float())
+
+    def forward(self) -> Tensor:
+        return self.vector
 
 
 def option(group: str, choice: Any, kind: type[Kind], generations: int | None, values: dict[str, Any] | None = None) -> Kind:
@@ -76,7 +87,7 @@ def saved_nodes(generations: int | None, algo: tuple[Any, dict[str, Any]], **cho
 
 
 def model_of(choice: Any, seed: int) -> tuple[nn.Module, dict[str, Any]]:
-    """Return a module and what a run folder stores of it; ``choice``: a module, or a config whose ``_target_`` names its class.
+    """Return a module and what a run folder stores of it; ``choice``: a module, a vector, or a config that names its class.
 
     An option's name stands for its config. Initial weights of a config depend on ``seed`` alone. Raises ConfigError.
     """
@@ -84,6 +95,10 @@ def model_of(choice: Any, seed: int) -> tuple[nn.Module, dict[str, Any]]:
         let_import()
         node = node_of("model", choice, None) if isinstance(choice, str) else dict(choice)
         return make_model({"model": node, "seed": seed}), node
+    if isinstance(choice, Tensor):
+        if choice.dim() != 1:
+            raise ConfigError("module", f"a tensor of {choice.dim()} dimensions", "must be a module or a vector")
+        choice = Point(choice)
     if not isinstance(choice, nn.Module):
         raise ConfigError("module", type(choice).__name__, "must be a torch.nn.Module, its config, or a vector")
     own = uncompiled(choice)

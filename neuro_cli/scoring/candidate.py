@@ -37,7 +37,8 @@ class Candidate:
         self.flat: Tensor = shared.flat if shared else mine
         rounded = self.flat if precision == self.flat.dtype else torch.empty_like(self.flat, dtype=precision)
         self._rounded: Tensor = shared._rounded if shared else rounded
-        layout.attach(self.module, self._rounded)
+        self._apart: dict[str, Tensor] = layout.attach(self.module, self._rounded, shared._apart if shared else None)
+        self._views = {place.name: place.view(self._rounded) for place in layout.places if place.name in self._apart}
         self._modes = [(part, part.training) for part in self.module.modules()]
 
     def ready(self) -> nn.Module:
@@ -47,6 +48,8 @@ class Candidate:
                 part.training = training
         if self._rounded is not self.flat:
             self._rounded.copy_(self.flat)
+        for name, view in self._views.items():
+            self._apart[name].copy_(view)
         return self.module
 
 

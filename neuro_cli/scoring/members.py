@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
@@ -28,6 +30,10 @@ from neuro_cli.scoring.tolerance import TWICE
 from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
+
+# torch has one level of forward derivatives in a process, which the first thread to leave ends for all
+IN_TURN = "forward derivatives (torch.func.jvp) by several threads are an error of torch: members are scored in turn, slower"
+OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
 
 
 @dataclass
@@ -49,7 +55,7 @@ class MemberScorer(PopulationScorer):
         cpu = settings.device.type == "cpu"
         fewer = cpu and settings.precision == torch.float32 and saves_products(settings, centre)
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
-        self._isolation, self._repeats = settings.isolation, False
+        self._isolation, self._repeats, self._in_turn = settings.isolation, False, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
@@ -92,14 +98,35 @@ class MemberScorer(PopulationScorer):
         self._begins = self._begins or self._candidate(self._slots[0].plus)
         if self._unchanged(self._begins.module):
             return False
-        # a cache that does not depend on the member is the same after any member's pass: later members may begin with it
-        warm = _Slot(self._candidate())
-        score(members[:1], [warm])
-        if self._unchanged(warm.plus.module):
+        # a cache that does not depend on the member is the same after any member's pass: later members may begin with it. The
+        # first one's may be in the modules of all, so another member is asked
+        warm, last = _Slot(self._candidate()), members[-1]
+        other = last if len(members) > 1 else last - 1 if last else min(1, self.population - 1)
+        score(range(other, other + 1), [warm])
+        if other != members[0] and self._unchanged(warm.plus.module) and not self._tells(score, members[:1]):
             self._begins = warm.plus
             return False
         self._isolation.see_states(self._begins.module, self._used())
         return True
+
+    def _tells(self, score: Score, member: range) -> bool:
+        """Return whether what a member left in its module changes its score on other inputs, as those of a later generation."""
+        if isinstance(self.module, torch.jit.ScriptModule):  # it takes no hooks
+            return False
+        for factor in OTHER_INPUTS:
+            scores = []
+            for earlier in (False, True):
+                slot = _Slot(self._candidate())
+                if earlier:
+                    score(member, [slot])
+                slot.plus.module.register_forward_pre_hook(partial(_times, factor), with_kwargs=True)
+                try:
+                    scores.append(score(member, [slot]))
+                except Exception:  # any kind: the module's own, on inputs that are no user's
+                    return True
+            if not np.array_equal(scores[0], scores[1], equal_nan=True):
+                return True
+        return False
 
     def _used(self) -> list[nn.Module]:
         return [candidate.module for slot in self._slots for candidate in (slot.plus, slot.minus) if candidate is not None]
@@ -167,11 +194,17 @@ class MemberScorer(PopulationScorer):
         jobs = jobs_of(sampler, members, proposal)
         with settings.clock.phase("sample"):
             sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
-        if isolation.draws:  # all threads of a process share the generators
+        try:
+            # all threads of a process share the generators
+            settings.threads.map(run, [] if isolation.draws or self._in_turn else jobs)
+        except RuntimeError as error:
+            if "forward AD" not in str(error) or settings.threads.count == 1:
+                raise
+            settings.warn(IN_TURN)
+            self._in_turn = True
+        if isolation.draws or self._in_turn:
             for job in jobs:
                 run(job)
-        else:
-            settings.threads.map(run, jobs)
         if shared is not None:
             isolation.see_inputs(shared)
         return out
@@ -216,6 +249,17 @@ class MemberScorer(PopulationScorer):
             taken = [(job.minus, first)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
+
+
+def _times(factor: float, _: nn.Module, args: Any, kwargs: Any) -> Any:
+    """Scale the floats among a module's inputs, and exchange the rows of others."""
+
+    def other(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return value * factor if value.is_floating_point() else value.flip(0) if value.dim() else value
+
+    return tree_map(other, (args, kwargs))
 
 
 def alike(one: np.ndarray, other: np.ndarray) -> bool:

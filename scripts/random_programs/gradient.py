@@ -12,19 +12,25 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from random_programs.members import FIRSTS
+from random_programs.parts import logits
 from random_programs.reference import Batch, Case, cast, scored
 from torch import Tensor, nn
 
 import neuro_cli as neuro
 
-STEPS = ("argmax", "scatter_add", "if v", "if x", "masked_fill")  # values that jump, and branches
+# values that jump, branches, and what autograd takes for a constant
+STEPS = (
+    "argmax", "scatter_add", "if v", "if x", "masked_fill", "places", "Sign", "Scaled", "bucketize", "unique", "histc", "isin",
+    "halting", "int(", "round(", "float(", "tolist", "if row", "numpy", "detach", "no_grad", ".data", "derivative", "History",
+    "Meets", "item()", "masked_scatter", "autocast", "if self", "where(v", "key_padding", "packed", "unpool",
+)  # fmt: skip
 ESTIMATES, STANDARD_ERRORS, LEAST = 40, 4.0, 0.01
 FINE = 1e-4  # size of noise that shows whether a difference is that of a smoothed loss (sorting, norms of small numbers)
 ALONE = 0.6  # least cosine with the gradient of predictions that stand alone: they may leave half of the squares out
 
 
-def loss(outputs: Tensor, targets: Tensor) -> Tensor:
-    return F.cross_entropy(outputs, targets, reduction="none")
+def loss(outputs: Any, targets: Tensor) -> Tensor:
+    return F.cross_entropy(logits(outputs), targets, reduction="none")
 
 
 def exact(module: nn.Module, batch: Batch) -> dict[str, Tensor]:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from random_programs.reference import INVALID, Batch, Case, alone, cast, compared, fitness, on
+from random_programs.parts import logits
+from random_programs.reference import INVALID, Batch, Case, alone, cast, compared, fitness, on, scored
 from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.scoring.jobs import write_members
 
 MEMBERS, SIGMA = 8, 0.1
 SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "permutation", "noise_table")
@@ -115,16 +115,7 @@ ALGOS = ("openai_es", "snes", "sep_cma_es", "cr_fm_nes", "genetic", "ars", "cma_
 DENSE = 400  # most parameters of algorithms with a covariance matrix
 
 
-def sampler_of(case: Case) -> Any:
-    """Return a random sampler, some with a period of noise."""
-    name = case.r.choice(SAMPLERS)
-    if name in ("sign_flip", "permutation") and case.r.random() < 0.5:
-        kinds = {"sign_flip": neuro.sampler.SignFlip, "permutation": neuro.sampler.Permutation}
-        return kinds[name](directions_per_noise=2)
-    return name
-
-
-def algo_of(case: Case, module: nn.Module) -> Any:
+def algo_of(case: Case, module: nn.Module, antithetic: bool = True) -> Any:
     name = case.r.choice(ALGOS)
     parameters = [(key, value.numel()) for key, value in module.named_parameters() if value.requires_grad]
     if next(module.parameters()).dtype == torch.bfloat16:
@@ -134,61 +125,11 @@ def algo_of(case: Case, module: nn.Module) -> Any:
     if name == "layers":
         scales = {key: {"sigma": SIGMA * case.r.choice([0.3, 1.0, 3.0])} for key, _ in parameters[:3]}
         return neuro.algo.OpenAIES(sigma=SIGMA, layers=scales)
+    if name in ("ars", "cr_fm_nes") and not antithetic:
+        return "snes"
     if name in ("cma_es", "xnes") and sum(count for _, count in parameters) > DENSE:
         return "sep_cma_es"
     return name
-
-
-def settings(case: Case) -> str:
-    """A fitness of a batch with random algorithms and forms of the module: parents, transformed noise, factors of layers."""
-    case.make(case.r.choice(FIRSTS))
-    if case.module is None:
-        return "invalid"
-    form = case.r.choice(list(FORMS))
-    module = FORMS[form](case, case.module)
-    native = next(module.parameters()).dtype
-    plain = getattr(module, "_orig_mod", module)
-    batches = [(cast(inputs, native), targets) for inputs, targets in case.batches]
-    try:
-        with torch.no_grad():
-            fitness(copy.deepcopy(plain), *batches[1])
-    except INVALID:
-        return "invalid"
-    said = {"form": form}
-    try:
-        sampler, algo = sampler_of(case), algo_of(case, plain)
-        said |= {"sampler": str(sampler), "algo": algo if isinstance(algo, str) else type(algo).__name__}
-        own = {"sigma": SIGMA} if isinstance(algo, str) else {}
-        es = neuro.Evolution(
-            module, algo=algo, sampler=sampler, population=MEMBERS, seed=case.seed, threads=case.r.choice([1, 2]), **own
-        )
-    except neuro.UserError as error:
-        return f"refused: {error}"
-    scores, asked, members = scores_seen(es), es._algo.ask, torch.empty(0)
-
-    def ask(generation: int) -> Any:
-        nonlocal members
-        proposal = asked(generation)
-        members = torch.empty(MEMBERS, proposal.bases.shape[1])
-        write_members(es._sampler, proposal, generation, range(MEMBERS), members)  # type: ignore[arg-type]
-        return proposal
-
-    es._algo.ask = ask  # type: ignore[method-assign]
-    for generation, given in enumerate(batches):
-        before = copy.deepcopy(getattr(es.module, "_orig_mod", es.module))
-        try:
-            es.step(fitness, *given)
-        except neuro.UserError as error:
-            return f"refused: {error}"
-        layout = ParameterLayout(before, es._task.memory_format is torch.channels_last)
-        loops = (
-            np.array([float(alone(before, layout, flat, on(given), dtype)) for flat in members])
-            for dtype in (native, torch.float64)
-        )
-        result = compared(scores[-1], *loops)
-        if result != "right":
-            return f"{result}, {said}, {case.first}, generation {generation}" if result != "ill" else "ill"
-    return "right"
 
 
 def _hidden(member: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
@@ -209,13 +150,13 @@ CLOSURES: dict[str, Callable[[nn.Module, Tensor, Tensor], Any]] = {
     "one": lambda member, x, y: fitness(member, x, y).double().mean(),
     "examples": lambda member, x, y: fitness(member, x, y),
     "number": lambda member, x, y: float(fitness(member, x, y).double().mean()),
-    "siamese": lambda member, x, y: -(member(x) - member(x.flip(-1))).double().square().mean(),
-    "same": lambda member, x, y: fitness(member, x, y).double().mean() + member(x).double().mean(),
+    "siamese": lambda member, x, y: -(logits(member(x)) - logits(member(x.flip(-1)))).double().square().mean(),
+    "same": lambda member, x, y: fitness(member, x, y).double().mean() + logits(member(x)).double().mean(),
     "halves": lambda member, x, y: sum(fitness(member, x[at::2], y[at::2]).double().mean() for at in (0, 1)),
-    "critic": lambda member, x, y: (member(x)[:, 0].mean() - member(x.roll(1, 0))[:, 1].tanh().mean()).double(),
+    "critic": lambda member, x, y: (logits(member(x))[:, 0].mean() - logits(member(x.roll(1, 0)))[:, 1].tanh().mean()).double(),
     "penalty": lambda member, x, y: fitness(member, x, y).double().mean()
     - 0.01 * sum(value.double().square().sum() for value in member.parameters()),
-    "keyword": lambda member, x, y: -torch.nn.functional.cross_entropy(member(x=x), y).double(),
+    "keyword": lambda member, x, y: -torch.nn.functional.cross_entropy(logits(member(x=x)), y).double(),
     "hook": _hidden,
     "evaluated": _evaluated,
 }  # fmt: skip
@@ -263,14 +204,14 @@ def perturbed(case: Case) -> str:
     r = case.r
     options = {"sampler": r.choice(SAMPLERS), "shared": r.random() < 0.5, "generation": r.randint(0, 3)}
     case.make(r.choice(FIRSTS))
-    other = Case(case.seed + 1_000_000)
+    other = Case(case.seed + 1_000_000, type(case.program))
     other.make("unequal")
     if case.module is None or other.module is None:
         return "invalid"
     for each in (case, other):
-        each.module.train()  # type: ignore[union-attr]
-        for part in each.module.modules():  # type: ignore[union-attr]
-            part.train(not isinstance(part, nn.Dropout | nn.MultiheadAttention | nn.TransformerEncoderLayer))
+        assert each.module is not None
+        for part, given in zip(each.module.modules(), scored(each.module, torch.float32).modules(), strict=True):
+            part.training = given.training
     torch.backends.mha.set_fastpath_enabled(False)
     nested, calls = r.random() < 0.3, [case.batches[place] for place in r.choices(range(len(case.batches)), k=3)]
     contexts = [
@@ -283,10 +224,10 @@ def perturbed(case: Case) -> str:
     try:
         with contexts[0]:
             for batch in calls:
-                given.append(case.module(batch[0]))
+                given.append(logits(case.module(batch[0])))
                 if nested:
                     with contexts[1]:
-                        inner.append(other.module(other.batches[0][0]))
+                        inner.append(logits(other.module(other.batches[0][0])))
     except neuro.UserError as error:
         return f"refused: {error}"
     pairs = [(given, contexts[0], before[0], calls)]
@@ -311,5 +252,5 @@ def _answers(context: Any, module: nn.Module, batch: Batch, shared: bool, dtype:
         direction, sign = sampler.side(which)
         flat = layout.flatten(module) + SIGMA * sign * sampler.explicit(context._generation, direction, torch.float32)
         rows = batch[0] if shared else batch[0][which * share : (which + 1) * share]
-        outputs.append(alone(module, layout, flat, lambda member, dtype, rows=rows: member(cast(rows, dtype)), dtype))
+        outputs.append(alone(module, layout, flat, lambda member, dtype, rows=rows: logits(member(cast(rows, dtype))), dtype))
     return torch.cat(outputs)

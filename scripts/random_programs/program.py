@@ -6,8 +6,10 @@ experts, and operations across the examples of a batch.
 
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+from torch import Tensor
 
 LARGEST = 2000  # numbers of an example's value from which on it is reduced
 INPUTS = {
@@ -22,8 +24,10 @@ Shape = tuple[int, ...]
 class Program:
     """Source of a module: lines of its constructor and of its forward pass, and the values so far with an example's shape."""
 
-    def __init__(self, seed: int) -> None:
-        self.r = random.Random(seed)
+    counts: Sequence[tuple[int, float]] = ()  # examples of the batches and their sizes, if others than usual
+
+    def __init__(self, seed: int, rules: "Sequence[Rule] | None" = None) -> None:
+        self.r, self.rules = random.Random(seed), RULES if rules is None else rules
         self.kind = self.r.choice(["vector", "image", "sequence", "words", "vector", "image"])
         self.shape: Shape = INPUTS[self.kind](self.r)
         self.made: list[str] = []
@@ -35,7 +39,7 @@ class Program:
             self.value(f"{self.part(f'nn.Embedding(16, {size})')}(x)", (*self.shape, size))
         else:
             self.values.append(("x", self.shape))
-        left = self.r.randint(3, 9)
+        left = self.r.randint(3, 9) if self.rules else 0
         for _ in range(200):
             left -= left > 0 and self.step()
         last, shape = self.values[-1]
@@ -49,8 +53,12 @@ class Program:
             self.value(f"{value}.flatten(1)[:, :200]", (200,))
             return False
         count = len(self.values)
-        self.r.choice(RULES)(self, value, shape)
+        self.r.choice(self.rules)(self, value, shape)
         return len(self.values) > count
+
+    def placed(self, x: Tensor) -> Tensor:
+        """Return inputs ``x`` in the memory in which the module gets them."""
+        return x
 
     def part(self, made: str) -> str:
         name = f"self.m{len(self.made)}"

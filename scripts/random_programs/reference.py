@@ -9,8 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import random_programs.parts
 import torch
 import torch.nn.functional as F
+from random_programs.parts import logits
 from random_programs.program import Program
 from torch import Tensor, nn
 
@@ -29,18 +31,19 @@ class Case:
     ``r``: random numbers for options, others than the program's.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.seed, self.program, self.r = seed, Program(seed), random.Random(-seed - 1)
+    def __init__(self, seed: int, program: Callable[[int], Program] = Program) -> None:
+        self.seed, self.program, self.r = seed, program(seed), random.Random(-seed - 1)
         self.generator = torch.Generator().manual_seed(seed)
         self.module: nn.Module | None = None
 
     def make(self, first: str) -> None:
         """Make the batches, the first of which is ``first``: zero | equal | unequal, and the module."""
-        names: dict[str, Any] = {"nn": nn, "torch": torch, "F": F}
-        self.first, self.batches = first, [self.batch(count, scale) for count, scale in COUNTS]
+        names: dict[str, Any] = {"nn": nn, "torch": torch, "F": F, "parts": random_programs.parts}
+        self.first, self.batches = first, [self.batch(*one) for one in self.program.counts or COUNTS]
         if first != "unequal":
-            inputs = self.batches[0][0]
-            inputs.copy_(torch.zeros_like(inputs) if first == "zero" else inputs[:1].clone())
+            inputs, targets = self.batches[0]
+            same = torch.zeros_like(inputs) if first == "zero" else inputs[:1].expand_as(inputs).clone()
+            self.batches[0] = (same, targets)
         torch.manual_seed(self.seed)
         try:
             exec(self.program.source(), names)
@@ -53,12 +56,12 @@ class Case:
 
     def batch(self, count: int, scale: float) -> Batch:
         words = torch.randint(0, 16, (count, *self.program.shape), generator=self.generator)
-        numbers = scale * torch.randn(count, *self.program.shape, generator=self.generator)
+        numbers = self.program.placed(scale * torch.randn(count, *self.program.shape, generator=self.generator))
         return words if self.program.kind == "words" else numbers, torch.randint(0, 3, (count,), generator=self.generator)
 
 
 def fitness(module: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:
-    return -F.cross_entropy(module(inputs), targets, reduction="none")
+    return -F.cross_entropy(logits(module(inputs)), targets, reduction="none")
 
 
 def cast(inputs: Tensor, dtype: torch.dtype) -> Tensor:
@@ -71,11 +74,11 @@ def on(batch: Batch) -> Run:
 
 
 def scored(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """Return a copy of ``module`` in the mode in which members are scored: dropout off, batch norm by its batch or frozen."""
-    member = copy.deepcopy(module).to(dtype).train()
-    for part in member.modules():
-        frozen = isinstance(part, nn.modules.batchnorm._BatchNorm) and not all(p.requires_grad for p in part.parameters())
-        part.train(not (frozen or isinstance(part, nn.Dropout | nn.MultiheadAttention | nn.TransformerEncoderLayer)))
+    """Return a copy of ``module`` in the mode in which members are scored: evaluation, batch norm by its batch or frozen."""
+    member = copy.deepcopy(module).to(dtype).train().eval()
+    for part, given in zip(member.modules(), module.modules(), strict=True):
+        if isinstance(part, nn.modules.batchnorm._BatchNorm) and given.training:
+            part.train(all(parameter.requires_grad for parameter in part.parameters()))
     return member
 
 

@@ -71,8 +71,29 @@ def between(net: Net, h: Tensor) -> Tensor:
     return torch.lerp(h, torch.tanh(h), net.p)
 
 
+def matrix_added(net: Net, h: Tensor) -> Tensor:
+    return torch.addmm(h, h.tanh(), net.a.weight, beta=0.5) + net.p
+
+
+def matrices_added(net: Net, h: Tensor) -> Tensor:
+    rows = h.unflatten(1, (4, 4))
+    return torch.baddbmm(net.p.view(1, 4, 4), rows, rows.tanh(), alpha=2).flatten(1)
+
+
 def mixed(net: Net, h: Tensor) -> Tensor:
-    return torch.einsum("bi,bi,i->bi", h, h, net.p)
+    return torch.einsum("bi, bi, i -> bi", h, h, net.p)
+
+
+def mixed_by_a_matrix(net: Net, h: Tensor) -> Tensor:
+    return torch.einsum("...i,ij,...j->...ij", h.tanh(), net.a.weight, h).mean(1) + net.p
+
+
+def bilinear(net: Net, h: Tensor) -> Tensor:
+    return F.bilinear(h[:, :4], h[:, 4:8].tanh(), net.a.weight.view(16, 4, 4), net.p)
+
+
+def limited(net: Net, h: Tensor) -> Tensor:
+    return torch.clamp(h, net.p - 9, h.tanh() + 9)
 
 
 def loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -85,7 +106,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 WRITES = (added, added_by_statement, multiplied, added_to_a_view, added_to_columns, set_before_a_product)
-SUMS = (scaled_and_added, divided_and_added, between)
+SUMS = (scaled_and_added, divided_and_added, between, matrix_added, matrices_added, mixed, mixed_by_a_matrix, bilinear)
 
 
 @pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 64, "control_variates": False}], ids=["default", "noise"])
@@ -132,7 +153,7 @@ def test_a_parameter_that_is_put_into_activations_is_refused():
 def test_parameters_that_predictions_do_not_reach_are_named(caplog):
     x, targets = data()
     with caplog.at_level(logging.WARNING):
-        neuro.ForwardGradient(Net(mixed), draws=1, seed=1, threads=1, correction="never").backward(loss, x, targets)
+        neuro.ForwardGradient(Net(limited), draws=1, seed=1, threads=1, correction="never").backward(loss, x, targets)
     (said,) = [record.getMessage() for record in caplog.records if "do not reach" in record.getMessage()]
     assert said.endswith("which stay as they are: i.weight, i.bias, a.weight, a.bias")
 

@@ -1,10 +1,13 @@
 """Parameters as one vector: order, ties, buffers, and what is refused."""
 
+import copy
+
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 
+import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -103,3 +106,39 @@ def test_a_sharded_module_is_refused():
         assert ParameterLayout(nn.Linear(2, 2)).size == 6
     finally:
         dist.destroy_process_group()
+
+
+class Spectrum(nn.Module):
+    """Complex weights as pairs of numbers, behind an odd number of others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gain, self.weight = nn.Parameter(torch.ones(3)), nn.Parameter(torch.randn(4, 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        waves = torch.fft.rfft(x) * torch.view_as_complex(self.weight)
+        return torch.fft.irfft(waves, n=x.shape[-1])[:, :3] * self.gain
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
+@pytest.mark.parametrize("alone", [False, True], ids=["in one pass", "one by one"])
+def test_pairs_of_numbers_at_an_odd_place_are_complex_weights(sampler, alone):
+    def fitness(member: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return -(member(x) - y).square().mean(1)
+
+    torch.manual_seed(0)
+    x, y, module = torch.randn(8, 6), torch.randn(8, 3), Spectrum()
+    with neuro.Evolution(module, sampler=sampler, population=4, sigma=0.1, threads=2) as es:
+        for _ in range(2):
+            before = copy.deepcopy(module)
+            layout, generation = ParameterLayout(module), es.generation
+            report = es.step(lambda member: fitness(member, x, y)) if alone else es.step(fitness, x, y)
+            wanted = []
+            for member in range(4):
+                step = es._sampler.explicit(generation, member // 2) * (1 - 2 * (member % 2))
+                one = copy.deepcopy(before)
+                layout.load(one, layout.flatten(before) + 0.1 * step)
+                with torch.no_grad():
+                    wanted.append(float(fitness(one, x, y).double().mean()))
+            assert report.fitness_best == pytest.approx(max(wanted), rel=1e-4)
+            assert report.fitness_mean == pytest.approx(sum(wanted) / 4, rel=1e-4)

@@ -21,6 +21,7 @@ from neuro_cli.core.seeds import seeded
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.run_folder.summary import parameters_sha256
 from neuro_cli.runner.build import build, make_model
+from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.options import Options
 from neuro_cli.scoring.passes.forward import CentreParameter
 
@@ -182,11 +183,12 @@ def test_step_minimises_a_loss_of_each_example(examples):
     assert (down.fitness_mean, down.fitness_best) == (-up.fitness_mean, -up.fitness_best)
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_state_goes_on_with_the_same_bits(examples, sampler, tmp_path):
+def test_a_state_goes_on_with_the_same_bits(examples, sampler, layout, tmp_path):
     """Saved and read as torch users do, and on another number of ranks."""
-    inputs, targets = examples
-    made = partial(neuro.Evolution, population=12, threads=1, distribution="replicated")
+    inputs, targets = (rows[:24] for rows in examples)
+    made = partial(neuro.Evolution, population=12, threads=1, distribution="replicated", layout=layout)
     es = made(net(), sampler=small(sampler), algo="snes")
     for _ in range(2):
         es.step(log_likelihoods, inputs, targets)

@@ -4,6 +4,7 @@ import copy
 import itertools
 import logging
 import random
+from array import array
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -113,7 +114,19 @@ class FirstCall(Net):
         return made
 
 
-STATES = [Membrane, Counter, CachedWeight, MovingBuffer, MovingFrozenParameter, KeptObject, FirstCall]
+class UnseenCall(Net):
+    """The same in an object whose parts no comparison reads."""
+
+    def start(self) -> None:
+        self.seen = array("b", [0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x) * (1.0 if self.seen[0] else 2.0)
+        self.seen[0] = 1
+        return made
+
+
+STATES = [Membrane, Counter, CachedWeight, MovingBuffer, MovingFrozenParameter, KeptObject, FirstCall, UnseenCall]
 
 
 class Dropout(Net):
@@ -197,7 +210,8 @@ def test_a_run_has_the_same_bits_on_any_number_of_threads(kind):
     [
         (Membrane, "model: potential of Membrane changes in a forward pass: every member gets a fresh copy"),
         (CachedWeight, "model: cache of CachedWeight changes"),
-        (FirstCall, "model: scores depend on the members scored before: every member gets a fresh copy"),
+        (FirstCall, "model: seen of FirstCall changes in a forward pass: every member gets a fresh copy"),
+        (UnseenCall, "model: scores depend on the members scored before: every member gets a fresh copy"),
         (Dropout, "scoring draws random numbers (torch): members are scored in turn"),
         (NumpyNoise, "(numpy)"),
         (PythonNoise, "(Python)"),
@@ -586,3 +600,62 @@ def test_frozen_parameters_in_the_same_pages_are_read_where_they_were_written_to
     assert difference(reference, used) is None
     used[0].weight.data[1, 1] += 1.0
     assert difference(reference, used) == "0.weight of Linear"
+
+
+class Largest(Net):
+    """Keeps the largest number that it met, which depends on no member."""
+
+    def start(self) -> None:
+        self.largest = 0.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.largest = max(self.largest, float(x.abs().max()))
+        return self.layer(x) / (1 + self.largest)
+
+
+@pytest.mark.parametrize("kind", [Largest, Rotary])
+@pytest.mark.parametrize("form", FORMS)
+def test_what_all_members_keep_of_a_batch_has_no_part_in_the_next_generation(kind, form, caplog):
+    es = evolution(kind, 2)
+    es.step(lambda member: losses(member(3 * INPUTS), TARGETS).double().mean())
+    with torch.no_grad():
+        wanted = np.mean([float(losses(member(INPUTS), TARGETS).double().mean()) for member in es.ask()])
+    assert step(es, form)[0] == pytest.approx(wanted, rel=1e-6)
+    assert ("largest of Largest changes in a forward pass" in caplog.text) == (kind is Largest)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_table_of_the_first_members_weights_is_no_cache_on_one_thread_and_without_pairs(form, caplog):
+    es = evolution(CachedWeight, 1, sampler="iid")
+    wanted = np.mean([float(losses(member(INPUTS), TARGETS).double().mean()) for member in es.ask()])
+    assert step(es, form)[0] == pytest.approx(wanted, rel=1e-6)
+    if form == "closure":  # in one pass a cache is put back
+        assert "cache of CachedWeight changes in a forward pass" in caplog.text
+
+
+class Flat(Net):
+    """A convolution behind inputs that are no images."""
+
+    def start(self) -> None:
+        self.tap = nn.Conv2d(1, 1, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(self.tap(x.view(-1, 1, 2, 4)).flatten(1))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_convolution_behind_flat_inputs_has_its_own_scores(form):
+    own = own_scores(Flat)
+    assert step(evolution(Flat, 2), form) == pytest.approx((own.mean(), own.max()), rel=1e-5)
+
+
+class Slope(Net):
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x)
+        return torch.func.jvp(torch.tanh, (made,), (made.cos(),))[1]
+
+
+def test_forward_derivatives_have_the_scores_of_one_thread():
+    own = own_scores(Slope)
+    for threads in (1, 2, 3):
+        assert step(evolution(Slope, threads), "closure") == pytest.approx((own.mean(), own.max()), rel=1e-6)

@@ -306,3 +306,54 @@ def test_switches_of_the_process_are_as_before_whatever_is_nested():
         pass
     assert not torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(before)
+
+
+class Looked(Base):
+    """A table of words, which the mapped pass alone serves, as indices of each example."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Parameter(torch.randn(4, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.o(torch.tanh(self.a(x + torch.einsum("bi,ij->bj", x[:, :4], self.words))))
+
+
+ALONG_ROWS = {
+    "roll": lambda rows: rows.roll(1),
+    "sort": lambda rows: rows.sort().values,
+    "argsort": lambda rows: rows.argsort(descending=True).to(rows.dtype),
+    "softmax": lambda rows: F.softmax(rows, dim=None),
+    "flip": lambda rows: rows.flip(0),
+    "index_select": lambda rows: rows.index_select(0, torch.arange(len(rows) - 1, -1, -1)),
+    "if": lambda rows: rows + 1 if rows.mean() > 0 else rows,
+}
+
+
+@pytest.mark.filterwarnings("ignore:Implicit dimension choice")
+@pytest.mark.parametrize("kind", [Base, Looked])
+@pytest.mark.parametrize("along", ALONG_ROWS)
+def test_a_fitness_that_looks_at_other_rows_is_seen_where_the_first_targets_hide_it(kind, along, caplog):
+    class Net(kind):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) if kind is Looked else self.o(torch.tanh(self.a(x)))
+
+    def compares(member: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        rows = member(x)[:, 0]
+        return rows - ALONG_ROWS[along](rows) * (y > 0)
+
+    torch.manual_seed(0)
+    x, hidden, shown = torch.randn(16, 8), torch.zeros(16), torch.ones(16)
+    net = Net()
+    with neuro.Evolution(copy.deepcopy(net), sampler="iid", population=8, sigma=0.1, threads=1) as es, torch.no_grad():
+        es.step(compares, x, hidden)
+        candidates = es.ask()
+        wanted = [float(compares(candidates[member], x, shown).double().mean()) for member in range(8)]
+    scores: list[Any] = []
+    with neuro.Evolution(net, sampler="iid", population=8, sigma=0.1, threads=1) as es, caplog.at_level(logging.INFO):
+        es.step(compares, x, hidden)
+        shaped = es._algo.combination
+        es._algo.combination = lambda generation, given: scores.append(given) or shaped(generation, given)
+        es.step(compares, x, shown)
+    assert scores[0].ravel().tolist() == pytest.approx(wanted, abs=1e-4)
+    assert "of all members" in caplog.text

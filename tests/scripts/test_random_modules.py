@@ -11,12 +11,17 @@ def uses(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
     import random_modules
 
-    return lambda use, seed: random_modules.USES[use](random_modules.Case(seed))
+    return lambda use, seed, kind="plain": random_modules.USES[use](random_modules.Case(seed, random_modules.KINDS[kind]))
 
 
-@pytest.mark.parametrize("use", ["step", "settings", "closure", "perturbed", "gradient"])
+@pytest.mark.parametrize("use", ["step", "settings", "closure", "perturbed", "gradient", "ranks"])
 def test_a_program_is_right_in_each_use(uses, use):
     assert uses(use, 11) == "right"
+
+
+@pytest.mark.parametrize("kind", ["wide", "chains"])
+def test_a_program_of_each_kind_is_right(uses, kind):
+    assert uses("settings", 3, kind) == "right"
 
 
 def test_numbers_that_differ_are_wrong_and_those_of_a_rounding_loop_ill(uses):

@@ -22,10 +22,11 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.handlers import HANDLERS
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers, quiet
-from neuro_cli.scoring.passes.number_reads import any_of_rows, follow, name_of, reads
+from neuro_cli.scoring.passes.number_reads import any_of_rows, follow, goes_over_rows, name_of, reads
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import by_tensor, demand_rows, flat, rows_of
 from neuro_cli.scoring.passes.parameter_uses import Use, Uses
@@ -88,7 +89,8 @@ class MappedForward(ManyForward):
             result = iter(mapped(*rows))
         outputs = [next(result) if isinstance(part, Tensor) else part for part in parts]
         with torch._C.DisableTorchFunction():
-            return rebuilt([x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 1 else x for x in outputs])
+            # marked, since a fitness may look at the rows of several members as those of one
+            return rebuilt([with_mark(x.flatten(0, 1) if isinstance(x, Tensor) and x.dim() > 1 else x) for x in outputs])
 
     def _by_member(self, x: Tensor) -> Tensor:
         return self._both_sides(x).unflatten(0, (self._members.count, self._rows.examples))
@@ -116,6 +118,8 @@ class MappedForward(ManyForward):
         rows = any_of_rows(given)
         if rows and reads(func, args, kwargs):
             raise Unsupported(f"{name_of(func)} reads values of all members together")
+        if rows and goes_over_rows(func, args, kwargs, self._one_side):
+            raise Unsupported(f"{name_of(func)} goes over the rows of all members")
         result = func(*args, **kwargs)
         if rows:
             follow(func, result, given, self._one_side)

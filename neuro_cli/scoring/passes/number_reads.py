@@ -24,11 +24,14 @@ MASKS = (torch.bool, torch.uint8)
 # functions that go along a dimension, by the place of its number among the arguments
 ALONG = dict.fromkeys(
     (
-        "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "cummax", "cummin", "cumprod", "cumsum", "flip",
-        "log_softmax", "logcumsumexp", "logsumexp", "max", "mean", "median", "min", "nanmean", "nansum", "prod", "softmax",
-        "sort", "std", "std_mean", "sum", "var", "var_mean",
+        "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "cummax", "cummin", "cumprod", "cumsum", "flip", "flipud",
+        "gather", "index_select", "log_softmax", "logcumsumexp", "logsumexp", "max", "mean", "median", "min", "mode", "msort",
+        "nanmean", "nansum", "prod", "softmax", "softmin", "sort", "std", "std_mean", "sum", "unfold", "var", "var_mean",
     ), 1,
-) | dict.fromkeys(("kthvalue", "norm", "normalize", "quantile", "roll", "topk"), 2)  # fmt: skip
+) | dict.fromkeys(("diff", "kthvalue", "norm", "normalize", "quantile", "roll", "topk"), 2)  # fmt: skip
+# the dimension of those that take one by themselves; softmax without one takes the first of one or three
+DEFAULTS = {"argsort": -1, "diff": -1, "kthvalue": -1, "mode": -1, "sort": -1, "topk": -1, "flipud": 0, "msort": 0, "roll": 0}
+UNSAID = frozenset(("log_softmax", "softmax", "softmin"))
 
 COUNTS = "_neuro_counts"  # attribute of the numbers of all members' rows that each expert of a mixture gets
 GROUPED = frozenset(("grouped_mm", "_grouped_mm", "grouped_mm_fallback"))  # products of each row with its expert's weight
@@ -106,6 +109,9 @@ def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     if hasattr(args[0], COUNTS):
         return False
     given = kwargs.get("dim", kwargs.get("dims", args[place] if len(args) > place else None))
+    if given is None:
+        name = name_of(func)
+        given = (0 if args[0].dim() in (1, 3) else 1) if name in UNSAID else DEFAULTS.get(name)
     if name_of(func) == "flip" and isinstance(given, int):
         given = args[place:]
     some = given if isinstance(given, list | tuple) else (given,)

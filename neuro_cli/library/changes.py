@@ -1,0 +1,97 @@
+"""What a script changed in its module after a population was bound to it.
+
+The centre takes over new values of parameters; whatever else changed members keep as it was given, as a line says.
+"""
+
+import logging
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from neuro_cli.algo.base import State
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.fabric.base import World
+from neuro_cli.library.same_module import share_initial
+from neuro_cli.runner.bind import Population
+from neuro_cli.runner.consensus import collectively
+from neuro_cli.scoring.candidate import moving_norms
+from neuro_cli.scoring.isolation import differences
+
+log = logging.getLogger(__name__)
+
+CHANGED = "module: %s changed after the first step; members keep it as it was given: a new Evolution takes it"
+
+
+class Changes:
+    """Changes of ``module`` since ``population`` was bound to it."""
+
+    def __init__(self, module: nn.Module, population: Population) -> None:
+        self._module, self._population = module, population
+        self._structure, self._said = _structure(module), set[str]()
+        norms = set(map(id, moving_norms(population.model)))  # members read no statistics of theirs
+        # modes too: a script evaluates its module between steps
+        self._unread = {
+            f"{path}.{name} of {type(part).__name__}".removeprefix(".")
+            for path, part in population.model.named_modules()
+            for name in ("training", *(part._buffers if id(part) in norms else ()))
+        }
+
+    def follow(self, world: World) -> None:
+        """Move the centre to what the script wrote to the parameters, rank 0's, and warn of any other change, once.
+
+        Every rank calls this. Raises ConfigError where the algorithm has no centre to move, and for parameters of other shapes.
+        """
+        with collectively(world):
+            moved = self._moved()
+        for name in self._others():
+            if name not in self._said:
+                self._said.add(name)
+                log.warning(CHANGED, name)
+        if not world.any(moved):
+            return
+        share_initial(self._module, world)
+        algo, state = self._population.algo, self._population.algo.state()
+        if "centre" not in state.tensors or algo.solution is not algo.centre:
+            allowed = "cannot take parameters that a script wrote between steps: give them to a new Evolution"
+            raise ConfigError("algo", type(algo).__name__, allowed)
+        centre = self._population.layout.flatten(self._module).to(state.tensors["centre"])
+        algo.restore(State({**state.tensors, "centre": centre}, state.scalars))
+
+    def _moved(self) -> bool:
+        """Return whether an evolved parameter of the module differs from the present solution."""
+        population, parameters = self._population, dict(self._module.named_parameters())
+        solution, moved = population.algo.solution, False
+        for place in population.layout.places:
+            parameter = parameters.get(place.name)
+            if parameter is None or tuple(parameter.shape) != place.shape:
+                allowed = f"{place.name} is no longer a parameter of shape {place.shape}: give the module to a new Evolution"
+                raise ConfigError("module", type(self._module).__name__, allowed)
+            moved = moved or not _equal(parameter.detach(), place.view(solution))
+        return moved
+
+    def _others(self) -> list[str]:
+        """Return the names of hooks, buffers, attributes, frozen parameters and parts that are not as members have them."""
+        changed = {path: now for path, now in _structure(self._module).items() if now != self._structure.get(path)}
+        names = [f"{path or 'the module'} ({kind.__name__})" for path, (kind, *_) in changed.items()]
+        return names or [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors have the same numbers, a NaN being equal to itself."""
+    if one.data_ptr() == other.data_ptr() or torch.equal(one, other):
+        return True
+    return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _structure(module: nn.Module) -> dict[str, tuple[Any, ...]]:
+    """Return class, hooks and frozen parameters of each part of ``module``."""
+    return {
+        path: (
+            type(part),
+            list(part._forward_hooks.values()),
+            list(part._forward_pre_hooks.values()),
+            [name for name, parameter in part.named_parameters(recurse=False) if not parameter.requires_grad],
+        )
+        for path, part in module.named_modules()
+    }

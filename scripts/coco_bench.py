@@ -8,6 +8,9 @@
 Every solver starts at the same points (uniform in [-4, 4]) with step size 2 and population 4 + 3 ln D, made even; what does not
 adapt its step size has 0.5, and optimizers of torch and of optax the same rate. All compute in float64. A row of the file is one
 run: evaluations at which each target was reached. Solvers that restart are named so (`+`).
+
+`run ... --seed 2` adds runs with other first points and random numbers. `table` pools the seeds of a solver, `table --apart`
+compares each two seeds. `luck` tells what a table would say of a solver and itself, by two lots drawn from its own runs.
 """
 
 import argparse
@@ -17,8 +20,9 @@ import math
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +84,9 @@ def neuro(name: str) -> Callable[..., None]:
 
     algo, restarts = name.removesuffix("+"), "ipop" if name.endswith("+") else "none"
     loose = (
-        {} if restarts == "ipop" else {"stagnation": 0, "tolfacupx": None, "flat": None, "condition": None, "tolfunhist": None}
+        {}
+        if restarts == "ipop"
+        else {"stagnation": 0, "tolfacupx": None, "flat": None, "condition": None, "tolfunhist": None, "tolxstagnation": None}
     )
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
@@ -184,18 +190,20 @@ def run(options: argparse.Namespace) -> None:
     package, name = options.solver.split(":")
     solve = SOLVERS[package](name)
     where = f"instance_indices: {options.instances} dimensions: {options.dimensions} function_indices: {options.functions}"
-    path = Path(options.file)
-    done = {tuple(row[:4]) for row in csv.reader(path.open())} if path.exists() else set()
+    path, lot = Path(options.file), options.seed
+    done = {tuple(row[:5]) for row in csv.reader(path.open())} if path.exists() else set()
     for problem in cocoex.Suite("bbob", "", where):
         function, size, instance = problem.id_function, problem.dimension, problem.id_instance
-        if (options.solver, str(function), str(size), str(instance)) in done:
+        if (options.solver, str(function), str(size), str(instance), str(lot)) in done:
             continue
-        counted, seed = Counted(problem, options.budget * size), 1000 * function + instance
-        first = np.random.default_rng([function, size, instance]).uniform(-INNER, INNER, size)
-        starts = iter([first])  # the same first point for every solver
+        counted, seed = Counted(problem, options.budget * size), 100_000 * lot + 1000 * function + instance
+        first = np.random.default_rng([function, size, instance, lot]).uniform(-INNER, INNER, size)
 
-        def point(rng: np.random.Generator, starts: Iterator[np.ndarray] = starts, size: int = size) -> np.ndarray:
-            return next(starts, rng.uniform(-INNER, INNER, size))
+        def point(
+            rng: np.random.Generator, counted: Counted = counted, first: np.ndarray = first, size: int = size
+        ) -> np.ndarray:
+            # the same for every solver, however often it asks before its first evaluation
+            return rng.uniform(-INNER, INNER, size) if counted.evaluations else first
 
         try:
             solve(counted, point, size, seed)
@@ -204,20 +212,34 @@ def run(options: argparse.Namespace) -> None:
                 print(options.solver, function, size, instance, type(error).__name__, error, file=sys.stderr)
         reached = [*counted.reached, *[""] * (len(TARGETS) - len(counted.reached))]
         with path.open("a") as file:
-            csv.writer(file).writerow([options.solver, function, size, instance, options.budget, counted.evaluations, *reached])
+            own = options.solver, function, size, instance, lot, options.budget, counted.evaluations
+            csv.writer(file).writerow([*own, *reached])
 
 
-Runs = dict[tuple[str, int, int], dict[int, tuple[int, list[float]]]]  # by solver, function, dimension and instance: budget, hits
+# by solver, function, dimension, then by seed and instance: budget, hits
+Runs = dict[tuple[str, int, int], dict[tuple[int, int], tuple[int, list[float]]]]
 
 
-def read(paths: list[str]) -> Runs:
+def read(paths: list[str], apart: bool = False) -> Runs:
+    """Return the runs of files; ``apart``: each seed of a solver is a solver of its own, named "SOLVER #SEED"."""
     runs: Runs = defaultdict(dict)
     for path in paths:
-        for solver, function, size, instance, budget, spent, *hits in csv.reader(Path(path).read_text().splitlines()):
+        for solver, function, size, instance, seed, budget, spent, *hits in csv.reader(Path(path).read_text().splitlines()):
             unspent = max(int(spent), int(budget) * int(size))  # what ended early spends the rest in vain
             row = unspent, [float(hit) if hit else math.inf for hit in hits]
-            runs[solver, int(function), int(size)][int(instance)] = row
+            name, at = (f"{solver} #{seed}", 0) if apart else (solver, int(seed))
+            runs[name, int(function), int(size)][at, int(instance)] = row
     return runs
+
+
+def pairs_of(solvers: set[str], apart: bool) -> list[tuple[str, str]]:
+    """Return the pairs of PAIRS that have runs; ``apart``: of each two seeds, and each solver's seeds with each other."""
+    if not apart:
+        return [pair for pair in PAIRS if set(pair) <= solvers]
+    bare = {name.split(" ")[0] for name in solvers}
+    wanted = [*PAIRS, *((one, one) for one in sorted(bare))]
+    every = list(product(sorted(solvers), repeat=2))
+    return [(a, b) for pair in wanted for a, b in every if a != b and (a.split(" ")[0], b.split(" ")[0]) == pair]
 
 
 def ert(runs: list[tuple[int, list[float]]], target: int) -> float:
@@ -227,17 +249,21 @@ def ert(runs: list[tuple[int, list[float]]], target: int) -> float:
     return spent / max(0.5, sum(math.isfinite(hit) for hit in hits))  # without a success: half a one
 
 
-def ratio(runs: Runs, mine: str, other: str, function: int, rng: np.random.Generator | None = None) -> float:
+def ratio(
+    runs: Runs, mine: str, other: str, function: int, rng: np.random.Generator | None = None, lot: int | None = None
+) -> float:
     """Geometric mean of ERT ratios over dimensions and targets that one of both reaches, on their common instances.
 
-    ``rng``: draw each one's instances with replacement, for a bootstrap. NaN where nothing is common or reached.
+    ``rng``: draw each one's instances with replacement, for a bootstrap, ``lot`` of them, None: as many as there are. NaN where
+    nothing is common or reached.
     """
     logs = []
     for size in sorted({key[2] for key in runs}):
         both = [runs.get((solver, function, size), {}) for solver in (mine, other)]
         common = sorted(both[0].keys() & both[1].keys())
-        draws = [common if rng is None or not common else rng.choice(common, len(common)) for _ in both]
-        ours, theirs = ([one[int(instance)] for instance in drawn] for one, drawn in zip(both, draws, strict=True))
+        every = np.arange(len(common))
+        draws = [every if rng is None or not common else rng.choice(every, lot or len(common)) for _ in both]
+        ours, theirs = ([one[common[place]] for place in drawn] for one, drawn in zip(both, draws, strict=True))
         for target in range(len(TARGETS)):
             if any(math.isfinite(hits[target]) for _, hits in ours + theirs):
                 logs.append(math.log(ert(ours, target) / ert(theirs, target)))
@@ -253,22 +279,40 @@ def _surely_worse(runs: Runs, mine: str, other: str, function: int) -> bool:
 
 def table(options: argparse.Namespace) -> None:
     """Print, for each pair, the ratio of ERT by function."""
-    runs = read(options.files)
+    runs = read(options.files, options.apart)
     solvers, sizes = {key[0] for key in runs}, sorted({key[2] for key in runs})
     print("| ours, other | dimensions | at most 1.1 | surely above | " + " | ".join(f"f{f}" for f in range(1, 25)) + " |")
     print("|---" * 28 + "|")
-    for mine, other in PAIRS:
-        if {mine, other} <= solvers:
-            ratios = [ratio(runs, mine, other, function) for function in range(1, 25)]
-            sure = sum(_surely_worse(runs, mine, other, function) for function in range(1, 25))
-            cells = " | ".join("" if math.isnan(r) else f"{r:.2f}" for r in ratios)
-            where = ", ".join(str(size) for size in sizes if all((one, 24, size) in runs for one in (mine, other)))
-            print(f"| {mine}, {other} | {where} | {sum(r <= 1.1 for r in ratios)} | {sure} | {cells} |")
+    for mine, other in pairs_of(solvers, options.apart):
+        ratios = [ratio(runs, mine, other, function) for function in range(1, 25)]
+        sure = sum(_surely_worse(runs, mine, other, function) for function in range(1, 25))
+        cells = " | ".join("" if math.isnan(r) else f"{r:.2f}" for r in ratios)
+        where = ", ".join(str(size) for size in sizes if all((one, 24, size) in runs for one in (mine, other)))
+        print(f"| {mine}, {other} | {where} | {sum(r <= 1.1 for r in ratios)} | {sure} | {cells} |")
     print("\n| solver | " + " | ".join(f"{size}-D" for size in sizes) + " |")
     print("|---" * (len(sizes) + 1) + "|")
     for solver in sorted(solvers):
         shares = [_share(runs, solver, size) if (solver, 24, size) in runs else "" for size in sizes]
         print(f"| {solver} | " + " | ".join(shares) + " |")
+
+
+def luck(options: argparse.Namespace) -> None:
+    """Print how many functions have a ratio of at most 1.1 where a solver is compared with itself, by lots of its own runs."""
+    runs, rng = read(options.files), np.random.default_rng(1)
+    print("| solver | dimensions | runs a function and dimension, drawn from | at most 1.1 | 5 to 95 of 100 | at least 20 |")
+    print("|---" * 6 + "|")
+    for solver in sorted({key[0] for key in runs}):
+        sizes = sorted({key[2] for key in runs if key[0] == solver})
+        had = min(len(rows) for key, rows in runs.items() if key[0] == solver)
+        counts = [
+            sum(ratio(runs, solver, solver, function, rng, options.runs) <= 1.1 for function in range(1, 25))
+            for _ in range(options.draws)
+        ]
+        low, high = np.percentile(counts, [5, 95])
+        where, enough = ", ".join(map(str, sizes)), 100 * np.mean(np.array(counts) >= 20)
+        print(
+            f"| {solver} | {where} | {options.runs}, {had} | {np.mean(counts):.1f} | {low:.0f} to {high:.0f} | {enough:.0f} % |"
+        )
 
 
 def _share(runs: Runs, solver: str, size: int) -> str:
@@ -322,11 +366,18 @@ def main() -> None:
     one.add_argument("--functions", default="1-24")
     one.add_argument("--dimensions", default="2,5,10,20")
     one.add_argument("--instances", default="1-3")
+    one.add_argument("--seed", type=int, default=0, help="first points and random numbers")
     one.add_argument("--budget", type=int, default=1000, help="evaluations per dimension")
     one.set_defaults(call=run)
     two = verbs.add_parser("table")
     two.add_argument("files", nargs="+")
+    two.add_argument("--apart", action="store_true", help="each two seeds of a solver and of its pair")
     two.set_defaults(call=table)
+    four = verbs.add_parser("luck")
+    four.add_argument("files", nargs="+")
+    four.add_argument("--runs", type=int, default=15, help="of a function and dimension in a lot")
+    four.add_argument("--draws", type=int, default=200)
+    four.set_defaults(call=luck)
     three = verbs.add_parser("plot")
     three.add_argument("picture")
     three.add_argument("files", nargs="+")

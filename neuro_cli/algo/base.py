@@ -221,6 +221,13 @@ class PopulationAlgorithm(CentreAlgorithm):
         deviations = self.deviations(generation)
         return float((deviations.max() / deviations.min()) ** 2)
 
+    def stuck(self, generation: int) -> bool:
+        """Test for a principal axis, another one before each generation, with a tenth of a deviation that changes no digit.
+
+        False where the axes are those of the parameters.
+        """
+        return False
+
     @property
     def spans(self) -> list[tuple[int, int]] | None:
         """Columns [start, stop) whose sums may be told one after the other, all M in order; None: only all at once.

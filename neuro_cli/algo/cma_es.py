@@ -55,6 +55,14 @@ class CMAES(FullCovariance):
     def condition(self, generation: int) -> float:
         return float((self._lengths.max() / self._lengths.min()) ** 2)
 
+    def stuck(self, generation: int) -> bool:
+        place = generation % len(self._lengths)
+        length = 0.1 * self._size * float(self._lengths[place])
+        if length > float(self._centre.norm()) * torch.finfo(self._centre.dtype).eps:
+            return False  # some digit changes, whatever the axis
+        step = length * torch.linalg.eigh(self._form)[1][:, place]
+        return bool((self._centre == self._centre + step).all())
+
     def combination(self, generation: int, fitness: np.ndarray) -> Combination:
         self._flat = is_flat(fitness)
         self._shares, self._weights = by_rank(fitness, self._ranked)

@@ -114,7 +114,8 @@ class AskTell:
         network = option("fabric", "native", Network, None)
         self.world = network.connect(False) if world is None else world
         self._start = start
-        self._size = len(self._point_of(0))
+        first = self._point_of(0)
+        self._size = len(first)
         self._whole = mask_of(integers, self._size)
         self._bounds = with_room((bounds or Bounds()).fit(self._size), self._whole)
         self.rules = stopping or (Stopping.of_integers() if self._whole.any() else Stopping())
@@ -131,7 +132,7 @@ class AskTell:
         self.late = 0  # results of tell_one that were dropped
         self._arrived: dict[int, float] = {}  # fitnesses of the present generation by place
         self._asked: tuple[Proposal, np.ndarray] | None = None
-        self._run = self._begin(population, 1.0, None)
+        self._run = self._begin(population, 1.0, None, first)  # a function that gives it may not repeat itself
 
     def _even(self, population: int) -> int:
         return population + population % 2 if self._sampler.antithetic else population
@@ -144,8 +145,8 @@ class AskTell:
             raise ConfigError("start", type(given).__name__, "must be a vector of finite numbers, or a function that gives one")
         return point
 
-    def _begin(self, population: int, factor: float, most: int | None) -> Run:
-        """Begin a run with ``factor`` on the initial step size."""
+    def _begin(self, population: int, factor: float, most: int | None, first: np.ndarray | None = None) -> Run:
+        """Begin a run with ``factor`` on the initial step size, from ``first``, None: the start's for this run."""
         population = integer("population", self._even(population), max(1, self.world.size), 2**32 - 1)
         algo, sampler = copy.deepcopy(self._algo), copy.deepcopy(self._sampler)
         if factor != 1.0:
@@ -158,7 +159,8 @@ class AskTell:
             sampler.bind(Noise(self.seed, self._size, torch.device("cpu"), Threads(1)), population, layout)
             sampler.serve(algo)
             algo.pair(sampler.antithetic)
-            centre = torch.from_numpy(self._bounds.outside(self._point_of(self._restarts.runs)).copy())
+            begin = self._point_of(self._restarts.runs) if first is None else first
+            centre = torch.from_numpy(self._bounds.outside(begin).copy())
             algo.start(centre, layout, population, self.seed)
             spread = algo.deviations(0).double().numpy().copy()
         low, high = shares(population, self.world.size)[self.world.rank]
@@ -289,7 +291,10 @@ class AskTell:
         centre, deviations = run.placed(run.algo.centre.double().numpy()), run.algo.deviations(generation).double().numpy()
         if run.integers is not None:
             deviations = deviations * run.integers.stretch
-        reasons = run.watched.reasons(rules, run.population, centre, deviations, run.algo.condition(generation), ~self._whole)
+        if rules.tolxstagnation is not None:
+            run.watched.meet_centre(centre, rules.tolxstagnation)
+        condition, stuck = run.algo.condition(generation), rules.noeffect and run.algo.stuck(generation)
+        reasons = run.watched.reasons(rules, run.population, centre, deviations, condition, ~self._whole, stuck)
         if run.most is not None and generation * run.population >= run.most:
             reasons["budget"] = float(run.most)
         if not finite and not reasons:
@@ -344,7 +349,7 @@ class AskTell:
         self._run.algo.restore(copy.deepcopy(State(state["tensors"], state["scalars"])))
         if self._run.integers is not None:
             self._run.integers.offset, self._run.integers.stretch = np.array(kept["offset"]), np.array(kept["stretch"])
-        self._run.watched = Watched(**{**kept["watched"], "spread": np.array(kept["watched"]["spread"])})
+        self._run.watched = Watched.restored(kept["watched"])
         self.generation, self.evaluations = state["counts"]
         self.ended, self.stopped = copy.deepcopy(state["ended"]), dict(state["stopped"])
         best = state.get("best")

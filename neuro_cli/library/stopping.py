@@ -21,8 +21,9 @@ class Stopping:
     ``target``: fitness to reach. ``evaluations``: candidates in all. ``generations`` of a run. ``tolfun``: range of fitnesses, in
     a generation and of the last generations' best. ``tolfunhist``: range of the latter alone. ``tolx``: every standard deviation.
     ``tolfacupx``: growth of one. ``condition``: condition number of the covariance. ``stagnation``: generations in which medians
-    get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``noeffect``: a fifth of a deviation changes no digit.
-    ``flat``: generations in a row whose better three quarters are equal. Raises ConfigError.
+    get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``tolxstagnation``: distance by which the centre moves in 20
+    generations and a tenth of all. ``noeffect``: a fifth of a deviation changes no digit of a parameter, or a tenth along a
+    principal axis no digit at all. ``flat``: generations in a row whose better three quarters are equal. Raises ConfigError.
     """
 
     target: float | None = None
@@ -34,6 +35,7 @@ class Stopping:
     tolfacupx: float | None = 1e3
     condition: float | None = 1e14
     stagnation: int | None = None
+    tolxstagnation: float | None = 1e-9
     noeffect: bool = True
     flat: int | None = 1
 
@@ -68,6 +70,8 @@ class Watched:
     least: float = np.inf
     flat: int = 0
     last: float = np.inf  # range of the last generation
+    anchor: np.ndarray | None = None  # centre (M,) when it moved last
+    anchored: int = 0  # generation of that
 
     def meet(self, costs: np.ndarray) -> None:
         """Take the costs (P,) of a generation into the stopping criteria."""
@@ -75,12 +79,21 @@ class Watched:
         self.generation += 1
         if ordered[0] < self.least:
             self.least, self.improved = float(ordered[0]), self.generation
-        self.recent = [float(ordered[0]), *self.recent][: int(10 + 30 * size / len(costs)) + 1]
+        self.recent = [float(ordered[0]), *self.recent][: int(10 + 30 * size / len(costs))]
         if self.generation % SPARSE == 0:
             self.bests = [float(ordered[0]), *self.bests][:MOST]
             self.medians = [float(np.median(ordered)), *self.medians][:MOST]
         self.flat = self.flat + 1 if ordered[0] == ordered[int(0.75 * len(ordered))] else 0
         self.last = float(ordered[-1] - ordered[0])
+
+    def meet_centre(self, centre: np.ndarray, tolerance: float) -> None:
+        """Take the centre (M,) after a generation; one that stays for long is allowed more than ``tolerance``."""
+        longer = max(1.0, (self.generation - self.anchored) / self._patience())
+        if self.anchor is None or np.linalg.norm(centre - self.anchor) > tolerance * longer**0.5:
+            self.anchor, self.anchored = centre.copy(), self.generation
+
+    def _patience(self) -> float:
+        return 20 + self.generation / 10
 
     def stagnates(self, limit: int, population: int) -> bool:
         """Return whether medians of best and median costs are no lower in the last half of ``limit`` generations."""
@@ -100,10 +113,12 @@ class Watched:
         deviations: np.ndarray,
         condition: float,
         smooth: np.ndarray,
+        stuck: bool = False,
     ) -> dict[str, float]:
         """Return the rules that end the run, with their limits; after the first generation.
 
-        ``smooth``: mask (M,) of parameters that are no integers, whose deviations alone may vanish.
+        ``smooth``: mask (M,) of parameters that are no integers, whose deviations alone may vanish. ``stuck``: a tenth of a
+        deviation along a principal axis changes no digit.
         """
         size, span = len(centre), max(self.recent) - min(self.recent)
         generations = rules.generations or int(100 + 150 * (size + 3) ** 2 // population**0.5)
@@ -116,11 +131,18 @@ class Watched:
             "tolfacupx": (rules.tolfacupx, bool((deviations > self.spread * (rules.tolfacupx or 0)).any())),
             "condition": (rules.condition, condition > (rules.condition or 0)),
             "stagnation": (stagnation or None, bool(stagnation) and self.stagnates(stagnation, population)),
-            "noeffect": (0.2 if rules.noeffect else None, bool((centre == centre + 0.2 * deviations).any())),
+            "tolxstagnation": (rules.tolxstagnation, self.generation - self.anchored > self._patience()),
+            "noeffect": (0.2 if rules.noeffect else None, stuck or bool((centre == centre + 0.2 * deviations).any())),
             "flat": (rules.flat, self.flat > (rules.flat or 0)),
         }
         return {name: float(limit) for name, (limit, is_met) in met.items() if limit is not None and is_met}
 
     def state(self) -> dict[str, Any]:
-        """Return plain values from which a :class:`Watched` is made again."""
-        return {**asdict(self), "spread": self.spread.tolist()}
+        """Return plain values for :meth:`restored`."""
+        return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> "Watched":
+        """Return the history of a :meth:`state`, also of one from before there was an anchor."""
+        arrays = {name: np.array(state[name]) for name in ("spread", "anchor") if state.get(name) is not None}
+        return cls(**{**state, **arrays})

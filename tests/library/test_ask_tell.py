@@ -100,7 +100,7 @@ def test_wrong_bounds_and_starts_are_refused():
 
 
 def reasons_of(function, **rules) -> dict[str, float]:
-    none = dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "flat"))
+    none = dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "tolxstagnation", "flat"))
     off = {**none, "stagnation": 0, "noeffect": False}
     es = AskTell(np.full(N, 0.5), sigma=0.3, minimise=True, stopping=Stopping(**{**off, "evaluations": 60_000, **rules}))
     es.run(function)
@@ -119,6 +119,7 @@ def reasons_of(function, **rules) -> dict[str, float]:
         ("generations", 7, ellipsoid),
         ("noeffect", True, lambda x: ellipsoid(x - 1e3)),
         ("stagnation", 60, lambda x: float(np.sin(1e7 * x.sum()))),
+        ("tolxstagnation", 1e-3, ellipsoid),
     ],
 )
 def test_each_rule_stops_by_itself(rule, value, function):
@@ -145,6 +146,15 @@ def test_restarts_leave_local_optima(restarts):
     assert es.run(rastrigin).fitness <= 1e-8
     assert len(es.ended) > 1
     assert es.population > once.population or restarts == "bipop"
+
+
+def test_a_start_is_asked_for_once_a_run():
+    points = iter(np.arange(4.0)[:, None] + np.zeros(N))
+    es = AskTell(lambda rng: next(points), sigma=0.1, minimise=True, restarts="ipop", most_restarts=1)
+    np.testing.assert_array_equal(es.centre, np.zeros(N))
+    es.run(lambda x: 1.0)
+    assert len(es.ended) == 2
+    np.testing.assert_array_equal(next(points), np.full(N, 2.0))
 
 
 def test_plans_of_restarts():
@@ -203,7 +213,8 @@ def test_a_saved_state_goes_on_with_the_same_bits(algo):
         make(seed=2).load_state_dict(es.state_dict())
 
 
-OPEN = {**dict.fromkeys(("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "flat")), "stagnation": 0, "noeffect": False}
+LIMITS = ("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "tolxstagnation", "flat")
+OPEN = {**dict.fromkeys(LIMITS), "stagnation": 0, "noeffect": False}
 
 
 def mixed_sphere(x: np.ndarray) -> float:

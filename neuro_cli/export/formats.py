@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -26,6 +27,17 @@ from neuro_cli.runner.votes_file import VOTES, votes_bytes
 from neuro_cli.task.inputs import TYPES
 
 NEEDED = ("onnx", "onnxscript")
+# arguments that torch's exporter leaves out, by operation and with the value that is written all the same: another network
+LEFT_OUT: dict[tuple[str, str], tuple[Any, ...]] = {
+    ("aten::avg_pool2d", "divisor_override"): (None,),
+    ("aten::avg_pool3d", "divisor_override"): (None,),
+    ("aten::cross_entropy_loss", "label_smoothing"): (0.0,),
+    ("aten::multinomial", "replacement"): (True,),
+    ("aten::_upsample_bilinear2d_aa", "scales_h"): (None, 1.0),
+    ("aten::_upsample_bilinear2d_aa", "scales_w"): (None, 1.0),
+    ("aten::_upsample_bicubic2d_aa", "scales_h"): (None, 1.0),
+    ("aten::_upsample_bicubic2d_aa", "scales_w"): (None, 1.0),
+}
 EXAMPLES = 2  # examples in the traced batch; torch.export treats sizes 0 and 1 as fixed
 
 
@@ -80,12 +92,29 @@ def _onnx(network: Network) -> bytes:
             )  # fmt: skip
             assert program is not None
             model = program.model_proto
+            graph = program.exported_program.graph  # type: ignore[union-attr]
     except Exception as error:  # the exporter raises many kinds of errors for operations that a graph cannot express
         reason = next((line.strip() for line in str(_first_cause(error)).splitlines() if line.strip()), type(error).__name__)
         raise UserError(f"the network cannot be written as ONNX: {reason[:200]}") from error
+    for name, argument, value in _left_out(graph):
+        said = f"torch's exporter leaves {argument}={value} of {name} out"
+        raise UserError(f"the network cannot be written as ONNX: {said}, and the file would be another network")
     entry = model.metadata_props.add()
     entry.key, entry.value = "neuro", json.dumps(network.facts)
     return model.SerializeToString()
+
+
+def _left_out(graph: torch.fx.Graph) -> Iterator[tuple[str, str, Any]]:
+    """Yield operation, argument and value for all that the exporter has not written."""
+    for node in graph.nodes:
+        if (schema := getattr(node.target, "_schema", None)) is None:
+            continue
+        for place, argument in enumerate(schema.arguments):
+            written = LEFT_OUT.get((schema.name, argument.name))
+            default = argument.default_value if argument.has_default_value() else None
+            value = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, default)
+            if written is not None and value not in written:
+                yield schema.name.removeprefix("aten::"), argument.name, value
 
 
 def _first_cause(error: BaseException) -> BaseException:

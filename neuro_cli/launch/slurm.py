@@ -77,7 +77,10 @@ def clear_segments(srun: str) -> None:
     names = (f"/dev/shm/mpich_{part}_{_fnv(f'{job}.{step}'):x}_*" for step in range(STEPS) for part in ("shm", "vci"))
     options = ["--mpi=none", "--overlap", "--quiet", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     command = [srun, *options, "sh", "-c", f"rm -f {' '.join(names)}"]
-    done = subprocess.run(command, env=job_environment(os.environ), capture_output=True, text=True, timeout=120)
+    # srun reads its input to the end for the step: it may be the list of a shell's loop
+    done = subprocess.run(
+        command, env=job_environment(os.environ), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120
+    )
     if done.returncode:
         log.warning("shared memory of killed ranks may be left: %s", " ".join(done.stderr.split()))
 

@@ -12,12 +12,16 @@ from PIL import Image
 from safetensors.torch import load_file
 from support.facts import read_facts
 from support.inside import neuro_inside, one_line, well
+from torch import nn
 
 from neuro_cli import load
 from neuro_cli.cli.python_calls import train
 from neuro_cli.core.errors import UserError
+from neuro_cli.export.formats import write_network
+from neuro_cli.export.network import Network
 from neuro_cli.task.dataset import Dataset
 from neuro_cli.task.digits import Digits
+from neuro_cli.task.inputs import Inputs
 
 TINY = ("generations=2", "population=8", "evaluate.every=1", "threads=1")
 TARGET = "model._target_=neuro_cli.model.mnist.MNIST_10K"
@@ -87,6 +91,15 @@ def test_onnx_gives_the_same_numbers(run: Path, tmp_path: Path) -> None:
         (outputs,) = ReferenceEvaluator(model).run(None, {"inputs": inputs.numpy()})
         with torch.no_grad():
             np.testing.assert_allclose(outputs, load(run)(inputs).numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
+def test_what_the_exporter_would_leave_out_is_refused(tmp_path: Path) -> None:
+    network = Network(nn.AvgPool2d(2, divisor_override=3).eval(), Inputs((1, 4, 4)), {})
+    with pytest.raises(UserError, match="leaves divisor_override=3 of avg_pool2d out"):
+        write_network(tmp_path / "net.onnx", network)
+    assert not (tmp_path / "net.onnx").exists()
+    assert write_network(tmp_path / "net.onnx", Network(nn.AvgPool2d(2).eval(), network.inputs, {})) > 0
 
 
 def test_without_the_extra_a_line_says_so(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

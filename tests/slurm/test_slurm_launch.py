@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,14 @@ def test_only_this_jobs_shared_memory_is_cleared(programs):
     assert said[:2] == ["rm", "-f"]
     assert f"/dev/shm/mpich_shm_{SEGMENT[1]:x}_*" in said
     assert len(set(said[2:])) == 2 * slurm.STEPS
+
+
+def test_a_restarted_job_leaves_its_input_to_the_loop_it_runs_in(programs):
+    stand_in(programs, "srun", 'cat > "$0.read"')  # as srun does
+    code = f"from neuro_cli.launch import slurm; slurm.clear_segments({str(programs / 'srun')!r}); print(input())"
+    done = subprocess.run([sys.executable, "-c", code], input="seed 2\n", capture_output=True, text=True, timeout=60)
+    assert done.stdout == "seed 2\n", done.stderr
+    assert (programs / "srun.read").read_text() == ""
 
 
 def test_a_job_waits_for_its_end_while_it_is_called_running(programs, monkeypatch):

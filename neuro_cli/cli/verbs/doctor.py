@@ -221,7 +221,10 @@ def _ask(command: list[str], keep: tuple[str, ...] = ()) -> tuple[str, str]:
         name: value for name, value in os.environ.items() if not name.startswith(launched) or "ALLOW_RUN" in name or name in keep
     }
     try:
-        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+        # a launcher among them would read the input of a shell's loop
+        ended = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT
+        )
     except subprocess.TimeoutExpired:
         return "", f"no answer in {TIMEOUT} s"
     except OSError as error:

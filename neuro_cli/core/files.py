@@ -50,8 +50,7 @@ def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
     temporary = temporary_name(path)
     try:
         write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        sync_file(temporary)
         os.replace(temporary, path)
     except BaseException:  # also a library's own error of a full disk, and Ctrl-C
         temporary.unlink(missing_ok=True)
@@ -87,8 +86,7 @@ def name_complete(new: Path, path: Path) -> None:
         if part.is_dir():
             sync_folder(part)
         else:
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
+            sync_file(part)
     os.replace(new, path)
     sync_folder(path.parent)
 
@@ -97,6 +95,12 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, read piece by piece. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_file(path: Path) -> None:
+    """Write the content of a file to disk, whoever wrote to it. Raises OSError."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import sync_file
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.run_folder.checkpoint import write_atomically
 
@@ -108,6 +109,14 @@ def _header(base: int, written: int, first: bytes) -> bytes:
 def _framed(record: bytes) -> bytes:
     frame = _FRAME.pack(len(record), zlib.crc32(record))
     return frame + _CRC.pack(zlib.crc32(frame)) + record
+
+
+def sync_ledger(run: Path) -> None:
+    """Write all records that were appended in a run folder to disk. Raises UserError."""
+    try:
+        sync_file(run / NAME)
+    except OSError as error:
+        raise UserError(f"{run}: the ledger cannot be written: {error.strerror}") from error
 
 
 def read_ledger(run: Path) -> Ledger:

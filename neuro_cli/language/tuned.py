@@ -1,11 +1,13 @@
 """Tuned copies of a pretrained model's files: trained tensors are replaced, all other bytes stay."""
 
+import errno
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError, UserError
@@ -101,8 +103,13 @@ def _as_folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
         for name in sorted(left.keys() & state.keys()):
             state[name].copy_(left.pop(name))
     _refuse_left(source, left)
-    model.save_pretrained(new)
-    load_tokenizer(source).save_pretrained(new)
+    try:
+        model.save_pretrained(new)
+        load_tokenizer(source).save_pretrained(new)
+    except Exception as error:
+        if isinstance(error, SafetensorError) or type(error) is Exception:  # errors of files by safetensors and tokenizers
+            raise OSError(errno.EIO, str(error)) from error
+        raise
 
 
 def _patch(file: Path, patches: Mapping[str, tuple[Part, Tensor]]) -> None:

@@ -13,7 +13,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from neuro_cli.cli.options.groups import groups
+from neuro_cli.cli.options.groups import TABLES, groups
 from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides import check, composition
 from neuro_cli.cli.overrides.grammar import choices_of, without_plus
@@ -27,7 +27,7 @@ _choices: Kept = {}
 
 def _users_files(tree: ConfigTree) -> bool:
     """Return whether options of the user's own are among those of ``tree``."""
-    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint(groups())
+    return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint({*groups(), TABLES})
 
 
 def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compose_choices) -> DictConfig:

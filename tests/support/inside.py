@@ -15,7 +15,7 @@ import pytest
 from hydra.core.config_store import ConfigStore
 
 from neuro_cli.cli.main import main
-from neuro_cli.cli.options.groups import groups
+from neuro_cli.cli.options.groups import TABLES, groups
 from neuro_cli.cli.overrides import check
 from neuro_cli.cli.overrides.composition import compose_whole
 from neuro_cli.run_folder.log import leave
@@ -53,7 +53,7 @@ def neuro_inside(*arguments: str, cwd: Path, fresh: bool = False, **environment:
     """
     out, err = io.StringIO(), io.StringIO()
     close_logs()  # a process of its own would begin without the test's logs
-    for group in groups():  # options that an earlier command read from files
+    for group in (*groups(), TABLES):  # options that an earlier command read from files
         ConfigStore.instance().repo.pop(group, None)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.chdir(cwd)

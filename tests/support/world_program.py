@@ -38,9 +38,9 @@ def forget_options() -> None:
     """Remove the options that an earlier command read from files."""
     from hydra.core.config_store import ConfigStore
 
-    from neuro_cli.cli.options.groups import groups
+    from neuro_cli.cli.options.groups import TABLES, groups
 
-    for group in groups():
+    for group in (*groups(), TABLES):
         ConfigStore.instance().repo.pop(group, None)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from support.forked import run_forked
 from support.worlds import clean_environment
 
-# it ends before the last of its calls of os.CALL on a file NAME, by path or by descriptor, or amid save_file
+# it ends before the last of its calls of os.CALL on a file NAME, a pattern, by path or by descriptor, or amid save_file
 COMMAND = """
 import os, re, signal, sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import neuro_cli.run_folder.model_file as model_file
@@ -24,7 +25,7 @@ def named(value):
 
 def dying(*given, real=getattr(os, call, None), **options):
     global left
-    left -= named(given[-1]) == name
+    left -= fnmatch(named(given[0 if call in ("write", "pwrite") else -1]), name)
     if not left:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*given, **options)
@@ -42,12 +43,15 @@ main()
 """
 
 
-def killed(folder: Path, call: str, name: str, count: int, *arguments: str) -> None:
-    """Run ``neuro ARGUMENTS`` in ``folder``, killed before the ``count``-th ``os.CALL`` on a file ``name``.
+def dying(call: str, name: str, count: int) -> list[str]:
+    """Return the begin of a command line of neuro that is killed before the ``count``-th ``os.CALL`` on a file ``name``.
 
-    A temporary file is NAME.tmp here, without its process id. ``call``: also save_file, amid which it ends. Raises
-    AssertionError for a command that ends otherwise.
+    ``name``: a pattern; a temporary file is NAME.tmp here, without its process id. ``call``: also save_file, amid which it ends.
     """
-    command = [sys.executable, "-c", COMMAND, call, name, str(count), *arguments]
-    done = run_forked(command, 300, cwd=folder, env=clean_environment())
+    return [sys.executable, "-c", COMMAND, call, name, str(count)]
+
+
+def killed(folder: Path, call: str, name: str, count: int, *arguments: str) -> None:
+    """Run ``neuro ARGUMENTS`` in ``folder`` to its kill: see :func:`dying`. Raises AssertionError if it ends otherwise."""
+    done = run_forked([*dying(call, name, count), *arguments], 300, cwd=folder, env=clean_environment())
     assert done.returncode == -signal.SIGKILL, (done.returncode, done.stderr)

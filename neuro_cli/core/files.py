@@ -4,8 +4,11 @@ import errno
 import hashlib
 import logging
 import os
+import re
+import shutil
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
@@ -44,17 +47,37 @@ def save_file(path: Path, content: str | bytes) -> None:
 
 def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Replace ``path`` with the file that ``write`` makes under the name that it gets: as :func:`write_atomically`."""
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = temporary_name(path)
     try:
-        temporary.unlink(missing_ok=True)  # left by a killed writer, or a link that leads elsewhere
         write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        sync_file(temporary)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:  # also a library's own error of a full disk, and Ctrl-C
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return the name under which this process writes ``path``, and remove what killed writers left. Raises OSError.
+
+    The process id is in it: another process that writes ``path`` now would else continue this one's file, and give it the name.
+    """
+    pattern = re.compile(re.escape(path.name) + r"\.(\d+)\.tmp(\.folder)?")
+    for other in path.parent.iterdir() if path.parent.is_dir() else ():
+        found = pattern.fullmatch(other.name)
+        if found and (int(found[1]) == os.getpid() or not Path(f"/proc/{found[1]}").exists()):
+            with suppress(FileNotFoundError):  # another process removes it too
+                remove(other)
+    return path.with_name(f"{path.name}.{os.getpid()}.tmp")
+
+
+def remove(path: Path) -> None:
+    """Remove a file, a link or a folder with all that it has, where there is one. Raises OSError."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def name_complete(new: Path, path: Path) -> None:
@@ -63,8 +86,7 @@ def name_complete(new: Path, path: Path) -> None:
         if part.is_dir():
             sync_folder(part)
         else:
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
+            sync_file(part)
     os.replace(new, path)
     sync_folder(path.parent)
 
@@ -73,6 +95,12 @@ def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file, read piece by piece. Raises OSError."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync_file(path: Path) -> None:
+    """Write the content of a file to disk, whoever wrote to it. Raises OSError."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:

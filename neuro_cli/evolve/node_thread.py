@@ -44,7 +44,7 @@ class NodeThread:
         """Report that the worker has applied everything before ``iteration``."""
         self._call(self.node.work_on, iteration)
 
-    def sync_ledger(self) -> None:
+    def mark_ledger(self) -> None:
         """Flush the ledger to the disk, and count its records in the header of the file."""
         # the executor keeps the loop free: a disk may take longer than an election waits
         self._call(lambda: self.node.loop.run_in_executor(None, self.node.peer_ledger.marker()))

@@ -90,8 +90,11 @@ class PeerLedger:
 
     def _append(self, content: bytes) -> None:
         """Write a record to the file. This peer ends where that fails: its file would have a gap."""
+        self._or_fail(lambda: self._file.append(content))
+
+    def _or_fail(self, write: Callable[[], None]) -> None:
         try:
-            self._file.append(content)
+            write()
         except OSError as error:
             self._fail(UserError(f"{self._run}: the ledger cannot be written: {error.strerror}"))
 
@@ -107,7 +110,7 @@ class PeerLedger:
         else:
             log.warning("our %d iterations give way to another history from iteration %d on", self.ledger.next, ledger.base)
         self.ledger = ledger
-        self._rewrite()
+        self._or_fail(lambda: self._file.rewrite(ledger))
         self._replaced(snapshot)
         for record in records:
             head = ledger.head_at(record.iteration + 1)
@@ -117,12 +120,8 @@ class PeerLedger:
     def compact(self, iteration: int) -> None:
         """Drop the records before ``iteration``, which a snapshot replaces."""
         self.ledger.compact(iteration)
-        self._rewrite()
+        self._or_fail(lambda: self._file.rewrite(self.ledger))
         log.info("the ledger is compacted: a snapshot up to iteration %d, and %d records", iteration, len(self.ledger.records))
-
-    def _rewrite(self) -> None:
-        self._file.close()
-        self._file.rewrite(self.ledger)
 
     def marker(self) -> Callable[[], None]:
         """Return the :meth:`~neuro_cli.evolve.ledger.file.LedgerFile.marker` of the file."""

@@ -1,15 +1,17 @@
 """Tuned copies of a pretrained model's files: trained tensors are replaced, all other bytes stay."""
 
+import errno
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.files import name_complete
+from neuro_cli.core.files import name_complete, remove, temporary_name
 from neuro_cli.core.machine.pages import Part
 from neuro_cli.language.gguf_file import PLAIN, GgufFile, Stored
 from neuro_cli.language.mapped_files import parts_of_file
@@ -27,8 +29,7 @@ def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str,
     if target.exists():
         raise UserError(f"{path_out}: it exists; choose another name")
     named = {name.removeprefix("pretrained."): tensor.detach().cpu() for name, tensor in tensors.items()}
-    new = target.with_name(f"{target.name}.tmp")  # only a complete file gets the name
-    _remove(new)
+    new = temporary_name(target)  # only a complete file gets the name
     try:
         if source.is_dir():
             _folder(source, new, named)
@@ -38,7 +39,7 @@ def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str,
             _as_folder(source, new, named)
         name_complete(new, target)
     finally:
-        _remove(new)
+        remove(new)
 
 
 def _folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
@@ -102,8 +103,13 @@ def _as_folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
         for name in sorted(left.keys() & state.keys()):
             state[name].copy_(left.pop(name))
     _refuse_left(source, left)
-    model.save_pretrained(new)
-    load_tokenizer(source).save_pretrained(new)
+    try:
+        model.save_pretrained(new)
+        load_tokenizer(source).save_pretrained(new)
+    except Exception as error:
+        if isinstance(error, SafetensorError) or type(error) is Exception:  # errors of files by safetensors and tokenizers
+            raise OSError(errno.EIO, str(error)) from error
+        raise
 
 
 def _patch(file: Path, patches: Mapping[str, tuple[Part, Tensor]]) -> None:
@@ -119,10 +125,3 @@ def _patch(file: Path, patches: Mapping[str, tuple[Part, Tensor]]) -> None:
 def _refuse_left(source: Path, left: Mapping[str, Tensor]) -> None:
     if left:
         raise ConfigError("file", next(iter(left)), f"is no tensor of {source}")
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)

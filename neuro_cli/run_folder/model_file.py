@@ -4,6 +4,7 @@ The checkpoint has the same numbers, flat and with the optimizer's state. It is 
 The header has one JSON object with the facts of :func:`facts_of` under ``neuro``, and ``format: pt`` for other libraries.
 """
 
+import io
 import json
 import logging
 import math
@@ -11,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import torch
 from safetensors import SafetensorError
@@ -29,6 +30,7 @@ log = logging.getLogger(__name__)
 
 MODEL = "model.safetensors"
 FORMAT = 1
+LENGTH = 8  # bytes of the header's length, little-endian
 
 
 def facts_of(
@@ -85,11 +87,24 @@ def is_dense(value: Any) -> bool:
 
 def model_bytes(module: nn.Module, facts: Mapping[str, Any]) -> bytes:
     """Return the content of a safetensors file with the tensors of ``module`` and ``facts`` in its header."""
-    return serialised(tensors_of(module), _header(facts))
+    content = io.BytesIO(serialised(tensors_of(module), _metadata(facts)))
+    _order(content)
+    return content.getvalue()
 
 
-def _header(facts: Mapping[str, Any]) -> dict[str, str]:
+def _metadata(facts: Mapping[str, Any]) -> dict[str, str]:
     return {"format": "pt", "neuro": json.dumps(facts)}
+
+
+def _order(file: BinaryIO) -> None:
+    """Sort the metadata in the header of a safetensors file: the library's order is random, and equal models give equal files."""
+    size = int.from_bytes(file.read(LENGTH), "little")
+    header = json.loads(file.read(size))
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size)
+    assert len(text) == size
+    file.seek(LENGTH)
+    file.write(text)
 
 
 def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None:
@@ -102,7 +117,9 @@ def write_model(path: Path, module: nn.Module, facts: Mapping[str, Any]) -> None
         shutil.rmtree(inner, ignore_errors=True)
         inner.mkdir()
         try:
-            save_file(plain_tensors(tensors_of(module)), inner / new.name, _header(facts))
+            save_file(plain_tensors(tensors_of(module)), inner / new.name, _metadata(facts))
+            with (inner / new.name).open("r+b") as file:
+                _order(file)
             os.replace(inner / new.name, new)
         finally:
             shutil.rmtree(inner)

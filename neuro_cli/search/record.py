@@ -70,11 +70,10 @@ class SearchRecord:
         self.candidates(engine, tested=False)
 
     def weights(self, engine: Engine, module: Module, result: dict[str, Any]) -> None:
-        """Keep the weights of a candidate where wanted, before the checkpoint that counts it as done."""
+        """Write the weights of a candidate where wanted, before the checkpoint that counts it as done."""
         keep = self._search.keep_weights
-        best = [engine.archive.started[outcome.module] for outcome in engine.best(self._search.best)]
         number = engine.archive.started[module]
-        wanted = keep == ALL or (keep == BEST and number in best)
+        wanted = keep == ALL or (keep == BEST and number in self._best(engine))
         if wanted and "weights" in result:
             try:
                 self._weights.write(number, unpacked(result["weights"], network_of(self._search, module)))
@@ -82,14 +81,18 @@ class SearchRecord:
                 log.warning("candidate %d (%s): its weights are not kept: %s", number, text_of(module), error)
         elif wanted and "weights_error" in result:
             log.warning("candidate %d (%s): its weights are not kept: %.200s", number, text_of(module), result["weights_error"])
-        if keep == BEST:
-            self._weights.keep(best)
+
+    def _best(self, engine: Engine) -> list[int]:
+        """Return the numbers of the best candidates."""
+        return [engine.archive.started[outcome.module] for outcome in engine.best(self._search.best)]
 
     def save(self, engine: Engine, seconds: float) -> None:
-        """Save a checkpoint: the outcomes in their order determine the search."""
+        """Save a checkpoint: the outcomes in their order determine the search. Then remove weights that it does not want."""
         outcomes = [outcome.as_json() for outcome in engine.archive.outcomes.values()]
         scalars = {"name": self.name, "seconds": seconds, "identity": identity_of(self._search), "outcomes": outcomes}
         self._store.save(len(outcomes), {}, scalars)
+        if self._search.keep_weights == BEST:
+            self._weights.keep(self._best(engine))
 
     def candidates(self, engine: Engine, tested: bool) -> None:
         """Write ``candidates.csv``; ``tested``: with test accuracies, which nobody should see before the end."""

@@ -189,7 +189,7 @@ def test_libraries_take_no_settings_from_the_current_folder(file, runs, tmp_path
 
 # what commands look for in the current folder: files of a run, what is refused above, what is read and has no say
 LOOKED_FOR = re.compile(
-    r"(?:\./)?(\.|\.hydra(/.*)?|\.lock|checkpoints(/.*)?|log\.txt|metrics\.csv|curves\.png|(model\.safetensors|summary\.json)(\.tmp)?"
+    r"(?:\./)?(\.|\.hydra(/.*)?|\.lock|checkpoints(/.*)?|log\.txt|metrics\.csv|curves\.png|stop|(model\.safetensors|summary\.json)(\.\d+\.tmp(\.folder(/.*)?)?)?"
     r"|sweep\.json|multirun\.yaml|report\.html|best|weights|peers|mlflow|comet|tls|x86_64|aarch64|haswell|avx512_1|xeon_phi|glibc-hwcaps"
     r"|([\w-]+/)*libcuda\.so\.1|ucx\.conf|\.numba_config\.yaml|matplotlibrc|_classes\.py|_ops\.py)"
 )

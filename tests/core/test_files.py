@@ -49,3 +49,46 @@ def test_content_is_on_disk_before_it_gets_its_name(kind, tmp_path: Path, monkey
     assert set(before) == {str(part) for part in {new, inner, inner.parent} - {tmp_path}}
     assert after == [str(tmp_path)]
     assert (path / "deep" / "weights" if kind == "folder" else path).read_bytes() == b"content"
+
+
+def test_an_error_of_any_kind_leaves_the_old_file_alone(tmp_path: Path) -> None:
+    """A library has errors of its own where the disk is full."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+
+    def write(new: Path) -> None:
+        new.write_bytes(b"half")
+        raise ValueError("full")
+
+    with pytest.raises(ValueError, match="full"):
+        files.replace_atomically(path, write)
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"old"]
+
+
+@pytest.mark.parametrize("other_ends", ["named", "killed"])
+def test_two_processes_that_write_one_file_leave_a_complete_one(other_ends, tmp_path: Path) -> None:
+    """The other begins amid this one's write, and ends with the name or by a kill amid its own."""
+    path = tmp_path / "file"
+
+    def write_also(new: Path) -> None:
+        new.write_bytes(b"their half")
+        if other_ends == "killed":
+            os._exit(0)
+        new.write_bytes(b"theirs")
+
+    def write(new: Path) -> None:
+        new.write_bytes(b"ours")
+        if (pid := os.fork()) == 0:
+            try:
+                files.replace_atomically(path, write_also)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        if other_ends == "named":
+            assert path.read_bytes() == b"theirs"
+
+    files.replace_atomically(path, write)
+    assert path.read_bytes() == b"ours"
+    assert len(list(tmp_path.iterdir())) == 1 + (other_ends == "killed")
+    files.write_atomically(path, b"new")  # removes what the killed one left
+    assert [each.read_bytes() for each in tmp_path.iterdir()] == [b"new"]

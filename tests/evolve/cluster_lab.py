@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,16 +18,17 @@ from neuro_cli.evolve.ledger.file import read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.network.secret import VARIABLE
 
+NEURO = (sys.executable, "-m", "neuro_cli")
 SECRET = "a secret for the tests"
 SMALL = ("population=4", "batch_size=16", "evaluate.every=1000000", "checkpoint.every=1000000", "algo.sigma=0.02", "threads=1")
 
 
 class Peer:
-    """One process of ``neuro evolve``."""
+    """One process of ``neuro evolve``; ``neuro``: the begin of its command line."""
 
-    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET):
+    def __init__(self, run: Path, *arguments: str, join: str | None = None, secret: str = SECRET, neuro: Sequence[str] = NEURO):
         self.run = run
-        command = [sys.executable, "-m", "neuro_cli", "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
+        command = [*neuro, "evolve", "cluster.local_peers=1", f"hydra.run.dir={run}"]
         command += [*SMALL, *([f"cluster.join={join}"] if join else []), *arguments]
         self.process = Forked(
             command, cwd=run.parent, env=clean_environment() | {VARIABLE: secret}, stdout=subprocess.PIPE,

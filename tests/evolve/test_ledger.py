@@ -1,14 +1,20 @@
 """The committed sequence is the same on every peer, whatever comes late, twice or out of order; its file survives a torn end."""
 
+import errno
+import os
+import resource
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from node_lab import LIMITS
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.ledger.file import HEADER, NAME, LedgerFile, ledger_in, read_ledger
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered, origin
 from neuro_cli.evolve.ledger.record import MEMBERS, InvalidRecordError, LedgerRecord, decoded, encoded
+from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.selection.base import Step
 
 START = origin(b"a run")
@@ -141,6 +147,45 @@ class TestFile:
         torn = read_ledger(tmp_path)
         LedgerFile(tmp_path, torn).append(ledger.records[3])
         assert read_ledger(tmp_path).head == ledger.head
+
+    def test_a_full_disk_leaves_complete_records_and_no_gap(self, tmp_path):
+        records = history(3)
+        file = LedgerFile(tmp_path, Ledger(START))
+        file.append(records[0])
+        path = tmp_path / NAME
+        before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 5, limits[1]))  # a part of the next record fits
+        try:
+            with pytest.raises(OSError, match="No space left"):
+                file.append(records[1])
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        assert path.read_bytes() == before
+        with pytest.raises(OSError, match="No space left"):  # the disk has room again, and the file lacks a record
+            file.append(records[2])
+        file.close()
+        assert read_ledger(tmp_path).records == records[:1]
+
+    @pytest.mark.parametrize("way", ["compact", "replace"])
+    def test_a_file_that_cannot_be_replaced_ends_the_peer_and_stays_open(self, way, tmp_path, monkeypatch):
+        ledger, failures = Ledger(START), list[Exception]()
+        for content in history(3):
+            ledger.offer(content)
+
+        def nothing(*given):
+            pass
+
+        peer = PeerLedger(tmp_path, ledger.until(2), LIMITS, nothing, nothing, failures.append, nothing)
+        peer.open()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", lambda *names: (_ for _ in ()).throw(OSError(errno.ENOSPC, "No space left")))
+            peer.compact(1) if way == "compact" else peer.replace(ledger.until(1), [], None)
+        assert [str(each) for each in failures] == [f"{tmp_path}: the ledger cannot be written: No space left"]
+        with open(tmp_path / "another", "wb") as another:  # it takes the number of a closed descriptor
+            peer.close()
+            assert another.tell() == 0
+        assert read_ledger(tmp_path).records == ledger.records[:2]
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["another", NAME]
 
     def test_every_truncation_is_a_torn_end_or_refused_with_how_much_is_missing(self, tmp_path, caplog):
         ledger = self.written(tmp_path, 6, 3)

@@ -1,6 +1,7 @@
 """Loading of pretrained networks and tokenizers, what is refused, and tuned copies of their files."""
 
 import json
+import resource
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -200,6 +201,20 @@ def test_tuned_norms_replace_those_of_a_gguf_file(file, tmp_path):
     assert 0 < high - low < norm.numel() * 4
     write_tuned(file, tmp_path / "folder", {NORM: norm})
     assert torch.equal(logits(load_model(tmp_path / "folder")), logits(tuned))
+
+
+@pytest.mark.parametrize("name", ["tuned", "tuned.gguf", "tuned from gguf"])
+def test_a_disk_that_takes_no_copy_is_an_error_of_files_and_leaves_nothing(file, folder, tmp_path, name):
+    """Libraries that write have errors of their own."""
+    source, limits = folder if name == "tuned" else file, resource.getrlimit(resource.RLIMIT_FSIZE)
+    load_model(source)  # a GGUF file is converted in the cache
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_tuned(source, tmp_path / name, {NORM: torch.ones(32)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [one.name for one in tmp_path.iterdir() if one.name != "cache"] == []
 
 
 @pytest.mark.parametrize(

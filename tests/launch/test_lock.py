@@ -177,8 +177,8 @@ def finished(tmp_path_factory) -> Path:
 
 
 WRITTEN = (
-    "log.txt", "metrics.csv", "summary.json", "curves.png", ".lock", "summary.json.tmp", ".hydra", ".hydra/resumed.yaml",
-    ".hydra/resumed.yaml.tmp", "checkpoints", "checkpoints/state.json", "checkpoints/state.json.tmp", "checkpoints/last_step",
+    "log.txt", "metrics.csv", "summary.json", "curves.png", ".lock", "summary.json.7.tmp", ".hydra", ".hydra/resumed.yaml",
+    ".hydra/resumed.yaml.7.tmp", "checkpoints", "checkpoints/state.json", "checkpoints/state.json.7.tmp", "checkpoints/last_step",
     "best", "weights", "mlflow", "mlflow/runs.db", "mlflow.json", "comet",
 )  # fmt: skip
 
@@ -202,7 +202,7 @@ def test_resume_writes_through_no_link(finished, tmp_path):
         before = bytes_of(outside)
         with pytest.raises(UserError, match=f"^{re.escape(str(place))}: it is a symbolic link"):
             lock.take(run)
-        if name in ("log.txt", "metrics.csv", "summary.json.tmp"):
+        if name in ("log.txt", "metrics.csv", "summary.json.7.tmp"):
             said = one_line(neuro_inside("resume", "run", "generations=7", cwd=folder))
             assert said.startswith(f"{place}: it is a symbolic link")
         assert bytes_of(outside) == before

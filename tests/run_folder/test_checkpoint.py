@@ -234,7 +234,7 @@ def test_state_of_another_format(tmp_path: Path) -> None:
 def test_leftovers_of_a_killed_writer_go_with_the_next_save(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 2)
     save(store, 1)
-    for name in ("state.json.tmp", "00000002.safetensors.tmp", "00000002.safetensors"):
+    for name in ("state.json.7.tmp", "00000002.safetensors.7.tmp", "00000002.safetensors"):
         (store.folder / name).write_bytes(b"half")
     (store.folder / "mine.txt").write_text("not neuro's")
     assert consistent(store) == 1

@@ -15,12 +15,15 @@ from neuro_cli.run_folder.model_file import model_bytes, write_model
 def test_the_file_has_the_bytes_and_the_mode_of_any_other(tmp_path):
     module, file, other = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), tmp_path / "model.safetensors", tmp_path / "other"
     module[1].weight = module[0].weight  # tied, which safetensors refuses
-    link = tmp_path / "model.safetensors.tmp"
+    module[0].register_buffer("größe", torch.zeros(2, dtype=torch.int8))
+    link = tmp_path / f"model.safetensors.{os.getpid()}.tmp"
     link.symlink_to(other)  # nothing is written through it
-    write_model(file, module, {"generation": 3})
-    wanted, made = load(model_bytes(module, {"generation": 3})), load(file.read_bytes())  # the header's order is by chance
-    assert json.loads(safe_open(file, "pt").metadata()["neuro"]) == {"generation": 3}
-    assert wanted.keys() == made.keys() == module.state_dict().keys()
+    facts = {"generation": 3, "task": 'a "name" \\ \x07 \x7f \n ü'}
+    write_model(file, module, facts)
+    assert {model_bytes(module, facts) for _ in range(16)} == {file.read_bytes()}  # safetensors' own order is by chance
+    made, wanted = load(file.read_bytes()), module.state_dict()
+    assert json.loads(safe_open(file, "pt").metadata()["neuro"]) == facts
+    assert made.keys() == wanted.keys()
     assert all(torch.equal(wanted[name], made[name]) for name in wanted)
     assert not other.exists()
     assert sorted(os.listdir(tmp_path)) == ["model.safetensors"]

@@ -1,15 +1,13 @@
 """A small language model's run that is killed while it writes resumes to the same bits, and no other file is left."""
 
 import json
-import signal
-import sys
 from pathlib import Path
 
 import pytest
-from support.forked import run_forked
 from support.inside import neuro_in_one_world, neuro_inside, well
+from support.killed import killed
 from support.tables import rows_of
-from support.worlds import clean_environment, needs_mpi
+from support.worlds import needs_mpi
 
 pytestmark = [needs_mpi, pytest.mark.xdist_group("ranks")]
 
@@ -18,38 +16,6 @@ SETTING = (
     "batch_size=4", "generations=3", "threads=1", "checkpoint.every=1", "checkpoint.keep=1", "evaluate.every=1",
 )  # fmt: skip
 COLUMNS = ("generation", "fitness_mean", "test_accuracy", "test_reward")
-# a command that kills itself before the last of its calls of os.CALL on a file NAME, by path or by descriptor, or amid save_file
-COMMAND = """
-import os, signal, sys
-from pathlib import Path
-
-import neuro_cli.run_folder.model_file as model_file
-from neuro_cli.cli.main import main
-
-call, name, count, *arguments = sys.argv[1:]
-left = int(count)
-
-def named(value):
-    return os.path.basename(os.readlink(f"/proc/self/fd/{value}") if isinstance(value, int) else os.fspath(value))
-
-def dying(*given, real=getattr(os, call, None), **options):
-    global left
-    left -= named(given[-1]) == name
-    if not left:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return real(*given, **options)
-
-def torn(tensors, path, metadata=None):  # safetensors writes to a file of a random name, and then renames it
-    Path(path).with_name(".tmpaBcDeF").write_bytes(b"half")
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if call == "save_file":
-    model_file.save_file = torn
-else:
-    setattr(os, call, dying)
-sys.argv = ["neuro", *arguments]
-main()
-"""
 
 
 def outcome(run: Path) -> tuple[str, list[tuple[str, ...]], list[str]]:
@@ -79,9 +45,7 @@ def folder(tmp_path_factory) -> Path:
 )
 def test_a_run_that_is_killed_at_a_write_resumes_on_other_ranks(folder, call, name, count):
     run = f"{call}-{name}"
-    words = [call, name, str(count), "train", *SETTING, f"hydra.run.dir={run}"]
-    killed = run_forked([sys.executable, "-c", COMMAND, *words], 300, cwd=folder, env=clean_environment())
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    killed(folder, call, name, count, "train", *SETTING, f"hydra.run.dir={run}")
     assert not (folder / run / "summary.json").exists()
     (resumed,) = neuro_in_one_world(("resume", run), cwd=folder, ranks=2)
     well(resumed)

@@ -122,7 +122,7 @@ def test_a_search_that_was_killed_goes_on_to_what_an_undisturbed_one_finds(finis
 
 @pytest.mark.slow
 def test_a_search_on_a_cluster_whose_processes_are_killed_finds_what_an_undisturbed_one_finds(folder):
-    longer = ("trainings=12", "training.epochs=2")
+    longer = ("trainings=12", "training.epochs=20")
     search(folder / "calm", "pool.workers=2", *longer)
     chance, cluster, killed = random.Random(1), Cluster(folder / "cluster"), []
     try:
@@ -134,7 +134,7 @@ def test_a_search_on_a_cluster_whose_processes_are_killed_finds_what_an_undistur
         there = (f"nameserver.address={cluster.nameserver}", f"security.certificates={cluster.certificates}")
         process = begun(folder / "shot", 0, "role=model", "pool=broker", *there, *longer)
         while process.poll() is None:
-            time.sleep(1.5)
+            time.sleep(0.7)
             cluster.revive()
             if len(killed) < 8:  # a task that is always killed would never be done
                 killed.append(chance.choice(list(cluster.members)))
@@ -151,7 +151,7 @@ def test_a_search_on_a_cluster_whose_processes_are_killed_finds_what_an_undistur
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT", "time_limit"])
 def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how):
     run = folder / how
-    limit = ("time_limit=6",) if how == "time_limit" else ()
+    limit = ("time_limit=1",) if how == "time_limit" else ()
     process = begun(run, 0 if limit else 1, "pool.workers=1", "training.epochs=30", *limit)
     if not limit:
         process.send_signal(signal.Signals[how])

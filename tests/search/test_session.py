@@ -76,6 +76,16 @@ def test_a_search_in_many_sessions_is_the_search_in_one(tmp_path, strategy):
         assert rows_of(run / "candidates.csv") == rows_of(tmp_path / "whole" / "candidates.csv")
 
 
+@pytest.mark.parametrize("strategy", ["steady_state", "generational"])
+def test_a_search_that_is_killed_behind_its_last_checkpoint_keeps_its_rows(tmp_path, strategy):
+    well(search(tmp_path, "run", f"strategy={strategy}", "trainings=12", "strategy.population=4"))
+    rows = (tmp_path / "run" / "metrics.csv").read_bytes()
+    assert rows.count(b"\n") > 2
+    (tmp_path / "run" / "summary.json").unlink()
+    well(neuro_inside("resume", "run", "trust=made_pool", cwd=tmp_path))
+    assert (tmp_path / "run" / "metrics.csv").read_bytes() == rows
+
+
 def test_every_module_of_a_small_space_is_trained_once_and_the_search_says_so(tmp_path):
     done = well(search(tmp_path, "run", "layers=[5x5,3x3]", "max_layers=2", "strategy.population=4", "trainings=100"))
     assert "the search ends early: every module of up to 2 layers is trained" in done.stderr

@@ -21,6 +21,8 @@ from neuro_cli.model.module_cnn import ModuleCNN
 from neuro_cli.pool.base import WorkUnit
 from neuro_cli.search.candidate import network_of, task_of
 from neuro_cli.search.command import check, completed
+from neuro_cli.search.engine import Engine
+from neuro_cli.search.record import SearchRecord
 from neuro_cli.search.training import scores
 from neuro_cli.search.weights import ROOM, WeightsFolder, packed, unpacked
 from neuro_cli.task.classification import Classification
@@ -120,6 +122,22 @@ def test_the_weights_of_a_search_have_the_accuracy_that_it_found(tmp_path, pool,
             exported = load_file(tmp_path / "net.safetensors")
             assert all(torch.equal(exported[name], tensor) for name, tensor in model.state_dict().items())
             assert read_facts(tmp_path / "net.safetensors")["inputs"]["classes"] == [str(digit) for digit in range(10)]
+
+
+def test_weights_stay_until_a_checkpoint_no_longer_counts_on_them(tmp_path, monkeypatch):
+    """Else a search that is killed between the two has a best network without its weights."""
+    folder, held, real = tmp_path / "run" / "weights", list[set[str]](), SearchRecord.save
+
+    def save(record: SearchRecord, engine: Engine, seconds: float) -> None:
+        before = {path.name for path in folder.glob("*")}
+        assert not held or held[-1] <= before
+        real(record, engine, seconds)
+        held.append({path.name for path in folder.glob("*")})
+
+    monkeypatch.setattr(SearchRecord, "save", save)
+    well(neuro_inside("search", *TINY, "trainings=6", "best=1", *INSIDE, "keep_weights=best", "hydra.run.dir=run", cwd=tmp_path))
+    assert [len(names) for names in held] == [0] + [1] * 6
+    assert len({*map(frozenset, held[1:])}) > 1  # a better one took the place of another
 
 
 def accuracy_of(model: nn.Module) -> float:

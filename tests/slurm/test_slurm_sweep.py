@@ -200,13 +200,13 @@ def test_preempted_jobs_go_on_to_the_same_bits(folder, start, slurm, seeds):
 def test_a_time_limit_that_is_too_short(folder, start, slurm):
     """SLURM's shortest limits are minutes: a job has to last about as long."""
     times = ("hydra.launcher.timeout_min=2", "hydra.launcher.signal_delay_s=45")
-    sweep = start(*LONG, *SLURM, "generations=400", "seed=1,2", *times, "hydra.sweep.dir=limited")
+    sweep = start(*LONG, *SLURM, "generations=1200", "seed=1,2", *times, "hydra.sweep.dir=limited")
     _, err = sweep.communicate(timeout=1100)
     assert sweep.returncode == 0, err
     for job in (0, 1):
         logs = list((folder / "limited" / ".submitit").glob(f"*_{job}/*.err"))
         assert any("this job is timed-out" in log.read_text() for log in logs)
-    went_on_to_the_same_bits(folder, "limited", 400)
+    went_on_to_the_same_bits(folder, "limited", 1200)
 
 
 def neuro(folder: Path, slurm: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:

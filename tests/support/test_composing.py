@@ -8,6 +8,7 @@ from neuro_cli.cli.options.tree import ConfigTree
 from neuro_cli.cli.overrides.composition import compose_whole
 from neuro_cli.cli.overrides.grammar import override_of
 from support.composing import kept_whole
+from support.inside import neuro_inside, well
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,12 @@ def test_they_are_those_of_hydra(verb, texts):
         if config is not None:
             assert OmegaConf.to_container(config, resolve=False) == OmegaConf.to_container(whole, resolve=False)
             assert OmegaConf.is_struct(config) == OmegaConf.is_struct(whole)
+
+
+@pytest.mark.parametrize("verb", ["reproduce", "train"])
+def test_a_users_file_is_read_by_each_command(verb, tmp_path):
+    group, key = ("table", "title") if verb == "reproduce" else ("model", "_target_")
+    for name in ("first.One", "second.One"):
+        (tmp_path / "mine.yaml").write_text(f"{key}: {name}\n")
+        done = well(neuro_inside(verb, f"{group}=mine.yaml", "--cfg", "job", cwd=tmp_path))
+        assert f"{key}: {name}" in done.stdout

@@ -12,9 +12,11 @@ import struct
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.files import sync_file
 from neuro_cli.evolve.ledger.ledger import Ledger, Offered
 from neuro_cli.run_folder.checkpoint import write_atomically
 
@@ -34,22 +36,40 @@ class LedgerFile:
 
     def __init__(self, run: Path, ledger: Ledger) -> None:
         self._path = run / NAME
-        self.rewrite(ledger)
+        self._error: OSError | None = None
+        self._file = self._written(ledger)
 
     def rewrite(self, ledger: Ledger) -> None:
-        """Replace the file by the ledger's records (after it was compacted, or replaced)."""
+        """Replace the file by the ledger's records (after it was compacted, or replaced). On OSError the old file stays."""
+        new = self._written(ledger)
+        os.close(self._file)
+        self._file = new
+
+    def _written(self, ledger: Ledger) -> int:
+        """Put a new file in place; return its descriptor, at its end."""
         first = ledger.head_at(ledger.base)
         assert first is not None
-        self._base, self._first, self._next = ledger.base, first, ledger.next
-        write_atomically(self._path, ledger_bytes(ledger))
-        self._file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        os.lseek(self._file, 0, os.SEEK_END)
+        content = ledger_bytes(ledger)
+        write_atomically(self._path, content)
+        self._base, self._first, self._next, self._size = ledger.base, first, ledger.next, len(content)
+        file = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        os.lseek(file, 0, os.SEEK_END)
+        return file
 
     def append(self, record: bytes) -> None:
+        """Append a record. After an OSError the file has the complete records before it, and takes no more: a gap is damage."""
+        if self._error is not None:
+            raise self._error
         frame = _framed(record)
-        if os.write(self._file, frame) != len(frame):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        self._next += 1
+        try:
+            if os.write(self._file, frame) != len(frame):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            self._error = error
+            with suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise
+        self._next, self._size = self._next + 1, self._size + len(frame)
 
     def marker(self) -> Callable[[], None]:
         """Return a function, for one call on any thread: it flushes the file, then writes the iterations to its header."""
@@ -89,6 +109,14 @@ def _header(base: int, written: int, first: bytes) -> bytes:
 def _framed(record: bytes) -> bytes:
     frame = _FRAME.pack(len(record), zlib.crc32(record))
     return frame + _CRC.pack(zlib.crc32(frame)) + record
+
+
+def sync_ledger(run: Path) -> None:
+    """Write all records that were appended in a run folder to disk. Raises UserError."""
+    try:
+        sync_file(run / NAME)
+    except OSError as error:
+        raise UserError(f"{run}: the ledger cannot be written: {error.strerror}") from error
 
 
 def read_ledger(run: Path) -> Ledger:

@@ -26,17 +26,39 @@ from neuro_cli.runner.options import Options
 
 log = logging.getLogger(__name__)
 
+ATTEMPTS = 4  # attempts to read a ledger and a checkpoint that fits it
 
-def newest_snapshot(run: Path) -> Snapshot | None:
-    """Return the newest checkpoint of the run folder as a snapshot, None without one."""
+
+def newest_snapshot(run: Path, ledger: Ledger | None = None) -> Snapshot | None:
+    """Return the newest intact checkpoint of the run folder that fits ``ledger``, as a snapshot; None without one."""
+    store = CheckpointStore(run, keep=1)
     try:
-        checkpoint = CheckpointStore(run, keep=1).load()
+        generations = store.generations()
     except UserError as error:
         log.info("no snapshot: %s", error)
         return None
-    head = bytes.fromhex(checkpoint.scalars["algo"]["head"])
-    task = {f"{TASK}{name}": tensor for name, tensor in checkpoint.part("task").items()}
-    return Snapshot(checkpoint.generation, head, {**checkpoint.part("algo"), **task})
+    for generation in reversed(generations):
+        try:
+            checkpoint = store.load(generation)
+        except UserError as error:  # damaged, or removed meanwhile by a peer that works
+            log.info("no snapshot: %s", error)
+            continue
+        head = bytes.fromhex(checkpoint.scalars["algo"]["head"])
+        if ledger is None or ledger.head_at(generation) == head:
+            task = {f"{TASK}{name}": tensor for name, tensor in checkpoint.part("task").items()}
+            return Snapshot(generation, head, {**checkpoint.part("algo"), **task})
+    return None
+
+
+def _ledger_and_snapshot(run: Path, from_start: bool, iteration: int | None) -> tuple[Ledger, Snapshot | None]:
+    """Read a ledger and a checkpoint that fits it, None without one; a peer may replace both meanwhile. Raises UserError."""
+    for attempt in range(ATTEMPTS):
+        ledger = _until(read_ledger(run), iteration)
+        snapshot = None if from_start else newest_snapshot(run, ledger)
+        if snapshot is not None or not ledger.base:
+            return ledger, snapshot
+        time.sleep(0.05 * attempt)
+    raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and no checkpoint fits")
 
 
 def restore_run(
@@ -47,16 +69,13 @@ def restore_run(
     ``start``: hash before the first iteration, by the config of ``parts``. ``from_start``: replay every record, even where a
     checkpoint would save some. ``iteration``: the state after so many of them, None for all.
     """
-    ledger = _until(read_ledger(run), iteration)
+    ledger, snapshot = _ledger_and_snapshot(run, from_start, iteration)
     if ledger.base == 0 and ledger.head_at(0) != start:
         raise ConfigError(
             "cluster.from_run", run, "it is of another config (task, model, seed, sampler, selection, election, ...)"
         )
-    snapshot = None if from_start else newest_snapshot(run)
-    if snapshot is not None and ledger.head_at(snapshot.iteration) == snapshot.head:
+    if snapshot is not None:
         restore_snapshot(parts, snapshot)
-    elif ledger.base:
-        raise UserError(f"{run}: its ledger begins at iteration {ledger.base}, and no checkpoint fits")
     replay(parts, ledger)
     return ledger
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from neuro_cli.evolve.events import Committed, Failed, Reset
+from neuro_cli.evolve.ledger.file import sync_ledger
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
@@ -172,9 +173,11 @@ class PeerWorker:
 
     def _save(self) -> None:
         if self._saved != self._at.generation:
+            self._folder.refuse_other()
+            sync_ledger(self._folder.run)  # a machine that goes down must leave no checkpoint that is ahead of its ledger
             scalars = {"seconds": self._at.seconds, "metrics": self._at.metrics}
             self._work.save(self._at.generation, scalars, self._folder)
-            self._network.sync_ledger()
+            self._network.mark_ledger()
             self._saved = self._at.generation
 
     def _finish(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
 from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
 from neuro_cli.core.machine.current_folder import trusted_by_user
-from neuro_cli.launch import lock, slurm
+from neuro_cli.launch import lock, slurm_job
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner import early_stop
 
@@ -61,9 +61,9 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
     if code == BAD_INPUT and not multirun:
         take_back(run)
     lock.drop(run)
-    if code and slurm.by_submitit():
+    if code and slurm_job.by_submitit():
         _fail_submitted(code)
-    if multirun and early_stop.heard() and not slurm.by_submitit():
+    if multirun and early_stop.heard() and not slurm_job.by_submitit():
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
     if code and not multirun:
         sys.exit(code)

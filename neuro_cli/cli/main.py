@@ -21,7 +21,7 @@ from neuro_cli.core.messages.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.start import launched, launched_world
-from neuro_cli.launch import lock, slurm
+from neuro_cli.launch import lock, slurm_job
 from neuro_cli.runner import early_stop
 
 WORLD_VERBS = ("train", "resume", "scale", "bench")  # verbs whose processes, started together, would be one world
@@ -114,7 +114,7 @@ def main() -> None:
     world = None
     code: int = 1
     early_stop.forget()
-    if slurm.in_job():
+    if slurm_job.in_job():
         signal.signal(signal.SIGUSR2, early_stop.hear)  # SLURM may send it while a run is still loading
     try:
         refuse_settings()  # torch, numba and MPI are loaded later

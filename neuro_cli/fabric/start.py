@@ -3,7 +3,7 @@
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.mpi import launched as mpi_launched
 from neuro_cli.fabric.mpi import mpi_world
-from neuro_cli.fabric.torch_place import torch_launched
+from neuro_cli.fabric.torchrun_environment import torch_launched
 
 
 def launched() -> bool:

@@ -20,7 +20,7 @@ from neuro_cli.fabric.emulation import PORT
 from neuro_cli.fabric.emulation.hosts import MOST, address
 from neuro_cli.fabric.mpi import FIX
 from neuro_cli.fabric.network import MPI, TORCHRUN, Network
-from neuro_cli.launch import dev_shm, openmpi, slurm
+from neuro_cli.launch import dev_shm, openmpi, slurm_job
 from neuro_cli.launch.lock import STARTED, launched_by_us
 from neuro_cli.launch.torch_agent import ForkedAgent, may_fork
 from neuro_cli.runner.early_stop import hear, heard
@@ -46,7 +46,7 @@ class Launcher:
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
         """Return the command line that runs ``program`` on ``ranks`` ranks, which may be more than the cores."""
         if self.kind == "srun":
-            return [self.path, f"--mpi={self.mpi}", *slurm.step_options(), "-n", str(ranks), *program]
+            return [self.path, f"--mpi={self.mpi}", *slurm_job.step_options(), "-n", str(ranks), *program]
         if self.kind == TORCHRUN:
             return [self.path, "-P", "-m", AGENT, str(ranks), *program]
         options = openmpi.OPTIONS if self.kind == "openmpi" else ()
@@ -70,7 +70,7 @@ class Launcher:
         mine = openmpi.variables(ranks) if self.kind == "openmpi" else {}
         if self.kind == TORCHRUN:
             mine = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}  # torchrun's own choice, without its lines
-        inherited = slurm.job_environment(os.environ) if slurm.in_job() else dict(os.environ)
+        inherited = slurm_job.job_environment(os.environ) if slurm_job.in_job() else dict(os.environ)
         return inherited | mine | {STARTED: "1"}
 
 
@@ -86,11 +86,11 @@ class Start:
     def run(self) -> int:
         """Run the world that the launcher starts to its end and return the exit code."""
         on_slurm = self.launcher.kind == "srun"
-        if on_slurm and slurm.restarts():
-            slurm.clear_segments(self.launcher.path)
+        if on_slurm and slurm_job.restarts():
+            slurm_job.clear_segments(self.launcher.path)
         code = self._run()
         if on_slurm and code and not heard():
-            slurm.clear_segments(self.launcher.path)  # killed ranks leave some
+            slurm_job.clear_segments(self.launcher.path)  # killed ranks leave some
         return code
 
     def _run(self) -> int:
@@ -136,15 +136,15 @@ def launcher() -> str:
 def world_launcher() -> Launcher:
     """Return the launcher for this machine and job. Raises UserError without one."""
     mpiexec = mpiexec_launcher()
-    if not slurm.in_job():
+    if not slurm_job.in_job():
         return mpiexec
-    srun = slurm.srun_kind("pmix" if mpiexec.kind == "openmpi" else "pmi2")
+    srun = slurm_job.srun_kind("pmix" if mpiexec.kind == "openmpi" else "pmi2")
     return mpiexec if srun is None else Launcher(srun[0], "srun", srun[1])
 
 
 def torch_launcher() -> Launcher:
     """Return the launcher of torch.distributed's ranks on this machine. Raises UserError in a SLURM job."""
-    if slurm.in_job():
+    if slurm_job.in_job():
         raise ConfigError(
             "fabric.launcher", TORCHRUN, "starts ranks on one machine; in a SLURM job use srun, or fabric.launcher=mpi"
         )

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.launch import slurm
+from neuro_cli.launch import slurm_job
 from neuro_cli.launch.restarts import restarts, started_again
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.log import log_to
@@ -49,7 +49,7 @@ def hand_over(run: Path, generations: int) -> None:
     Returns when nothing has to be done: no signal came, or all ``generations`` were done before it. Raises UserError
     where SLURM will not start the job again.
     """
-    if not heard() or not slurm.by_submitit():
+    if not heard() or not slurm_job.by_submitit():
         return
     done = CheckpointStore(run, keep=1).generations()
     if done and done[-1] >= generations:
@@ -61,5 +61,5 @@ def hand_over(run: Path, generations: int) -> None:
             queue_again(signal.SIGUSR2, None)
         except Exception as error:
             raise UserError(f"stopped before its last generation: {error}") from error
-    slurm.await_end()
+    slurm_job.await_end()
     sys.exit(128 + signal.SIGTERM)

@@ -18,6 +18,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.core.module.copies import copied, own_memory, state_of
+from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
@@ -32,7 +33,6 @@ from neuro_cli.library.same_module import share_initial
 from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
 from neuro_cli.logger.base import Logger
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.frozen import share_frozen

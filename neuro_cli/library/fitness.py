@@ -19,7 +19,8 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
-from neuro_cli.core.module.copies import copied, in_precision
+from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.precision import in_precision
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.isolation import InputCopies, drawing

@@ -22,6 +22,7 @@ from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
@@ -32,7 +33,6 @@ from neuro_cli.library.named import uncompiled
 from neuro_cli.library.same_module import share_initial
 from neuro_cli.library.scorer import agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population
-from neuro_cli.runner.build import PRECISIONS
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.isolation import difference
 

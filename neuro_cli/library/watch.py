@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.module.copies import COMPUTES_IN
+from neuro_cli.core.module.precision import COMPUTES_IN
 
 
 def checksum(values: Tensor) -> int:

@@ -12,7 +12,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link, save_file
 from neuro_cli.core.messages.tables import print_table
 from neuro_cli.core.metric import Metric
-from neuro_cli.launch.slurm_sweep import left_on_slurm
+from neuro_cli.launch.slurm_submit import left_on_slurm
 from neuro_cli.report.run_state import RunState, read_job
 from neuro_cli.run_folder.config import is_run
 

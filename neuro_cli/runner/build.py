@@ -13,6 +13,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.cores import usable_cores
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.core.seeds import model_seed, seeded
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
@@ -20,7 +21,7 @@ from neuro_cli.factory.construct import TARGET
 from neuro_cli.factory.instantiate import make
 from neuro_cli.factory.script_objects import is_made
 from neuro_cli.runner.bind import Numbers, Population, bind
-from neuro_cli.runner.config import PRECISION_NAMES, RunConfig
+from neuro_cli.runner.config import RunConfig
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.device import take_device
 from neuro_cli.runner.frozen import share_frozen
@@ -29,8 +30,6 @@ from neuro_cli.runner.options import Options
 from neuro_cli.task.base import Task
 
 log = logging.getLogger(__name__)
-
-PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
 
 
 @dataclass

@@ -8,7 +8,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.module.copies import copied, in_precision
+from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.precision import in_precision
 
 
 class Candidate:

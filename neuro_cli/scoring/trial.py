@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.module.copies import copied, in_precision
+from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.precision import in_precision
 from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings

@@ -20,7 +20,7 @@ from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.core.seeds import number_seed
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
-from neuro_cli.task.example_stream import ExampleStream
+from neuro_cli.task.example_order import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, image_inputs
 

@@ -15,7 +15,7 @@ from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.task.adapters import columns_of, sources_of
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
-from neuro_cli.task.example_stream import ExampleStream
+from neuro_cli.task.example_order import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, class_names, with_columns
 from neuro_cli.task.loss_parts import LossParts

@@ -11,7 +11,8 @@ from torch.nn.utils import prune
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
-from neuro_cli.core.module.copies import copied, in_precision, own_memory, state_of
+from neuro_cli.core.module.copies import copied, own_memory, state_of
+from neuro_cli.core.module.precision import in_precision
 
 
 def weight_norm() -> nn.Module:

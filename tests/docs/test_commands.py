@@ -9,7 +9,7 @@ from support.composing import forget_options
 
 from neuro_cli.cli.main import EXAMPLES
 from neuro_cli.core.errors import UserError
-from neuro_cli.launch import slurm_sweep
+from neuro_cli.launch import slurm_submit
 
 pytestmark = pytest.mark.usefixtures("kept_choices")
 
@@ -52,7 +52,7 @@ def _somewhere(tmp_path, monkeypatch):
     forget_options()
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(slurm_sweep, "check", needs_a_sweep)
+    monkeypatch.setattr(slurm_submit, "check", needs_a_sweep)
 
 
 def needs_a_sweep(multirun: bool, *_: object) -> None:

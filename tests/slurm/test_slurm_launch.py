@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.inside import neuro_inside, one_line
 
-from neuro_cli.launch import slurm, slurm_sweep
+from neuro_cli.launch import slurm_job, slurm_submit
 from neuro_cli.launch.launcher import Launcher, mpiexec_launcher, world_launcher
 
 SMALL = ("population=8", "batch_size=16", "threads=1", "generations=2")
@@ -82,32 +82,32 @@ def test_commands_and_signals(monkeypatch):
 def test_a_new_step_sees_the_job_and_not_the_present_step():
     step = {"SLURM_NTASKS": "1", "SLURM_NNODES": "1", "SLURM_STEP_ID": "0", "SLURM_MPI_TYPE": "none", "SLURM_PROCID": "0"}
     job = {"SLURM_JOB_ID": "62", "SLURM_JOB_NUM_NODES": "2", "SLURM_CONF": "/x", "SLURM_RESTART_COUNT": "1", "PATH": "/bin"}
-    assert slurm.job_environment(step | job) == job
+    assert slurm_job.job_environment(step | job) == job
 
 
 def test_only_this_jobs_shared_memory_is_cleared(programs):
     stand_in(programs, "srun", 'while [ "$1" != sh ]; do shift; done; echo "$3" > "$0.said"')
-    slurm.clear_segments(str(programs / "srun"))
+    slurm_job.clear_segments(str(programs / "srun"))
     said = (programs / "srun.said").read_text().split()
     assert said[:2] == ["rm", "-f"]
     assert f"/dev/shm/mpich_shm_{SEGMENT[1]:x}_*" in said
-    assert len(set(said[2:])) == 2 * slurm.STEPS
+    assert len(set(said[2:])) == 2 * slurm_job.STEPS
 
 
 def test_a_restarted_job_leaves_its_input_to_the_loop_it_runs_in(programs):
     stand_in(programs, "srun", 'cat > "$0.read"')  # as srun does
-    code = f"from neuro_cli.launch import slurm; slurm.clear_segments({str(programs / 'srun')!r}); print(input())"
+    code = f"from neuro_cli.launch import slurm_job; slurm_job.clear_segments({str(programs / 'srun')!r}); print(input())"
     done = subprocess.run([sys.executable, "-c", code], input="seed 2\n", capture_output=True, text=True, timeout=60)
     assert done.stdout == "seed 2\n", done.stderr
     assert (programs / "srun.read").read_text() == ""
 
 
 def test_a_job_waits_for_its_end_while_it_is_called_running(programs, monkeypatch):
-    monkeypatch.setattr(slurm.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(slurm_job.time, "sleep", lambda seconds: None)
     stand_in(
         programs, "squeue", 'echo x >> "$0.said"; if [ $(wc -l < "$0.said") -lt 3 ]; then echo RUNNING; else echo COMPLETING; fi'
     )
-    slurm.await_end()
+    slurm_job.await_end()
     assert len((programs / "squeue.said").read_text().splitlines()) == 3
 
 
@@ -134,7 +134,7 @@ def test_a_sweep_that_cannot_work_is_refused_in_one_line(cluster, tmp_path, monk
     (cluster / "sbatch").unlink()
     monkeypatch.setenv("PATH", str(cluster))
     assert "there is no sbatch and no scancel on PATH" in one_line(neuro_inside(*ON_SLURM, cwd=tmp_path))
-    monkeypatch.setattr(slurm_sweep, "find_spec", lambda name: None)
+    monkeypatch.setattr(slurm_submit, "find_spec", lambda name: None)
     assert one_line(neuro_inside(*ON_SLURM, cwd=tmp_path)).endswith("is not installed: pip install '.[slurm]'")
     assert not (tmp_path / "outputs").exists()
 

@@ -21,8 +21,9 @@ from neuro_cli.bench.table import in_turn, ratios, show, write
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.memory import keep_freed_memory
+from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner.build import PRECISIONS, threads_of
+from neuro_cli.runner.build import threads_of
 from neuro_cli.runner.device import device_of
 
 HALF = {"float16": torch.float16}  # measured on GPUs, though no training has it

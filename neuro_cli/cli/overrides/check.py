@@ -33,7 +33,7 @@ from neuro_cli.cli.overrides.grammar import (
 from neuro_cli.cli.overrides.keys import checked_key
 from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.launch import lock, slurm_sweep
+from neuro_cli.launch import lock, slurm_submit
 from neuro_cli.launch.restarts import restarts
 from neuro_cli.run_folder.names import refuse_unbegun
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
@@ -94,7 +94,7 @@ def checked(verb: str, arguments: list[str], continues: Callable[[Path], bool] =
         texts, config = _composed_in_steps(tree, overrides, available)
     command = Checked(tree, flags, [name, *texts], config, complete)
     _check(verb, command, overrides, continues)
-    if OmegaConf.select(config, "hydra.launcher._target_") != slurm_sweep.LAUNCHER:
+    if OmegaConf.select(config, "hydra.launcher._target_") != slurm_submit.LAUNCHER:
         return command
     return replace(command, overrides=[*command.overrides, *_tasks(config, overrides)], complete=False)
 
@@ -115,8 +115,8 @@ def _composed_in_steps(
 def _check(verb: str, command: Checked, overrides: list[Override], continues: Callable[[Path], bool]) -> None:
     """Check launcher, folders and swept values. Raises UserError."""
     config = command.composed
-    if OmegaConf.select(config, "hydra.launcher._target_") == slurm_sweep.LAUNCHER and not command.flags.cfg:
-        slurm_sweep.check(command.sweeps)
+    if OmegaConf.select(config, "hydra.launcher._target_") == slurm_submit.LAUNCHER and not command.flags.cfg:
+        slurm_submit.check(command.sweeps)
     subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")

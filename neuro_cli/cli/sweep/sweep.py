@@ -29,7 +29,7 @@ from neuro_cli.core.errors import report as report_error
 from neuro_cli.core.messages.install import absent, install
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.launch import lock
-from neuro_cli.launch.slurm_sweep import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
+from neuro_cli.launch.slurm_submit import LAUNCHER, DetachedError, SubmittedJobs, put_aside, refusal, submit
 from neuro_cli.report.table import CSV, read_jobs, show, write
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD

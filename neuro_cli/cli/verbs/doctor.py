@@ -21,7 +21,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.messages.install import install
 from neuro_cli.fabric.mpi import library_name
 from neuro_cli.fabric.network import TORCHRUN
-from neuro_cli.launch import slurm
+from neuro_cli.launch import slurm_job
 from neuro_cli.launch.launcher import Launcher, launcher, launcher_at
 from neuro_cli.launch.openmpi import ROOT_FIX, refuses_root
 
@@ -250,7 +250,7 @@ def cluster() -> Iterator[Finding]:
         yield Finding("slurm", False, "submitit is not installed", install("slurm"), needed=False)
         return
     names = ", ".join(line.split()[0] for line in state.splitlines())
-    mpi = slurm.srun_kind("pmi2")
+    mpi = slurm_job.srun_kind("pmi2")
     ranks = f"srun --mpi={mpi[1]}" if mpi else "mpiexec"
     yield Finding("slurm", True, f"partitions {names}; ranks by {ranks} with MPICH", needed=False)
 

@@ -13,7 +13,7 @@ from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, p
 from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.fabric.start import launched
-from neuro_cli.launch import slurm
+from neuro_cli.launch import slurm_job
 from neuro_cli.launch.restarts import restarts
 from neuro_cli.run_folder.config import save_config
 from neuro_cli.runner import early_stop
@@ -61,7 +61,7 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
     alone = ranks == 1 and options.network.launcher != MPI  # torch's launchers leave such a rank without a world too
     if ranks is not None and not launched() and not alone:
         share(run)
-        if not slurm.in_job():  # nodes of a job have the memory that was asked for, and may be other machines
+        if not slurm_job.in_job():  # nodes of a job have the memory that was asked for, and may be other machines
             check_room(ranks, options)
         before = len(messages(run))
         code = launch(ranks, again or ["start", str(run)], options.network)

@@ -14,7 +14,8 @@ from neuro_cli.algo.ensemble_member import Member, numbers_of
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.messages.did_you_mean import nearest
-from neuro_cli.core.module.copies import in_precision, own_memory, state_of
+from neuro_cli.core.module.copies import own_memory, state_of
+from neuro_cli.core.module.precision import in_precision
 from neuro_cli.core.seeds import number_seed, seeded
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.instantiate import make

@@ -16,7 +16,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import LOWER, Metric
 from neuro_cli.core.module.voters import voters_of
 from neuro_cli.task.base import Task
-from neuro_cli.task.example_stream import ExampleStream
+from neuro_cli.task.example_order import ExampleStream
 from neuro_cli.task.inputs import Inputs
 from neuro_cli.task.language.generation import logits_at
 from neuro_cli.task.language.problems import Problem, Source, digest_of, split

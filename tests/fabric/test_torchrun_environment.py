@@ -7,9 +7,9 @@ from support.inside import neuro_inside, one_line
 from support.torch_ranks import free_port
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric import torch_place
+from neuro_cli.fabric import torchrun_environment
 from neuro_cli.fabric.start import launched
-from neuro_cli.fabric.torch_place import TorchPlace, met, torch_launched
+from neuro_cli.fabric.torchrun_environment import TorchPlace, met, torch_launched
 from neuro_cli.launch import restarts as started
 
 MEETS = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
@@ -18,7 +18,8 @@ RANK = {"RANK": "1", "WORLD_SIZE": "2", **MEETS}
 
 @pytest.fixture(autouse=True)
 def _no_launcher(monkeypatch):
-    for name in ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", *RANK, torch_place.TORCHRUN, torch_place.RESTARTS, "SLURM_JOB_ID"):
+    own = torchrun_environment.TORCHRUN, torchrun_environment.RESTARTS
+    for name in ("PMI_RANK", "PMI_SIZE", "PMIX_RANK", *RANK, *own, "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -38,7 +39,7 @@ def test_places(variables, place, monkeypatch):
     given(monkeypatch, variables)
     assert torch_launched()
     assert launched()
-    assert torch_place.torch_place() == place
+    assert torchrun_environment.torch_place() == place
     assert place.one_machine
 
 
@@ -83,7 +84,7 @@ def test_bad_variables_are_one_line(variables, line, tmp_path):
 
 
 def test_ranks_that_do_not_come_are_named(monkeypatch):
-    monkeypatch.setenv(torch_place.MEETING, "0.5")
+    monkeypatch.setenv(torchrun_environment.MEETING, "0.5")
     with pytest.raises(UserError, match=r"rank 1, 2 of 3 did not come within 0.5 s; start all ranks"):
         met(TorchPlace(0, 3, "127.0.0.1", free_port()))
     with pytest.raises(UserError, match=r"nobody listens \(Connection refused\) within 0.5 s"):
@@ -103,6 +104,6 @@ def test_a_port_in_use_and_an_unknown_machine_are_one_line():
 
 def test_starts_are_counted_by_the_launcher_that_made_them(monkeypatch):
     assert started.restarts() == 0
-    given(monkeypatch, {torch_place.TORCHRUN: "none", torch_place.RESTARTS: "2"})
+    given(monkeypatch, {torchrun_environment.TORCHRUN: "none", torchrun_environment.RESTARTS: "2"})
     assert started.restarts() == 2
     assert started.started_again() == "torchrun started the ranks again (2)"

@@ -351,7 +351,16 @@ def test_a_closure_that_asks_for_a_parameters_shape_or_device_shares_a_pass(exam
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
-def test_a_closure_that_later_reads_a_parameter_is_scored_by_single_members(examples, caplog):
+LATER = {
+    "square": lambda weight: 1e-6 * weight.square().sum(),
+    "__setitem__": lambda weight: weight.__setitem__(0, 0.5) or 0.0,
+    "__repr__": lambda weight: 1e-6 * len(repr(weight)),
+    "untyped_storage": lambda weight: 1e-6 * weight.untyped_storage()[3],
+}
+
+
+@pytest.mark.parametrize("use", LATER)
+def test_a_closure_that_later_uses_a_parameter_is_scored_by_single_members(examples, caplog, use):
     """The comparison of the first generation has seen none of it, so the parameters themselves refuse."""
     inputs, targets = examples
 
@@ -359,8 +368,9 @@ def test_a_closure_that_later_reads_a_parameter_is_scored_by_single_members(exam
         generation = 0
 
         def fitness(member):
-            decay = 1e-6 * member[0].weight.square().sum() if generation == 2 else 0.0
-            return log_likelihoods(member, inputs, targets).mean() - decay
+            score = log_likelihoods(member, inputs, targets).mean()
+            with torch.no_grad():
+                return score - (LATER[use](member[0].weight) if generation == 2 else 0.0)
 
         with neuro.Evolution(net(), population=12, threads=1, shared_pass=shared_pass) as es:
             for generation in range(4):  # noqa: B007 (the closure reads it)
@@ -368,7 +378,7 @@ def test_a_closure_that_later_reads_a_parameter_is_scored_by_single_members(exam
             return es.centre
 
     torch.testing.assert_close(centre(True), centre(False), rtol=1e-4, atol=1e-6)
-    assert "square uses parameter 0.weight outside" in caplog.text
+    assert f"{use} uses parameter 0.weight outside" in caplog.text
 
 
 def test_closures_of_the_same_code_that_enclose_others_are_each_compared(examples):

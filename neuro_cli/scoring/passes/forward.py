@@ -16,7 +16,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.member_dimension import unfused
-from neuro_cli.scoring.passes.number_reads import name_of, reads
+from neuro_cli.scoring.passes.number_reads import METADATA, name_of
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import kept
 
@@ -44,14 +44,14 @@ class CentreParameter(nn.Parameter):
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        with torch._C.DisableTorchFunctionSubclass():
-            if not reads(func, args, kwargs):
+        kwargs, name = kwargs or {}, name_of(func)
+        if func in METADATA or name == "__get__":  # nothing else runs: it might write to the centre
+            with torch._C.DisableTorchFunctionSubclass():
                 made = func(*args, **kwargs)
-                if not tensors([made]):  # a shape, a device
-                    return made
+            if not tensors([made]):  # a shape, a device
+                return made
         used = next(value for value in tensors([*args, *kwargs.values()]) if isinstance(value, cls))
-        raise Unsupported(f"{name_of(func)} uses parameter {used.place} outside of the module's own forward pass")
+        raise Unsupported(f"{name} uses parameter {used.place} outside of the module's own forward pass")
 
 
 class ManyForward(TorchFunctionMode, ABC):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.fabric.base import World
 from neuro_cli.library.same_module import share_initial
 from neuro_cli.runner.bind import Population
@@ -72,9 +73,29 @@ class Changes:
 
     def _others(self) -> list[str]:
         """Return the names of hooks, buffers, attributes, frozen parameters and parts that are not as members have them."""
-        changed = {path: now for path, now in _structure(self._module).items() if now != self._structure.get(path)}
+        before, now = self._structure, _structure(self._module)
+        changed = {path: part for path, part in now.items() if part != before.get(path)}
         names = [f"{path or 'the module'} ({kind.__name__})" for path, (kind, *_) in changed.items()]
-        return names or [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+        if any(path not in before or kind is not before[path][0] for path, (kind, *_) in changed.items()):
+            return names  # another part differs in all its attributes
+        return names + [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+
+
+def with_written(tensors: dict[str, Tensor], module: nn.Module, layout: ParameterLayout) -> dict[str, Tensor]:
+    """Return ``tensors`` of a population's state, with the centre where a script wrote to the parameters of ``module``.
+
+    An algorithm without one centre to move has its own solution: its next step refuses what was written.
+    """
+    parameters, solution = dict(module.named_parameters()), tensors["parameters"]
+    evolved = [(parameters.get(place.name), place) for place in layout.places]
+    if any(parameter is None or tuple(parameter.shape) != place.shape for parameter, place in evolved):
+        return tensors  # the next step refuses these too
+    if all(_equal(parameter.detach().cpu(), place.view(solution)) for parameter, place in evolved if parameter is not None):
+        return tensors
+    if "algo.centre" not in tensors or not _equal(tensors["algo.centre"], solution):
+        return tensors
+    centre = layout.flatten(module).cpu()
+    return {**tensors, "algo.centre": centre, "parameters": centre}
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
@@ -85,12 +106,14 @@ def _equal(one: Tensor, other: Tensor) -> bool:
 
 
 def _structure(module: nn.Module) -> dict[str, tuple[Any, ...]]:
-    """Return class, hooks and frozen parameters of each part of ``module``."""
+    """Return class, hooks, parameters and frozen ones of each part of ``module``; a shared parameter has its first name."""
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
     return {
         path: (
             type(part),
             list(part._forward_hooks.values()),
             list(part._forward_pre_hooks.values()),
+            [(name, names.get(id(parameter))) for name, parameter in part._parameters.items() if parameter is not None],
             [name for name, parameter in part.named_parameters(recurse=False) if not parameter.requires_grad],
         )
         for path, part in module.named_modules()

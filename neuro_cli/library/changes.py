@@ -4,6 +4,7 @@ The centre takes over new values of parameters; whatever else changed members ke
 """
 
 import logging
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -32,11 +33,10 @@ class Changes:
         self._structure, self._said = _structure(module), set[str]()
         norms = set(map(id, moving_norms(population.model)))  # members read no statistics of theirs
         # modes too: a script evaluates its module between steps
-        self._unread = {
-            f"{path}.{name} of {type(part).__name__}".removeprefix(".")
-            for path, part in population.model.named_modules()
-            for name in ("training", *(part._buffers if id(part) in norms else ()))
-        }
+        self._unread = _names(population.model, lambda part: ("training", *(part._buffers if id(part) in norms else ())))
+        self._read: set[str] | None = None  # None: whatever is not in the other one
+        if isinstance(module, torch.jit.ScriptModule):  # its attributes are wrappers, and each copy has its own
+            self._read = _names(population.model, lambda part: (name for name, _ in part._buffers.items()))
 
     def follow(self, world: World) -> None:
         """Move the centre to what the script wrote to the parameters, rank 0's, and warn of any other change, once.
@@ -78,7 +78,8 @@ class Changes:
         names = [f"{path or 'the module'} ({kind.__name__})" for path, (kind, *_) in changed.items()]
         if any(path not in before or kind is not before[path][0] for path, (kind, *_) in changed.items()):
             return names  # another part differs in all its attributes
-        return names + [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+        others = [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+        return names + [name for name in others if self._read is None or name in self._read]
 
 
 def with_written(tensors: dict[str, Tensor], module: nn.Module, layout: ParameterLayout) -> dict[str, Tensor]:
@@ -103,6 +104,12 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     if one.data_ptr() == other.data_ptr() or torch.equal(one, other):
         return True
     return bool(((one == other) | ((one != one) & (other != other))).all())
+
+
+def _names(module: nn.Module, of: Callable[[nn.Module], Iterable[str]]) -> set[str]:
+    """Return the names of attributes that ``of`` gives for each part of ``module``, as :func:`differences` writes them."""
+    parts = [(path, part, name) for path, part in module.named_modules() for name in of(part)]
+    return {f"{path}.{name} of {type(part).__name__}".removeprefix(".") for path, part, name in parts}
 
 
 def _structure(module: nn.Module) -> dict[str, tuple[Any, ...]]:

@@ -180,6 +180,21 @@ def test_a_parameter_that_is_no_longer_shared_is_named(caplog):
     assert "module: 1 (Linear) changed after the first step" in caplog.text
 
 
+def test_buffers_of_a_scripted_module_are_compared_and_its_wrappers_are_not(caplog):
+    with seeded(0):
+        module = torch.jit.script(Net())
+    es = neuro.Evolution(module, population=8, threads=1)
+    es.step(fitness, *data())
+    caplog.clear()
+    es.step(fitness, *data())
+    assert not caplog.records
+    es.module.shift.fill_(2.0)
+    es.step(fitness, *data())
+    assert [record.getMessage().partition(" changed")[0] for record in caplog.records] == [
+        "module: shift of RecursiveScriptModule"
+    ]
+
+
 def test_modes_and_statistics_of_a_test_are_no_change(caplog):
     es = begun()
     with caplog.at_level(logging.WARNING):

@@ -120,7 +120,7 @@ def _left_out(graph: torch.fx.Graph) -> Iterator[tuple[str, str, Any]]:
 def _of_no_effect(node: torch.fx.Node, argument: str, value: Any) -> bool:
     """Return whether ``value`` of an argument that is left out gives what is written: the factor of two sizes, a single draw."""
     if argument == "replacement":
-        return node.args[1] == 1
+        return bool(node.args[1] == 1)
     if not argument.startswith("scales_"):
         return False
     axis = -2 if argument == "scales_h" else -1

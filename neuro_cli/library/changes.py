@@ -68,7 +68,7 @@ class Changes:
             if parameter is None or tuple(parameter.shape) != place.shape:
                 allowed = f"{place.name} is no longer a parameter of shape {place.shape}: give the module to a new Evolution"
                 raise ConfigError("module", type(self._module).__name__, allowed)
-            moved = moved or not _equal(parameter.detach(), place.view(solution))
+            moved = moved or not _equal(parameter.detach().to(solution.device), place.view(solution))
         return moved
 
     def _others(self) -> list[str]:

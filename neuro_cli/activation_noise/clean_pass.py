@@ -25,10 +25,11 @@ from neuro_cli.activation_noise.decomposition import decomposed
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.replay import METADATA, replayable
+from neuro_cli.activation_noise.replay import replayable
 from neuro_cli.activation_noise.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
+from neuro_cli.scoring.passes.number_reads import METADATA
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 

@@ -18,8 +18,9 @@ from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.outside_torch import NEW, READS
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.replay import METADATA, replay
+from neuro_cli.activation_noise.replay import replay
 from neuro_cli.scoring.passes.example_marks import marked, tensors, with_mark
+from neuro_cli.scoring.passes.number_reads import METADATA
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 

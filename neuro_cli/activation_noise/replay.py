@@ -4,26 +4,13 @@ Every pass makes the same calls if Python reads no number of the examples. Only 
 """
 
 from collections.abc import Callable
-from typing import Any
 
-import torch
 from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.scoring.passes.example_marks import tensors
-
-# calls that read no value of a tensor: no pass needs them
-METADATA: frozenset[Callable[..., Any]] = frozenset((
-    Tensor.dim, Tensor.size, Tensor.stride, Tensor.__len__, Tensor.numel, Tensor.nelement, Tensor.ndimension, torch.numel,
-    Tensor.is_floating_point, torch.is_floating_point, Tensor.is_complex, torch.is_complex, Tensor.is_contiguous,
-    Tensor.element_size, Tensor.get_device, Tensor.__hash__,
-    *(getattr(Tensor, name).__get__ for name in (
-        "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_cpu", "is_nested", "is_quantized",
-        "is_sparse", "is_leaf", "is_meta", "is_mkldnn", "itemsize", "nbytes",
-    )),
-))  # fmt: skip
 
 
 def replayable(calls: list[Call]) -> bool:

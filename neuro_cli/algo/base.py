@@ -182,10 +182,12 @@ class CentreAlgorithm(Algorithm):
 class PopulationAlgorithm(CentreAlgorithm):
     """Algorithm that learns from the fitnesses of a population.
 
-    ``mirrored``: members 2j and 2j + 1 are the two sides of one direction, see :meth:`pair`.
+    ``mirrored``: members 2j and 2j + 1 are the two sides of one direction, see :meth:`pair`. ``still``: the centre is a member or
+    the start, and may stay where it is for as long as no member is better.
     """
 
     mirrored = False
+    still = False
 
     def pair(self, mirrored: bool) -> None:
         if self.needs_pairs and not mirrored:

@@ -31,6 +31,7 @@ class Genetic(PopulationAlgorithm):
     """
 
     sums_add_up = False  # each row is a member, a different one in each generation
+    still = True
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ class RandomVote(PopulationAlgorithm):
     centre, and 8 bytes a voter. Raises ConfigError.
     """
 
-    votes = True
+    votes = still = True
 
     def __init__(self, sigma: float | Sequence[float] = 0.001, keep: int = 50, non_finite: str = "raise") -> None:
         self.non_finite = one_of("algo.non_finite", non_finite, NON_FINITE)

@@ -33,10 +33,10 @@ LEFT_OUT: dict[tuple[str, str], tuple[Any, ...]] = {
     ("aten::avg_pool3d", "divisor_override"): (None,),
     ("aten::cross_entropy_loss", "label_smoothing"): (0.0,),
     ("aten::multinomial", "replacement"): (True,),
-    ("aten::_upsample_bilinear2d_aa", "scales_h"): (None, 1.0),
-    ("aten::_upsample_bilinear2d_aa", "scales_w"): (None, 1.0),
-    ("aten::_upsample_bicubic2d_aa", "scales_h"): (None, 1.0),
-    ("aten::_upsample_bicubic2d_aa", "scales_w"): (None, 1.0),
+    ("aten::_upsample_bilinear2d_aa", "scales_h"): (None,),
+    ("aten::_upsample_bilinear2d_aa", "scales_w"): (None,),
+    ("aten::_upsample_bicubic2d_aa", "scales_h"): (None,),
+    ("aten::_upsample_bicubic2d_aa", "scales_w"): (None,),
 }
 EXAMPLES = 2  # examples in the traced batch; torch.export treats sizes 0 and 1 as fixed
 
@@ -113,8 +113,19 @@ def _left_out(graph: torch.fx.Graph) -> Iterator[tuple[str, str, Any]]:
             written = LEFT_OUT.get((schema.name, argument.name))
             default = argument.default_value if argument.has_default_value() else None
             value = node.args[place] if place < len(node.args) else node.kwargs.get(argument.name, default)
-            if written is not None and value not in written:
+            if written is not None and value not in written and not _of_no_effect(node, argument.name, value):
                 yield schema.name.removeprefix("aten::"), argument.name, value
+
+
+def _of_no_effect(node: torch.fx.Node, argument: str, value: Any) -> bool:
+    """Return whether ``value`` of an argument that is left out gives what is written: the factor of two sizes, a single draw."""
+    if argument == "replacement":
+        return bool(node.args[1] == 1)
+    if not argument.startswith("scales_"):
+        return False
+    axis = -2 if argument == "scales_h" else -1
+    before, after = (each.meta["val"].shape[axis] for each in (node.args[0], node))  # type: ignore[union-attr]
+    return isinstance(before, int) and isinstance(after, int) and before * value == after
 
 
 def _first_cause(error: BaseException) -> BaseException:

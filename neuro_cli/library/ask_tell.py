@@ -291,7 +291,7 @@ class AskTell:
         centre, deviations = run.placed(run.algo.centre.double().numpy()), run.algo.deviations(generation).double().numpy()
         if run.integers is not None:
             deviations = deviations * run.integers.stretch
-        if rules.tolxstagnation is not None:
+        if rules.tolxstagnation is not None and not run.algo.still:
             run.watched.meet_centre(centre, rules.tolxstagnation)
         condition, stuck = run.algo.condition(generation), rules.noeffect and run.algo.stuck(generation)
         reasons = run.watched.reasons(rules, run.population, centre, deviations, condition, ~self._whole, stuck)

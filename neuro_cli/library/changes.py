@@ -4,6 +4,7 @@ The centre takes over new values of parameters; whatever else changed members ke
 """
 
 import logging
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.fabric.base import World
 from neuro_cli.library.same_module import share_initial
 from neuro_cli.runner.bind import Population
@@ -31,11 +33,10 @@ class Changes:
         self._structure, self._said = _structure(module), set[str]()
         norms = set(map(id, moving_norms(population.model)))  # members read no statistics of theirs
         # modes too: a script evaluates its module between steps
-        self._unread = {
-            f"{path}.{name} of {type(part).__name__}".removeprefix(".")
-            for path, part in population.model.named_modules()
-            for name in ("training", *(part._buffers if id(part) in norms else ()))
-        }
+        self._unread = _names(population.model, lambda part: ("training", *(part._buffers if id(part) in norms else ())))
+        self._read: set[str] | None = None  # None: whatever is not in the other one
+        if isinstance(module, torch.jit.ScriptModule):  # its attributes are wrappers, and each copy has its own
+            self._read = _names(population.model, lambda part: (name for name, _ in part._buffers.items()))
 
     def follow(self, world: World) -> None:
         """Move the centre to what the script wrote to the parameters, rank 0's, and warn of any other change, once.
@@ -67,14 +68,35 @@ class Changes:
             if parameter is None or tuple(parameter.shape) != place.shape:
                 allowed = f"{place.name} is no longer a parameter of shape {place.shape}: give the module to a new Evolution"
                 raise ConfigError("module", type(self._module).__name__, allowed)
-            moved = moved or not _equal(parameter.detach(), place.view(solution))
+            moved = moved or not _equal(parameter.detach().to(solution.device), place.view(solution))
         return moved
 
     def _others(self) -> list[str]:
         """Return the names of hooks, buffers, attributes, frozen parameters and parts that are not as members have them."""
-        changed = {path: now for path, now in _structure(self._module).items() if now != self._structure.get(path)}
+        before, now = self._structure, _structure(self._module)
+        changed = {path: part for path, part in now.items() if part != before.get(path)}
         names = [f"{path or 'the module'} ({kind.__name__})" for path, (kind, *_) in changed.items()]
-        return names or [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+        if any(path not in before or kind is not before[path][0] for path, (kind, *_) in changed.items()):
+            return names  # another part differs in all its attributes
+        others = [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+        return names + [name for name in others if self._read is None or name in self._read]
+
+
+def with_written(tensors: dict[str, Tensor], module: nn.Module, layout: ParameterLayout) -> dict[str, Tensor]:
+    """Return ``tensors`` of a population's state, with the centre where a script wrote to the parameters of ``module``.
+
+    An algorithm without one centre to move has its own solution: its next step refuses what was written.
+    """
+    parameters, solution = dict(module.named_parameters()), tensors["parameters"]
+    evolved = [(parameters.get(place.name), place) for place in layout.places]
+    if any(parameter is None or tuple(parameter.shape) != place.shape for parameter, place in evolved):
+        return tensors  # the next step refuses these too
+    if all(_equal(parameter.detach().cpu(), place.view(solution)) for parameter, place in evolved if parameter is not None):
+        return tensors
+    if "algo.centre" not in tensors or not _equal(tensors["algo.centre"], solution):
+        return tensors
+    centre = layout.flatten(module).cpu()
+    return {**tensors, "algo.centre": centre, "parameters": centre}
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:
@@ -84,13 +106,21 @@ def _equal(one: Tensor, other: Tensor) -> bool:
     return bool(((one == other) | ((one != one) & (other != other))).all())
 
 
+def _names(module: nn.Module, of: Callable[[nn.Module], Iterable[str]]) -> set[str]:
+    """Return the names of attributes that ``of`` gives for each part of ``module``, as :func:`differences` writes them."""
+    parts = [(path, part, name) for path, part in module.named_modules() for name in of(part)]
+    return {f"{path}.{name} of {type(part).__name__}".removeprefix(".") for path, part, name in parts}
+
+
 def _structure(module: nn.Module) -> dict[str, tuple[Any, ...]]:
-    """Return class, hooks and frozen parameters of each part of ``module``."""
+    """Return class, hooks, parameters and frozen ones of each part of ``module``; a shared parameter has its first name."""
+    names = {id(parameter): name for name, parameter in module.named_parameters()}
     return {
         path: (
             type(part),
             list(part._forward_hooks.values()),
             list(part._forward_pre_hooks.values()),
+            [(name, names.get(id(parameter))) for name, parameter in part._parameters.items() if parameter is not None],
             [name for name, parameter in part.named_parameters(recurse=False) if not parameter.requires_grad],
         )
         for path, part in module.named_modules()

@@ -24,7 +24,7 @@ from neuro_cli.fabric.base import World, shares
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, numbers_of
-from neuro_cli.library.changes import Changes
+from neuro_cli.library.changes import Changes, with_written
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.loop import Loop, settings_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
@@ -209,6 +209,7 @@ class Evolution(Loop):
             if self._loaded is not None:
                 self._population.restore(copy.deepcopy(State(self._loaded["tensors"], self._loaded["scalars"])))
                 self._loaded = None
+                self._changes.follow(self.world)  # a script may have written since the state was loaded
             self._record(inputs)
             scorer, method = scorer_of(self._population), self._population.distribution
             try:
@@ -351,12 +352,14 @@ class Evolution(Loop):
         if self.best is not None:
             state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
         if self._loaded is not None:
-            return {**state, **copy.deepcopy(self._loaded)}
-        if self._population is None:
+            saved = State(**copy.deepcopy(self._loaded))
+            layout = ParameterLayout(self._module, saved.scalars["channels_last"])
+        elif self._population is not None:
+            with threads_kept():
+                saved, layout = copy.deepcopy(self._population.state(everywhere=True)), self._population.layout
+        else:
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
-        with threads_kept():
-            saved = copy.deepcopy(self._population.state(everywhere=True))
-        return {**state, "tensors": saved.tensors, "scalars": saved.scalars}
+        return {**state, "tensors": with_written(saved.tensors, self._module, layout), "scalars": saved.scalars}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume Evolution from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.

@@ -15,6 +15,8 @@ from neuro_cli.scoring.passes.forward import answered_by
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.outputs import by_tensor
 
+OWN_INPUTS = "the members are given inputs of their own"
+
 
 class _Reached(BaseException):  # not an Exception: the user's code must not catch it
     """The closure has called the module."""
@@ -63,22 +65,27 @@ def own_rows(outputs: Any, start: int, stop: int) -> Any:
 def answering(module: nn.Module, call: Call) -> Iterator[Callable[[Any], None]]:
     """Let ``module`` answer ``call`` inside the context by the outputs last given, and raise Unsupported for any other call.
 
-    Yields the function that takes the outputs.
+    Raises it again in the end, as the code inside may catch it. Yields the function that takes the outputs.
     """
     outputs: Any = None
+    refused = False
 
     def give(next_outputs: Any) -> None:
         nonlocal outputs
         outputs = next_outputs
 
     def answer(*given: Any, **named: Any) -> Any:
+        nonlocal refused
         other = _call(given, named)
         if other is None or other.name != call.name or not _same(other.inputs, call.inputs):
-            raise Unsupported("the members are given inputs of their own")
+            refused = True
+            raise Unsupported(OWN_INPUTS)
         return outputs
 
     with answered_by(module, answer):
         yield give
+    if refused:
+        raise Unsupported(OWN_INPUTS)
 
 
 def _same(inputs: Tensor, first: Tensor) -> bool:

@@ -18,12 +18,13 @@ SPARSE, MOST = 5, 20_000  # long histories take every fifth generation, so many 
 class Stopping:
     """Rules by their limits, None: no such rule. The first two end everything, the others a run, after which one may restart.
 
-    ``target``: fitness to reach. ``evaluations``: candidates in all. ``generations`` of a run. ``tolfun``: range of fitnesses, in
-    a generation and of the last generations' best. ``tolfunhist``: range of the latter alone. ``tolx``: every standard deviation.
-    ``tolfacupx``: growth of one. ``condition``: condition number of the covariance. ``stagnation``: generations in which medians
-    get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``tolxstagnation``: distance by which the centre moves in 20
-    generations and a tenth of all. ``noeffect``: a fifth of a deviation changes no digit of a parameter, or a tenth along a
-    principal axis no digit at all. ``flat``: generations in a row whose better three quarters are equal. Raises ConfigError.
+    ``target``: fitness to reach. ``evaluations``: candidates in all. ``generations`` of a run. ``tolfun``: range of fitnesses,
+    in a generation and of the last generations' best. ``tolfunhist``: range of the latter alone. ``tolx``: every standard
+    deviation. ``tolfacupx``: growth of one. ``condition``: condition number of the covariance. ``stagnation``: generations in
+    which medians get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``tolxstagnation``: distance by which a centre, if
+    it is a mean, moves in 20 generations and a tenth of all. ``noeffect``: a fifth of a deviation changes no digit of a
+    parameter, or a tenth along a principal axis no digit at all. ``flat``: generations in a row whose better three quarters are
+    equal. Raises ConfigError.
     """
 
     target: float | None = None
@@ -87,7 +88,13 @@ class Watched:
         self.last = float(ordered[-1] - ordered[0])
 
     def meet_centre(self, centre: np.ndarray, tolerance: float) -> None:
-        """Take the centre (M,) after a generation; one that stays for long is allowed more than ``tolerance``."""
+        """Take the centre (M,) after a generation; one that stays for long is allowed more than ``tolerance``.
+
+        Equal members move no centre, so their generation is not counted.
+        """
+        if self.last == 0:
+            self.anchored += 1
+            return
         longer = max(1.0, (self.generation - self.anchored) / self._patience())
         if self.anchor is None or np.linalg.norm(centre - self.anchor) > tolerance * longer**0.5:
             self.anchor, self.anchored = centre.copy(), self.generation
@@ -131,7 +138,10 @@ class Watched:
             "tolfacupx": (rules.tolfacupx, bool((deviations > self.spread * (rules.tolfacupx or 0)).any())),
             "condition": (rules.condition, condition > (rules.condition or 0)),
             "stagnation": (stagnation or None, bool(stagnation) and self.stagnates(stagnation, population)),
-            "tolxstagnation": (rules.tolxstagnation, self.generation - self.anchored > self._patience()),
+            "tolxstagnation": (
+                None if self.anchor is None else rules.tolxstagnation,
+                self.generation - self.anchored > self._patience(),
+            ),
             "noeffect": (0.2 if rules.noeffect else None, stuck or bool((centre == centre + 0.2 * deviations).any())),
             "flat": (rules.flat, self.flat > (rules.flat or 0)),
         }

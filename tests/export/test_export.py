@@ -93,6 +93,24 @@ def test_onnx_gives_the_same_numbers(run: Path, tmp_path: Path) -> None:
             np.testing.assert_allclose(outputs, load(run)(inputs).numpy(), rtol=1e-4, atol=1e-5)
 
 
+class Resized(nn.Module):
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.interpolate(x, scale_factor=self.factor, mode="bilinear", antialias=True)
+
+
+class Drawn(nn.Module):
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self.count = count
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.multinomial(x.flatten(1).softmax(1), self.count)
+
+
 @pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
 def test_what_the_exporter_would_leave_out_is_refused(tmp_path: Path) -> None:
     network = Network(nn.AvgPool2d(2, divisor_override=3).eval(), Inputs((1, 4, 4)), {})
@@ -100,6 +118,36 @@ def test_what_the_exporter_would_leave_out_is_refused(tmp_path: Path) -> None:
         write_network(tmp_path / "net.onnx", network)
     assert not (tmp_path / "net.onnx").exists()
     assert write_network(tmp_path / "net.onnx", Network(nn.AvgPool2d(2).eval(), network.inputs, {})) > 0
+
+
+@pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
+@pytest.mark.parametrize(
+    ("layer", "refused"),
+    [
+        (Resized(0.5), None),
+        (Resized(0.6), "leaves scales_h=0.6 of _upsample_bilinear2d_aa out"),
+        (Drawn(1), None),
+        (Drawn(2), "leaves replacement=False of multinomial out"),
+    ],
+)
+def test_an_argument_that_is_left_out_and_has_no_effect_is_none(layer: nn.Module, refused: str | None, tmp_path: Path) -> None:
+    """A factor that the two sizes have, so that both are one network, and a draw that nothing can follow."""
+    network = Network(layer.eval(), Inputs((1, 8, 8)), {})
+    if refused is None:
+        assert write_network(tmp_path / "net.onnx", network) > 0
+        return
+    with pytest.raises(UserError, match=refused):
+        write_network(tmp_path / "net.onnx", network)
+
+
+@pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
+def test_a_smoothed_resize_by_a_factor_of_its_sizes_is_the_network(tmp_path: Path) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    layer, inputs = Resized(0.5).eval(), torch.rand(3, 1, 8, 8, generator=torch.Generator().manual_seed(1))
+    write_network(tmp_path / "net.onnx", Network(layer, Inputs((1, 8, 8)), {}))
+    (made,) = ReferenceEvaluator(str(tmp_path / "net.onnx")).run(None, {"inputs": inputs.numpy()})
+    np.testing.assert_allclose(made, layer(inputs).numpy(), atol=1e-6)
 
 
 def test_without_the_extra_a_line_says_so(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,8 @@ import torch
 from support.thread_ranks import on_ranks
 
 from neuro_cli import AskTell, Bounds, Evolution, Stopping
+from neuro_cli.algo.genetic import Genetic
+from neuro_cli.algo.random_vote import RandomVote
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.library.restarts import Restarts
 from neuro_cli.library.stopping import Watched
@@ -124,6 +126,21 @@ def reasons_of(function, **rules) -> dict[str, float]:
 )
 def test_each_rule_stops_by_itself(rule, value, function):
     assert list(reasons_of(function, **{rule: value})) == [rule]
+
+
+@pytest.mark.parametrize("algo", [Genetic(sigma=0.1, parents=2), RandomVote(keep=2)])
+def test_a_best_member_or_a_start_may_stay_for_long(algo):
+    rules = Stopping(tolfun=None, tolfunhist=None, generations=50)
+    es = AskTell(np.zeros(N), algo=algo, population=6, minimise=True, stopping=rules)
+    generator = np.random.default_rng(1)
+    es.run(lambda x: 1 + generator.random() if x.any() else 0.0)  # no member is better than the start
+    assert es.stopped == {"generations": 50.0}
+
+
+def test_equal_members_move_no_centre_and_are_counted_by_their_own_rule():
+    es = AskTell(np.full(N, 7.0), integers=range(N), minimise=True)
+    es.run(lambda x: 1.0)
+    assert (es.generation, es.stopped) == (61, {"flat": 60.0})
 
 
 def test_stagnation_is_that_of_medians():

@@ -85,6 +85,32 @@ def test_candidates_of_ask_are_around_them_too():
     assert (es.ask().vectors - 5.0).abs().max() < 0.1
 
 
+@pytest.mark.parametrize("sampler", ["antithetic", "activation"])
+@pytest.mark.parametrize("when", ["saved", "loaded"])
+def test_a_state_has_them_and_they_may_be_written_to_a_loaded_one(sampler, when):
+    options = {"sampler": sampler, "sigma": None} if sampler == "activation" else {}
+    es = begun(**options)
+    other, state = begun(**options), es.state_dict()
+    halved(es.module)
+    if when == "saved":
+        state = es.state_dict()
+    other.load_state_dict(state)
+    if when == "loaded":
+        halved(other.module)
+    assert torch.equal(other.state_dict()["tensors"]["parameters"], es.state_dict()["tensors"]["parameters"])
+    for each in (es, other):
+        each.step(fitness, *data())
+    assert torch.equal(es.centre, other.centre)
+
+
+def test_a_state_of_an_algorithm_without_one_centre_has_its_solution():
+    es = begun(algo=neuro.algo.OpenAIES(average=0.9), sigma=None)
+    before = es.state_dict()["tensors"]
+    halved(es.module)
+    after = es.state_dict()["tensors"]
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
 def test_every_rank_takes_those_of_rank_0():
     def run(world: World) -> Tensor:
         es = begun(world=world)
@@ -131,6 +157,42 @@ def test_a_line_names_what_members_keep_as_it_was_given(name, caplog):
     for _ in range(2):
         es.step(fitness, *data())
     assert caplog.text.count(f"module: {name} changed after the first step") == 1
+
+
+def test_a_change_behind_another_one_is_named_too(caplog):
+    es = begun()
+    es.module.body[1].register_forward_hook(lambda *_: None)
+    es.step(fitness, *data())
+    es.module.shift.fill_(2.0)
+    es.step(fitness, *data())
+    assert "module: shift of Net changed" in caplog.text
+
+
+def test_a_parameter_that_is_no_longer_shared_is_named(caplog):
+    with seeded(0):
+        net = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6), nn.Linear(6, 3))
+    net[1].weight = net[0].weight
+    es = neuro.Evolution(net, population=8, threads=1)
+    es.step(fitness, *data())
+    assert not caplog.records
+    net[1].weight = nn.Parameter(net[0].weight.detach().clone())
+    es.step(fitness, *data())
+    assert "module: 1 (Linear) changed after the first step" in caplog.text
+
+
+def test_buffers_of_a_scripted_module_are_compared_and_its_wrappers_are_not(caplog):
+    with seeded(0):
+        module = torch.jit.script(Net())
+    es = neuro.Evolution(module, population=8, threads=1)
+    es.step(fitness, *data())
+    caplog.clear()
+    es.step(fitness, *data())
+    assert not caplog.records
+    es.module.shift.fill_(2.0)
+    es.step(fitness, *data())
+    assert [record.getMessage().partition(" changed")[0] for record in caplog.records] == [
+        "module: shift of RecursiveScriptModule"
+    ]
 
 
 def test_modes_and_statistics_of_a_test_are_no_change(caplog):

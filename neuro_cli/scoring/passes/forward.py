@@ -16,7 +16,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.member_dimension import unfused
-from neuro_cli.scoring.passes.number_reads import name_of, reads
+from neuro_cli.scoring.passes.number_reads import METADATA, name_of
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import kept
 
@@ -39,19 +39,21 @@ class CentreParameter(nn.Parameter):
     """Evolved parameter that holds the centre's numbers, which no member has: whoever uses them gets Unsupported."""
 
     place: str  # its name
+    refused: list[str]  # reasons: the code around may catch the error
 
     @classmethod
     def __torch_function__(
         cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        with torch._C.DisableTorchFunctionSubclass():
-            if not reads(func, args, kwargs):
+        kwargs, name = kwargs or {}, name_of(func)
+        if func in METADATA or name == "__get__":  # nothing else runs: it might write to the centre
+            with torch._C.DisableTorchFunctionSubclass():
                 made = func(*args, **kwargs)
-                if not tensors([made]):  # a shape, a device
-                    return made
+            if not tensors([made]):  # a shape, a device
+                return made
         used = next(value for value in tensors([*args, *kwargs.values()]) if isinstance(value, cls))
-        raise Unsupported(f"{name_of(func)} uses parameter {used.place} outside of the module's own forward pass")
+        used.refused.append(f"{name} uses parameter {used.place} outside of the module's own forward pass")
+        raise Unsupported(used.refused[-1])
 
 
 class ManyForward(TorchFunctionMode, ABC):
@@ -95,23 +97,26 @@ class ManyForward(TorchFunctionMode, ABC):
     def left(self) -> Iterator[None]:
         """Run code that has one member's outputs within the context: torch's functions are not followed, but for parameters.
 
-        Such code costs what it costs by itself.
+        Such code costs what it costs by itself. Raises Unsupported behind code that used a parameter, also where it went on.
         """
         parameters = dict(self._module.named_parameters())
         evolved: dict[str, Any] = {place.name: parameters[place.name] for place in self._layout.places}
         if any(type(parameter) is not nn.Parameter for parameter in evolved.values()):
             yield  # a class of its own: all functions are followed
             return
+        refused: list[str] = []
         TorchFunctionMode.__exit__(self, None, None, None)
         for name, parameter in evolved.items():
-            parameter.__class__, parameter.place = CentreParameter, name
+            parameter.__class__, parameter.place, parameter.refused = CentreParameter, name, refused
         try:
             yield
         finally:
             for parameter in evolved.values():
-                del parameter.place
+                del parameter.place, parameter.refused
                 parameter.__class__ = nn.Parameter
             TorchFunctionMode.__enter__(self)
+        if refused:
+            raise Unsupported(refused[0])
 
     @abstractmethod
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -17,6 +17,16 @@ READERS = frozenset(
         "__complex__", "__array__", "__contains__",
     )
 )  # fmt: skip
+# calls that read no value of a tensor
+METADATA: frozenset[Callable[..., Any]] = frozenset((
+    Tensor.dim, Tensor.size, Tensor.stride, Tensor.__len__, Tensor.numel, Tensor.nelement, Tensor.ndimension, torch.numel,
+    Tensor.is_floating_point, torch.is_floating_point, Tensor.is_complex, torch.is_complex, Tensor.is_contiguous,
+    Tensor.element_size, Tensor.get_device, Tensor.__hash__,
+    *(getattr(Tensor, name).__get__ for name in (
+        "shape", "dtype", "device", "ndim", "layout", "requires_grad", "is_cuda", "is_cpu", "is_nested", "is_quantized",
+        "is_sparse", "is_leaf", "is_meta", "is_mkldnn", "itemsize", "nbytes",
+    )),
+))  # fmt: skip
 # a tensor whose shape is a matter of numbers
 SHAPED = frozenset(("nonzero", "argwhere", "masked_select", "unique", "unique_consecutive", "bincount", "repeat_interleave"))
 INDEXERS = frozenset(("__getitem__", "index"))

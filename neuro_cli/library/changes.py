@@ -31,6 +31,7 @@ class Changes:
     def __init__(self, module: nn.Module, population: Population) -> None:
         self._module, self._population = module, population
         self._structure, self._said = _structure(module), set[str]()
+        self._versions = _versions(module)
         norms = set(map(id, moving_norms(population.model)))  # members read no statistics of theirs
         # modes too: a script evaluates its module between steps
         self._unread = _names(population.model, lambda part: ("training", *(part._buffers if id(part) in norms else ())))
@@ -52,6 +53,7 @@ class Changes:
         if not world.any(moved):
             return
         share_initial(self._module, world)
+        self._versions = _versions(self._module)
         algo, state = self._population.algo, self._population.algo.state()
         if "centre" not in state.tensors or algo.solution is not algo.centre:
             allowed = "cannot take parameters that a script wrote between steps: give them to a new Evolution"
@@ -62,13 +64,16 @@ class Changes:
     def _moved(self) -> bool:
         """Return whether an evolved parameter of the module differs from the present solution."""
         population, parameters = self._population, dict(self._module.named_parameters())
-        solution, moved = population.algo.solution, False
+        solution, versions, moved = population.algo.solution, _versions(self._module), False
         for place in population.layout.places:
             parameter = parameters.get(place.name)
             if parameter is None or tuple(parameter.shape) != place.shape:
                 allowed = f"{place.name} is no longer a parameter of shape {place.shape}: give the module to a new Evolution"
                 raise ConfigError("module", type(self._module).__name__, allowed)
-            moved = moved or not _equal(parameter.detach().to(solution.device), place.view(solution))
+            given, view = parameter.detach().to(solution.device), place.view(solution)
+            # where the module's memory is the centre, a write on one rank alone would part the ranks
+            written = given.data_ptr() == view.data_ptr() and self._versions[place.name] != versions[place.name]
+            moved = moved or written or not _equal(given, view)
         return moved
 
     def _others(self) -> list[str]:
@@ -97,6 +102,11 @@ def with_written(tensors: dict[str, Tensor], module: nn.Module, layout: Paramete
         return tensors
     centre = layout.flatten(module).cpu()
     return {**tensors, "algo.centre": centre, "parameters": centre}
+
+
+def _versions(module: nn.Module) -> dict[str, int]:
+    """Return how often each parameter was written to; 0 of one of inference mode, which counts nothing."""
+    return {name: 0 if each.is_inference() else each._version for name, each in module.named_parameters()}
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

@@ -37,9 +37,11 @@ def share_initial(module: nn.Module, world: World) -> None:
 def _share_first(world: World, tensor: Tensor) -> None:
     """Write rank 0's numbers to ``tensor``, piece by piece: no message, and no copy, has all of a large module."""
     plain = tensor.detach().cpu().contiguous()
-    numbers = plain.reshape(-1).view(torch.uint8).numpy() if plain.numel() else np.empty(0, np.uint8)
-    for low in range(0, len(numbers), PIECE):
-        piece = numbers[low : low + PIECE]
-        piece[:] = np.frombuffer(world.broadcast(piece.tobytes() if world.rank == 0 else b""), np.uint8)
+    numbers = plain.reshape(-1).view(torch.uint8) if plain.numel() else torch.empty(0, dtype=torch.uint8)
+    for part in numbers.split(PIECE):
+        # a copy: memory that an array has seen cannot become the centre's
+        mine = part.clone().numpy().tobytes() if world.rank == 0 else b""
+        if len(part):
+            part.copy_(torch.from_numpy(np.frombuffer(bytearray(world.broadcast(mine)), np.uint8)))
     if plain.data_ptr() != tensor.data_ptr():
         tensor.copy_(plain)

@@ -125,6 +125,32 @@ def test_every_rank_takes_those_of_rank_0():
     assert all(torch.equal(centre, alone.centre) for centre in on_ranks(2, run))
 
 
+@pytest.mark.parametrize("writer", [0, 1])
+def test_ranks_stay_equal_where_a_module_is_the_centre_and_one_rank_writes_to_it(writer, monkeypatch):
+    """A large module's memory is the centre, on several ranks too; rank 0's numbers count."""
+    monkeypatch.setattr("neuro_cli.core.layout.LARGE", 64)
+
+    def run(writes: bool, world: World | None = None) -> Tensor:
+        with seeded(1):
+            module = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+        es = neuro.Evolution(
+            module, population=8, sampler="low_rank", threads=1, optimizer=torch.optim.SGD, world=world, distribution="replicated"
+        )
+        x = torch.linspace(-1, 1, 24).view(4, 6)
+        for generation in range(3):
+            es.step(lambda member, x, y: -(member(x)[:, 0] - y).square(), x, torch.ones(4))
+            if writes and generation == 0:
+                with torch.no_grad():
+                    module[0].weight.mul_(0.5)
+        assert ParameterLayout(module).joined(module) is not None
+        return es.centre
+
+    alone = run(writer == 0)
+    assert not torch.equal(alone, run(writer != 0))
+    for centre in on_ranks(2, lambda world: run(world.rank == writer, world)):
+        assert torch.equal(centre, alone)
+
+
 @pytest.mark.parametrize("algo", [neuro.algo.Genetic(parents=2), neuro.algo.OpenAIES(average=0.9)], ids=["parents", "average"])
 def test_an_algorithm_without_one_centre_refuses_them(algo):
     es = begun(algo=algo, sigma=None)

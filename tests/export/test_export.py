@@ -94,12 +94,12 @@ def test_onnx_gives_the_same_numbers(run: Path, tmp_path: Path) -> None:
 
 
 class Resized(nn.Module):
-    def __init__(self, factor: float) -> None:
+    def __init__(self, factor: float, corners: bool = False) -> None:
         super().__init__()
-        self.factor = factor
+        self.factor, self.corners = factor, corners
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return nn.functional.interpolate(x, scale_factor=self.factor, mode="bilinear", antialias=True)
+        return nn.functional.interpolate(x, scale_factor=self.factor, mode="bilinear", antialias=True, align_corners=self.corners)
 
 
 class Drawn(nn.Module):
@@ -114,7 +114,7 @@ class Drawn(nn.Module):
 @pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
 def test_what_the_exporter_would_leave_out_is_refused(tmp_path: Path) -> None:
     network = Network(nn.AvgPool2d(2, divisor_override=3).eval(), Inputs((1, 4, 4)), {})
-    with pytest.raises(UserError, match="leaves divisor_override=3 of avg_pool2d out"):
+    with pytest.raises(UserError, match="loses divisor_override=3 of avg_pool2d"):
         write_network(tmp_path / "net.onnx", network)
     assert not (tmp_path / "net.onnx").exists()
     assert write_network(tmp_path / "net.onnx", Network(nn.AvgPool2d(2).eval(), network.inputs, {})) > 0
@@ -125,9 +125,10 @@ def test_what_the_exporter_would_leave_out_is_refused(tmp_path: Path) -> None:
     ("layer", "refused"),
     [
         (Resized(0.5), None),
-        (Resized(0.6), "leaves scales_h=0.6 of _upsample_bilinear2d_aa out"),
+        (Resized(0.6), "loses scales_h=0.6 of _upsample_bilinear2d_aa"),
+        (Resized(0.5, corners=True), "loses align_corners=True of _upsample_bilinear2d_aa"),
         (Drawn(1), None),
-        (Drawn(2), "leaves replacement=False of multinomial out"),
+        (Drawn(2), "loses replacement=False of multinomial"),
     ],
 )
 def test_an_argument_that_is_left_out_and_has_no_effect_is_none(layer: nn.Module, refused: str | None, tmp_path: Path) -> None:

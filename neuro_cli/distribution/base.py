@@ -20,7 +20,8 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
 from neuro_cli.distribution.finite import finite_members, ranked_last
 from neuro_cli.distribution.method import Method
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.shares import shares
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer
 

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.shares import shares
 
 WIRES = ("float32", "bfloat16", "int8")
 LEVELS = 127  # int8 values on either side of zero; -128 is left out for symmetry

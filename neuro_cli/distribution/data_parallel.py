@@ -12,7 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.replicated import Replicated
-from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.shares import shares
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from neuro_cli.core.checks import boolean
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.distribution.codec import Cast, slices, unpack
 from neuro_cli.distribution.finite import candidate_error
-from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.shares import shares
 from neuro_cli.sampler.base import Sampler
 
 EXACT = Cast(torch.float32)

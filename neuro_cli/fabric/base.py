@@ -176,11 +176,6 @@ class SingleProcess(World):
         raise SystemExit(code)
 
 
-def shares(total: int, parts: int) -> list[tuple[int, int]]:
-    """Return the shares [j total / parts, (j + 1) total / parts) of every rank j, which together cover ``total``."""
-    return [(part * total // parts, (part + 1) * total // parts) for part in range(parts)]
-
-
 COUNTERS = Path("/proc/net/dev")  # counters of the process's network namespace
 
 

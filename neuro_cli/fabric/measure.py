@@ -7,8 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
 from neuro_cli.fabric.cost import Call, CostModel, fit
+from neuro_cli.fabric.shares import shares
 
 SMALL, LARGE = 256, 8 * 1024 * 1024  # bytes, far below and far above latency times bandwidth of usual networks
 Timed = tuple[Call, int, float]  # collective, ranks, seconds

@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from neuro_cli.core.errors import FAILED, UserError
-from neuro_cli.fabric.base import Exchange, World, shares
+from neuro_cli.fabric.base import Exchange, World
 from neuro_cli.fabric.mpi import LAST_WORDS
+from neuro_cli.fabric.shares import shares
 from neuro_cli.fabric.torchrun_environment import AGENT_STORE, TorchPlace, meeting_seconds, met, torch_place
 
 FOREVER = timedelta(days=30)  # a rank waits for the others as long as they live; gloo asks for a bound

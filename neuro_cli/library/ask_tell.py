@@ -24,8 +24,9 @@ from neuro_cli.core.machine.threads import Threads, threads_kept
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.seeds import numbers_of
 from neuro_cli.distribution.finite import ranked_last
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
+from neuro_cli.fabric.shares import shares
 from neuro_cli.library.bounds import Bounds
 from neuro_cli.library.candidates import Best, best_of_all
 from neuro_cli.library.integers import Integers, least_deviation, mask_of, with_room

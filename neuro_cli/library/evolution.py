@@ -20,8 +20,9 @@ from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.core.module.copies import copied, own_memory, state_of
 from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.distribution.base import Distribution, StepReport
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
+from neuro_cli.fabric.shares import shares
 from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, numbers_of
 from neuro_cli.library.changes import Changes, with_written

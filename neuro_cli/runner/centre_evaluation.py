@@ -6,7 +6,8 @@ from torch import Tensor, nn
 
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.module.copies import copied
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.shares import shares
 from neuro_cli.runner.batch_norm import compute_statistics
 from neuro_cli.runner.build import Parts
 from neuro_cli.scoring.evaluation_chunks import TestChunks

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.fabric.base import SingleProcess, World, shares
+from neuro_cli.fabric.base import SingleProcess, World
+from neuro_cli.fabric.shares import shares
 from neuro_cli.fabric.start import launched, launched_world
 from neuro_cli.task.classification import Classification
 

@@ -18,7 +18,8 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.core.shaping import centred_rank
-from neuro_cli.fabric.base import SingleProcess, shares
+from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.fabric.shares import shares
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.summary import peak_memory_bytes
 from neuro_cli.runner.build import build, load_task, make_model

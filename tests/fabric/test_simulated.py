@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from support.configs import composed
 
-from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.shares import shares
 from neuro_cli.fabric.simulated import SimulatedWorld
 from neuro_cli.runner.loop import assemble
 from neuro_cli.runner.options import Options

@@ -13,7 +13,8 @@ from support.shared_world import program_in_world
 from support.worlds import program
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.fabric.base import SingleProcess, Traffic, shares
+from neuro_cli.fabric.base import SingleProcess, Traffic
+from neuro_cli.fabric.shares import shares
 from neuro_cli.runner.consensus import collectively
 
 

@@ -22,7 +22,8 @@ from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.distribution.ensemble.wire import ENCODINGS, LARGEST, wire_of, within
 from neuro_cli.distribution.method import Method
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.shares import shares
 from neuro_cli.task.base import Batch, Task
 
 

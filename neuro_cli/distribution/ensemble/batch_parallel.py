@@ -14,7 +14,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from neuro_cli.algo.ensemble import JointOutcome, joint_outcome
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.shares import shares
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.distribution.ensemble.base import EnsembleContext
 from neuro_cli.distribution.ensemble.in_flight import LogitsInFlight
-from neuro_cli.fabric.base import shares
+from neuro_cli.fabric.shares import shares
 
 log = logging.getLogger(__name__)
 

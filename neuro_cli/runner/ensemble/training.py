@@ -22,7 +22,8 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.schedule import Schedule, schedules_of
 from neuro_cli.distribution.ensemble.base import EnsembleContext, EnsembleMethod
-from neuro_cli.fabric.base import World, shares
+from neuro_cli.fabric.base import World
+from neuro_cli.fabric.shares import shares
 from neuro_cli.logger.columns import Row, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore, Shard, shard_bytes, write_shard
 from neuro_cli.run_folder.last_step import LastStep, remove

@@ -1,4 +1,4 @@
-"""What a script changed in its module after a population was bound to it.
+"""Changes that a script makes to its module after a population was bound to it.
 
 The centre takes over new values of parameters; whatever else changed members keep as it was given, as a line says.
 """
@@ -64,7 +64,7 @@ class Changes:
     def _moved(self) -> bool:
         """Return whether an evolved parameter of the module differs from the present solution."""
         population, parameters = self._population, dict(self._module.named_parameters())
-        solution, versions, moved = population.algo.solution, _versions(self._module), False
+        solution, moved = population.algo.solution, False
         for place in population.layout.places:
             parameter = parameters.get(place.name)
             if parameter is None or tuple(parameter.shape) != place.shape:
@@ -72,7 +72,7 @@ class Changes:
                 raise ConfigError("module", type(self._module).__name__, allowed)
             given, view = parameter.detach().to(solution.device), place.view(solution)
             # where the module's memory is the centre, a write on one rank alone would part the ranks
-            written = given.data_ptr() == view.data_ptr() and self._versions[place.name] != versions[place.name]
+            written = given.data_ptr() == view.data_ptr() and self._versions[place.name] != _version(parameter)
             moved = moved or written or not _equal(given, view)
         return moved
 
@@ -105,8 +105,12 @@ def with_written(tensors: dict[str, Tensor], module: nn.Module, layout: Paramete
 
 
 def _versions(module: nn.Module) -> dict[str, int]:
-    """Return how often each parameter was written to; 0 of one of inference mode, which counts nothing."""
-    return {name: 0 if each.is_inference() else each._version for name, each in module.named_parameters()}
+    return {name: _version(parameter) for name, parameter in module.named_parameters()}
+
+
+def _version(parameter: Tensor) -> int:
+    """Return how often ``parameter`` was written to; 0 for one of inference mode, which counts nothing."""
+    return 0 if parameter.is_inference() else parameter._version
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

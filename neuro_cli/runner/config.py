@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from typing import Any, Self, TypeVar
 
-from neuro_cli.core.checks import boolean, integer, number, one_of, thread_count
+from neuro_cli.core.checks import PRECISION_NAMES, boolean, integer, number, one_of, thread_count
 from neuro_cli.core.errors import ConfigError, UserError
 
 LAYOUTS = ("shared_batch", "per_example")
-PRECISION_NAMES = ("float32", "bfloat16")
 BITS_32, BITS_64 = 2**32 - 1, 2**64 - 1
 
 Check = Callable[[str, Any], Any]

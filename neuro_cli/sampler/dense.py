@@ -27,7 +27,7 @@ class DensePerturbation(Perturbation):
 
     def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
         self._noise, self.rows, self._compiled = noise, rows, compiled
-        self.chains = compiled  # in a trial's float64 too, which proves their order
+        self.chains = compiled  # also in float64, in which a trial compares the order of the chain with the module's
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)

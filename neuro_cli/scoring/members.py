@@ -111,7 +111,7 @@ class MemberScorer(PopulationScorer):
 
     def _tells(self, score: Score, member: range) -> bool:
         """Return whether what a member left in its module changes its score on other inputs, as those of a later generation."""
-        if isinstance(self.module, torch.jit.ScriptModule):  # it takes no hooks
+        if isinstance(self.module, torch.jit.ScriptModule):  # scripted modules refuse hooks
             return False
         for factor in OTHER_INPUTS:
             scores = []

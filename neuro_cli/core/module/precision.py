@@ -1,9 +1,11 @@
-"""Precision of members' passes: its names, and a module in it."""
+"""Precisions of members' passes, and the conversion of a module to one."""
 
 import torch
 from torch import Tensor, nn
 
-PRECISIONS = {name: getattr(torch, name) for name in ("float32", "bfloat16")}
+from neuro_cli.core.checks import PRECISION_NAMES
+
+PRECISIONS = {name: getattr(torch, name) for name in PRECISION_NAMES}
 COMPUTES_IN = "neuro_computes_in"  # attribute of a module: the type of the inputs it is to get
 
 

@@ -97,7 +97,7 @@ class ManyForward(TorchFunctionMode, ABC):
     def left(self) -> Iterator[None]:
         """Run code that has one member's outputs within the context: torch's functions are not followed, but for parameters.
 
-        Such code costs what it costs by itself. Raises Unsupported behind code that used a parameter, also where it went on.
+        Such code costs what it costs by itself. Raises Unsupported after code that used a parameter, even if it caught the error.
         """
         parameters = dict(self._module.named_parameters())
         evolved: dict[str, Any] = {place.name: parameters[place.name] for place in self._layout.places}

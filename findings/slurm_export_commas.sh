@@ -8,7 +8,7 @@
 # Means: A job over several seeds or learning rates does the first one and ends well. Set such a variable in front of sbatch.
 set -euo pipefail
 export PATH="$PATH:/usr/sbin"
-command -v slurmctld >/dev/null || { echo "not here: apt-get install --no-install-recommends slurm-wlm munge"; exit 3; }
+[ "$(slurmctld -V 2>/dev/null)" = "slurm-wlm 22.05.8" ] || { echo "not here: apt-get install slurm-wlm=22.05.8* munge (Debian 12)"; exit 3; }
 cluster="$(cd "$(dirname "$0")/../scripts" && pwd)/slurm_local.sh"
 folder=$(mktemp -d)
 export SLURM_LOCAL="$folder/slurm" SLURM_LOCAL_CPUS=8

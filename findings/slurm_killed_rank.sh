@@ -9,7 +9,7 @@
 # Means: A population is evaluated by fewer ranks, or a comparison is made of a run that broke off, and no state says so.
 set -euo pipefail
 export PATH="$PATH:/usr/sbin"
-command -v slurmctld >/dev/null || { echo "not here: apt-get install --no-install-recommends slurm-wlm munge"; exit 3; }
+[ "$(slurmctld -V 2>/dev/null)" = "slurm-wlm 22.05.8" ] || { echo "not here: apt-get install slurm-wlm=22.05.8* munge (Debian 12)"; exit 3; }
 cluster="$(cd "$(dirname "$0")/../scripts" && pwd)/slurm_local.sh"
 folder=$(mktemp -d)
 export SLURM_LOCAL="$folder/slurm" SLURM_LOCAL_CPUS=8

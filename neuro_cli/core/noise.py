@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LAW = "philox4x32-10, quantile table, 1"
 # meanings of the fourth word of an address
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
-EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, WEIGHT_STREAM = 7, 8, 9, 11
+EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, WEIGHT_STREAM, DISTORTION_STREAM = 7, 8, 9, 11, 12
 
 
 NEAR, PAGE = 2**20, 2**32  # words of a row up to which all are drawn from its start; words of one address

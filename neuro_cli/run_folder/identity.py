@@ -21,7 +21,7 @@ FREE = (
     "algo.non_finite",
 )
 # values that all give the same numbers, the usual one first; another value is another run
-SAME = {"task.simulator": ("auto", "gymnasium", "direct"), "weights": ("float32",), "task.shift": (0,)}
+SAME = {"task.simulator": ("auto", "gymnasium", "direct"), "weights": ("float32",), "task.shift": (0,), "task.distort": (0,)}
 
 
 def flatten(node: Any, prefix: str = "") -> dict[str, Any]:

@@ -14,12 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
 from neuro_cli.core.seeds import number_seed
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
+from neuro_cli.task.distortion import distorted
 from neuro_cli.task.example_order import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, image_inputs
@@ -52,15 +53,17 @@ class Classification(BatchJudged):
 
     ``fitness``: negative_cross_entropy | accuracy | a name of ``metrics``, which :class:`batch_metrics.BatchMetrics` describes.
     ``evaluation_batch``: test examples in one evaluation chunk; with ``metrics`` all are one. ``shift`` >= 0: training images are
-    moved by up to so many pixels along both axes, by another step in every epoch, and black follows.
+    moved by up to so many pixels along both axes, by another step in every epoch, and black follows. ``distort`` >= 0: they are
+    distorted, by up to so many pixels (:func:`distortion.distorted`).
     """
 
     name: str
     metrics: tuple[Metric, ...] = (ACCURACY, LOSS)
 
-    def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0) -> None:
+    def __init__(self, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0, distort: float = 0.0) -> None:
         self.judge_by(metrics, fitness)
         self.shift = integer("task.shift", shift, 0)
+        self.distort = number("task.distort", distort, low=0)
         one_of("task.fitness", fitness, ("negative_cross_entropy", "accuracy", *self._together.names))
         self.evaluation_batch = integer("task.evaluation_batch", evaluation_batch, 1)
         self.metrics = (*type(self).metrics, *self._together.declared)
@@ -107,7 +110,7 @@ class Classification(BatchJudged):
         integer("batch_size", batch_size, 1)
         if batch_size > size:
             raise ConfigError("batch_size", batch_size, f"task={self.name} has {size} training examples")
-        self.batch_size = batch_size
+        self.batch_size, self._seed = batch_size, seed
         self._stream = ExampleStream(seed, size, device)
         self._moves = ExampleStream(number_seed(seed, MOVES), size, device)
         self.place(data, device)
@@ -147,7 +150,7 @@ class Classification(BatchJudged):
                 raise UserError(f"task={self.name}: {part} target {target} is none of the classes 0 to {self.output_size - 1}")
 
     def normalised(self, images: Tensor) -> Tensor:
-        """Convert stored images (B, H, W, C) uint8 to inputs (B, C, H, W) float32 in the task's memory format."""
+        """Convert stored images (B, H, W, C), or distorted ones, to inputs (B, C, H, W) float32 in the task's memory format."""
         flat = images.float().flatten(1).mul_(self._scale).add_(self._shift)
         inputs = flat.view(images.shape).permute(0, 3, 1, 2)
         # clone(): with one channel both formats look alike, and contiguous() would keep channels_last strides
@@ -161,6 +164,8 @@ class Classification(BatchJudged):
         images = self._train.images.index_select(0, examples)
         if self.shift:
             images = self._moved(images, self._moves.examples(first + start, first + stop))
+        if self.distort:
+            images = distorted(images, self.distort, self._seed, generation, start)
         return Batch(self.normalised(images), self._train.targets[examples])
 
     def _moved(self, images: Tensor, places: Tensor) -> Tensor:

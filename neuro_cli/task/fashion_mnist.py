@@ -29,9 +29,9 @@ class FashionMNIST(MNIST):
 
     def __init__(
         self, root: str, download: bool, system_folder: str | None, fitness: str, evaluation_batch: int, metrics: Any = None,
-        shift: int = 0,
+        shift: int = 0, distort: float = 0.0,
     ) -> None:  # fmt: skip
-        super().__init__(root, download, fitness, evaluation_batch, metrics, shift)
+        super().__init__(root, download, fitness, evaluation_batch, metrics, shift, distort)
         self.packed = [Path(system_folder) / f"{file}.gz" for file in self.files] if system_folder else []
 
     def read(self, input_shape: tuple[int, ...] | None) -> Data:

@@ -25,8 +25,10 @@ class ImageFolder(Classification):
 
     name = "image_folder"
 
-    def __init__(self, root: str, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0) -> None:
-        super().__init__(fitness, evaluation_batch, metrics, shift)
+    def __init__(
+        self, root: str, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0, distort: float = 0.0
+    ) -> None:
+        super().__init__(fitness, evaluation_batch, metrics, shift, distort)
         if not isinstance(root, str) or not root:
             raise ConfigError("task.root", root, "must be a folder")
         self.root = Path(root).expanduser()

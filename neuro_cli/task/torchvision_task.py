@@ -27,9 +27,10 @@ class TorchvisionTask(Classification):
     output_size = 10
 
     def __init__(
-        self, root: str, download: bool, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0
-    ) -> None:
-        super().__init__(fitness, evaluation_batch, metrics, shift)
+        self, root: str, download: bool, fitness: str, evaluation_batch: int, metrics: Any = None, shift: int = 0,
+        distort: float = 0.0,
+    ) -> None:  # fmt: skip
+        super().__init__(fitness, evaluation_batch, metrics, shift, distort)
         if not isinstance(root, str) or not root:
             raise ConfigError("task.root", root, "must be a folder")
         if not isinstance(download, bool):

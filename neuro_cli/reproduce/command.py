@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from neuro_cli.core.machine.process import last_line, start, stop
-from neuro_cli.runner.early_stop import StopRequest
+from neuro_cli.runner.stop_signals import StopRequest
 
 PATIENCE = 90.0  # seconds to end after a request
 POLL = 0.1

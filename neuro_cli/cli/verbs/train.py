@@ -16,7 +16,7 @@ from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm_job
 from neuro_cli.launch.restarts import restarts
 from neuro_cli.run_folder.config import save_config
-from neuro_cli.runner import early_stop
+from neuro_cli.runner import stop_signals
 
 if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
@@ -89,7 +89,7 @@ def _ended(options: "Options", run: Path, code: int, before: int) -> int:
     recover(run, options)
     if any(line.startswith("failed: ") for line in messages(run)[before:]):
         return code
-    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", early_stop.heard()
+    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", stop_signals.heard()
     if heard:
         text += f" after {heard[0]}"
     log.info("failed: %s", text)

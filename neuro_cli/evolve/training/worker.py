@@ -16,9 +16,10 @@ from neuro_cli.evolve.training.tries import tries
 from neuro_cli.logger.columns import CLUSTER_COLUMNS, Cost, row_of, training_row
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.build import Parts
-from neuro_cli.runner.early_stop import StopRequest, Target
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
+from neuro_cli.runner.stop_signals import StopRequest
+from neuro_cli.runner.stop_target import Target
 from neuro_cli.selection.base import Selection
 
 log = logging.getLogger(__name__)

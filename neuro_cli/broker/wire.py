@@ -14,7 +14,7 @@ from neuro_cli.broker.addresses import is_loopback, joined, split
 from neuro_cli.broker.services import handler_of
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.tls.from_folder import read_credentials
+from neuro_cli.tls.task_cluster import read_credentials
 
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a vanished host is noticed after the sum of both
 MOST_CALLS = 128  # calls of a connection at a time, each with at most one message half read; others wait

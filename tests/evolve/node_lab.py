@@ -29,7 +29,7 @@ from neuro_cli.fabric.base import Traffic
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
-from neuro_cli.tls.from_secret import Authority
+from neuro_cli.tls.evolve_peer import Authority
 
 AUTHORITY = Authority("a secret for the tests")
 IDENTITY: dict[str, Any] = {"seed": 1, "model": "none"}

@@ -11,7 +11,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
 from neuro_cli.evolve.network.secret import given_secret, new_secret
 from neuro_cli.fabric.base import Traffic
-from neuro_cli.tls.from_secret import Authority, Credentials
+from neuro_cli.tls.evolve_peer import Authority, Credentials
 
 
 @cache

@@ -11,7 +11,7 @@ from neuro_cli.evolve.network.messages import MalformedError, checked
 from neuro_cli.evolve.network.names import address_of
 from neuro_cli.fabric.base import Traffic
 from neuro_cli.tls.certificates import refuses_authority
-from neuro_cli.tls.from_secret import identifier_in
+from neuro_cli.tls.evolve_peer import identifier_in
 
 _LENGTH = struct.Struct(">I")
 FIRST = 2**16  # bytes of the first message on a connection

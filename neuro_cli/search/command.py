@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.core.messages.verbosity import say

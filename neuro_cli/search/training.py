@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import integer
 from neuro_cli.core.metric import ACCURACY, LOSS
 from neuro_cli.core.schedule import Schedule

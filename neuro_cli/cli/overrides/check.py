@@ -35,7 +35,7 @@ from neuro_cli.cli.overrides.stored import with_stored_files
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.launch import lock, slurm_submit
 from neuro_cli.launch.restarts import restarts
-from neuro_cli.run_folder.names import refuse_unbegun
+from neuro_cli.run_folder.folder_name import refuse_unbegun
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep

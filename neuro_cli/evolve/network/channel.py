@@ -8,8 +8,7 @@ from typing import Any
 import msgpack
 
 from neuro_cli.election.fields import printable
-from neuro_cli.evolve.network.messages import MalformedError, checked
-from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.network.messages import MalformedError, address_of, checked
 from neuro_cli.fabric.base import Traffic
 from neuro_cli.tls.certificates import refuses_authority
 from neuro_cli.tls.evolve_peer import identifier_in

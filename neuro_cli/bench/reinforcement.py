@@ -31,8 +31,8 @@ from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.messages.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
+from neuro_cli.run_folder.metrics import read_rows
 from neuro_cli.run_folder.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, Line, Panel, draw
-from neuro_cli.run_folder.rows import read_rows
 from neuro_cli.runner.config import BITS_64, bounded, choice, key, or_none, positive
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 

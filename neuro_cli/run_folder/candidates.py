@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
+from neuro_cli.run_folder.metrics import Rows, read_rows
 from neuro_cli.run_folder.plot import ORANGE, Line, Panel
-from neuro_cli.run_folder.rows import Rows, read_rows
 
 FILE = "candidates.csv"
 SCORE = "validation_accuracy"

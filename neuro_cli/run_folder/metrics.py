@@ -1,7 +1,7 @@
 """Reader of ``metrics.csv``: columns of numbers, also from a file that is being written or has damaged lines."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,3 +85,17 @@ def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
             yield [float(cell) if cell else np.nan for cell in cells] if len(cells) == width else None
         except ValueError:
             yield None
+
+
+Rows = Sequence[dict[str, str]]
+
+
+def read_rows(path: Path) -> Rows:
+    """Return the rows of a CSV file with a header; none without the file. Skips lines with more or fewer cells."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        try:
+            return [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
+        except csv.Error:
+            return []

@@ -31,8 +31,8 @@ def reproduce_verb(arguments: list[str]) -> int:
 
 
 def _reproduce(config: dict[str, Any], folder: Path) -> int:
-    from neuro_cli.reproduce.command import StoppedError
     from neuro_cli.reproduce.reproduce import reproduce
+    from neuro_cli.reproduce.run import StoppedError
 
     try:
         entries = entries_of(config["size"], config["tables"], config["with"])

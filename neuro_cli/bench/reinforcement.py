@@ -22,9 +22,8 @@ from typing import Any
 
 from neuro_cli.bench.config import BenchConfig, filled_list, integers
 from neuro_cli.bench.returns import fresh_return
-from neuro_cli.bench.stopwatch import Evaluation, timed
+from neuro_cli.bench.stopwatch import Evaluation, Row, Trial, rows_of_trials, timed
 from neuro_cli.bench.table import append_row, show
-from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, only_warned

@@ -16,7 +16,7 @@ from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.roles import serve
-from neuro_cli.broker.services import NAMESERVER, WORK, Stub, handler_of
+from neuro_cli.broker.wire import NAMESERVER, WORK, Stub, handler_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.pool.broker import BrokerPool
 from neuro_cli.tls.task_cluster import default_folder, make_certificates, own_certificates, read_credentials

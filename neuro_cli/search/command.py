@@ -25,11 +25,10 @@ from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.device import device_of
 from neuro_cli.runner.options import Options
-from neuro_cli.search.candidate import examples_of, payload_of
+from neuro_cli.search.candidate import OPTIMIZER, SCHEDULE, examples_of, payload_of
 from neuro_cli.search.config import SearchConfig
 from neuro_cli.search.engine import engine_of, space_of
 from neuro_cli.search.session import search
-from neuro_cli.search.training import OPTIMIZER, SCHEDULE
 
 ROLES = ("all", "model")
 PARTS = ("nameserver", "broker", "worker")  # processes of a cluster, which do not search

@@ -17,7 +17,8 @@ from neuro_cli.cli.compose import resolved
 from neuro_cli.cli.error_lines import mendable
 from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
-from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
+from neuro_cli.core.errors import UserError, no_exit, note, report
+from neuro_cli.core.exit_codes import BAD_INPUT, INTERRUPTED
 from neuro_cli.core.machine.current_folder import trusted_by_user
 from neuro_cli.launch import lock, slurm_job
 from neuro_cli.run_folder.log import log_to

@@ -15,7 +15,8 @@ import textwrap
 
 from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.registry import listed, verb
-from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
+from neuro_cli.core.errors import UserError, interrupted, report
+from neuro_cli.core.exit_codes import BAD_INPUT, INTERRUPTED
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.messages.verbosity import taken_from
 from neuro_cli.core.version import __version__

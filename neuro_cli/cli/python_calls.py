@@ -24,7 +24,8 @@ from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.verbs.evaluate import EVALUATE_KEYS, evaluate_arguments
 from neuro_cli.cli.verbs.resume import ReadyRun, resumed
 from neuro_cli.cli.verbs.train import start
-from neuro_cli.core.errors import BAD_INPUT, ConfigError, UserError, no_exit
+from neuro_cli.core.errors import ConfigError, UserError, no_exit
+from neuro_cli.core.exit_codes import BAD_INPUT
 from neuro_cli.core.machine.threads import REST
 from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import SingleProcess, World

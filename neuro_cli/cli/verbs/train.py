@@ -9,7 +9,8 @@ from neuro_cli.cli.arguments import folder_of_internal
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
-from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
+from neuro_cli.core.errors import ConfigError, interrupted, printable
+from neuro_cli.core.exit_codes import BAD_INPUT, FAILED
 from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.fabric.start import launched

@@ -10,8 +10,8 @@ import numpy as np
 from neuro_cli.algo.base import Proposal
 from neuro_cli.distribution.finite import refuse_nan
 from neuro_cli.evolve.collector import ScoreReport
-from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.ledger.file import sync_ledger
+from neuro_cli.evolve.node import Committed, Failed, Reset
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
 from neuro_cli.evolve.training.model import apply, first_member, local_iterations, moved_by, restore_snapshot, steps_of, stride

@@ -1,5 +1,7 @@
 """Stopwatch for a command that trains and writes ``metrics.csv``, ended when an evaluation reaches the goal or time is up.
 
+A command under the stopwatch is a trial: a row of a CSV file that later commands continue.
+
 The clock is that of the watching process and begins with the command, so it includes start, imports, compilation and the
 evaluations themselves, for every command.
 """
@@ -20,6 +22,8 @@ from neuro_cli.logger.stored_rows import MetricsTail
 POLL = 0.1  # seconds between two reads of metrics.csv; the resolution of the times
 PATIENCE = 90.0  # seconds to end after a request: the current generation, a last evaluation, a checkpoint
 TERMINAL = "terminal.txt"
+
+Row = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -94,9 +98,6 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
         stop(process, patience=PATIENCE)
         return True
     return False
-
-
-Row = dict[str, str]
 
 
 @dataclass(frozen=True)

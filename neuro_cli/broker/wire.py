@@ -1,4 +1,7 @@
-"""gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection."""
+"""gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection.
+
+Clients and handlers come from the descriptors of the ``.proto`` files, so that no further code is generated.
+"""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -21,6 +24,9 @@ from neuro_cli.tls.task_cluster import read_credentials
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a vanished host is noticed after the sum of both
 MOST_CALLS = 128  # calls of a connection at a time, each with at most one message half read; others wait
 BATCH_BYTES = 2**20  # bytes of a message with more than one task, result or report
+
+SUBMISSION, WORK = (broker_pb2.DESCRIPTOR.services_by_name[name] for name in ("Submission", "Work"))
+NAMESERVER = nameserver_pb2.DESCRIPTOR.services_by_name["Nameserver"]
 
 M = TypeVar("M", bound=Message)
 
@@ -136,10 +142,6 @@ def reason(error: BaseException) -> str:
         return "its stream ended"
     details = " ".join(str(error.details() or "").split())
     return f"{error.code().name}: {details}"[:300]
-
-
-SUBMISSION, WORK = (broker_pb2.DESCRIPTOR.services_by_name[name] for name in ("Submission", "Work"))
-NAMESERVER = nameserver_pb2.DESCRIPTOR.services_by_name["Nameserver"]
 
 
 class Stub(SimpleNamespace):

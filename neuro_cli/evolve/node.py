@@ -30,7 +30,6 @@ from neuro_cli.evolve.reporter import Reporter
 from neuro_cli.evolve.state_transfer import StateTransfer
 from neuro_cli.selection.base import Selection
 
-
 log = logging.getLogger(__name__)
 
 TICK = 0.05  # seconds between two rounds of the loop; each wakes this thread on the core that scores

@@ -31,6 +31,8 @@ from neuro_cli.run_folder.state_file import STATE
 from neuro_cli.run_folder.summary import git_revision
 from neuro_cli.runner.stop_signals import StopRequest
 
+PATIENCE = 90.0  # seconds to end after a request
+POLL = 0.1
 RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues
 TRAINS = (*RESUMED, "resume")  # verbs with runs that may end before their goal
 
@@ -177,10 +179,6 @@ def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str,
     for run in runs:
         cells[run.name] = EntryRun(run, folder / "runs", root, cells.get(run.of))
     return cells
-
-
-PATIENCE = 90.0  # seconds to end after a request
-POLL = 0.1
 
 
 class StoppedError(Exception):

@@ -1,4 +1,4 @@
-"""Reader of ``metrics.csv``: columns of numbers, also from a file that is being written or has damaged lines."""
+"""Reader of ``metrics.csv``, also of one that is being written or has damaged lines, and of a run folder's other CSV tables."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+Rows = Sequence[dict[str, str]]
 MOST = 2**32  # more than the generations of any run
 
 
@@ -85,9 +86,6 @@ def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
             yield [float(cell) if cell else np.nan for cell in cells] if len(cells) == width else None
         except ValueError:
             yield None
-
-
-Rows = Sequence[dict[str, str]]
 
 
 def read_rows(path: Path) -> Rows:

@@ -1,4 +1,8 @@
-"""Vote of members by their addresses: the network that ``algo=random_vote`` leaves."""
+"""Vote of members by their addresses: the network that ``algo=random_vote`` leaves, and its file ``NAME.votes``.
+
+The file has a line of JSON and 8 bytes for each voter. The line has the facts of the network and, under ``vote``, what creates a
+voter from its address and the base: sampler, seed, population, sigmas. The base itself is not in the file.
+"""
 
 import json
 import threading
@@ -28,6 +32,9 @@ from neuro_cli.scoring.jobs import write_members
 from neuro_cli.task.inputs import Inputs, from_plain
 
 ADDRESSES = "addresses"
+VOTES = ".votes"
+HEAD = 1 << 19  # most bytes of the line
+MOST = 1 << 20  # most voters
 
 
 @dataclass
@@ -121,11 +128,6 @@ def vote_of_addresses(module: nn.Module, about: Mapping[str, Any], addresses: np
     pairs = [(int(generation), int(member)) for generation, member in addresses]
     used = [algo.sigma_at(generation) for generation, _ in pairs]
     return Vote(module, Members(_bound(about, layout, centre), layout, centre, pairs, used), about).eval()
-
-
-VOTES = ".votes"
-HEAD = 1 << 19  # most bytes of the line
-MOST = 1 << 20  # most voters
 
 
 def votes_bytes(vote: Vote, facts: dict[str, Any]) -> bytes:

@@ -19,6 +19,10 @@ from neuro_cli.scaling.plan import Study, study_of
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, STRONG, WEAK, ScalingRow, Spread, projections, rows_of
 from neuro_cli.scaling.worlds import Measurements, measure
 
+COLUMNS = (
+    "scaling", "fabric", "method", "members", "ranks", "s / generation", "efficiency", "payload", "interface", "projected s",
+)  # fmt: skip
+
 
 def scale(config: dict[str, Any], run: Path) -> None:
     """Measure, project, write scaling.csv, scaling.md and the plots into ``run``, and log the study. Raises UserError."""
@@ -56,20 +60,6 @@ def log_study(logger: Logger, run: Path, config: dict[str, Any], rows: Sequence[
             for step in sorted(steps):
                 each.log({"generation": step, **steps[step]})
             each.finish({})
-
-
-COLUMNS = (
-    "scaling",
-    "fabric",
-    "method",
-    "members",
-    "ranks",
-    "s / generation",
-    "efficiency",
-    "payload",
-    "interface",
-    "projected s",
-)
 
 
 def measured_table(rows: Sequence[ScalingRow]) -> tuple[list[str], list[list[str]]]:

@@ -37,6 +37,7 @@ from neuro_cli.strategy.space import Module, text_of
 from neuro_cli.task.base import Task
 from neuro_cli.task.classification import Classification, Data, Split
 
+PARTS = ("task", "model", "training.optimizer")
 OPTIMIZER, SCHEDULE = "training.optimizer", "training.lr_schedule"  # keys that errors name
 
 
@@ -83,9 +84,6 @@ def scores(model: nn.Module, task: Classification, data: Data, split: Split) -> 
     model.eval()
     metrics = task.summarise(np.sum([task.evaluate_chunk(model, chunk) for chunk in range(task.evaluation_chunks)], axis=0))
     return metrics[ACCURACY.name], metrics[LOSS.name]
-
-
-PARTS = ("task", "model", "training.optimizer")
 
 
 def task_of(search: SearchConfig, module: Module, name: str) -> WorkUnit:

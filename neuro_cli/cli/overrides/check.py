@@ -47,6 +47,7 @@ from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 # files that mark the folder of a run or a sweep
 RUN_FILES = {".hydra", "metrics.csv", "checkpoints", "summary.json", "multirun.yaml"}
 
+IN_EXTRA = {"joblib": "sweep", "ray": "ray"}  # launchers of packages that an extra of neuro installs
 CONTINUES = ("reproduce",)  # verbs whose command continues what its folder holds
 
 
@@ -178,9 +179,6 @@ def _refuse_existing(config: DictConfig, multirun: bool, continues: Callable[[Pa
         if not lock.is_taken(folder):  # a command is still loading in a taken one
             refuse_unbegun(folder)
         raise ConfigError("hydra.run.dir", folder, f"already contains a run; continue it with: neuro resume {folder}")
-
-
-IN_EXTRA = {"joblib": "sweep", "ray": "ray"}  # launchers of packages that an extra of neuro installs
 
 
 def compose_whole(

@@ -1,4 +1,7 @@
-"""Channel of messages over one TLS connection: a length, then plain data. Bytes are counted as TLS sends them."""
+"""Channel of messages over one TLS connection: a length, then plain data (msgpack): reading it runs no code.
+
+Bytes are counted as TLS sends them.
+"""
 
 import asyncio
 import ssl

@@ -13,6 +13,7 @@ from neuro_cli.election.fields import FLAG, Field, misfit, octets, or_none, seve
 from neuro_cli.evolve.config import MOST_LOCAL
 from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
 
+# names of peers, ``identifier@host:port``: the identifier is the hash of a key that only the peer has
 HOST = r"\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}"
 NAME = re.compile(rf"[0-9a-f]{{32}}@(?:{HOST}):[0-9]{{1,5}}")
 

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.algo.base import Algorithm
-from neuro_cli.algo.centre.optimizer import OptimizerFactory
+from neuro_cli.algo.centre.torch_optimizer import OptimizerFactory
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.schedule import Schedule

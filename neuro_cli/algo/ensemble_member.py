@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.algo.base import State
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.seeds import number_seed, seeded
 

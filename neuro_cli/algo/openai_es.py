@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.base import NON_FINITE, Combination, PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.centre.optimized import CentreOptimizer, OptimizedCentre
-from neuro_cli.algo.centre.optimizer import OptimizerFactory
+from neuro_cli.algo.centre.optimizer import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.centre.torch_optimizer import OptimizerFactory
 from neuro_cli.algo.step_size.adapt import NONE, STILL, Adaptation
 from neuro_cli.algo.step_size.auto import AUTO, auto_of
 from neuro_cli.algo.step_size.layer_factors import Layers

@@ -3,8 +3,8 @@
 from torch import Tensor
 
 from neuro_cli.algo.base import GradientAlgorithm
-from neuro_cli.algo.centre.optimized import CentreOptimizer, OptimizedCentre
-from neuro_cli.algo.centre.optimizer import OptimizerFactory
+from neuro_cli.algo.centre.optimizer import CentreOptimizer, OptimizedCentre
+from neuro_cli.algo.centre.torch_optimizer import OptimizerFactory
 from neuro_cli.core.checks import number
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import Schedule

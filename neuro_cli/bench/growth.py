@@ -17,8 +17,7 @@ from neuro_cli.bench.table import show, write
 from neuro_cli.bench.world import measured_in_world
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import only_warned
-from neuro_cli.run_folder.palette import BLUE, VERMILION
-from neuro_cli.run_folder.plot import Line, Panel, draw
+from neuro_cli.run_folder.plot import BLUE, VERMILION, Line, Panel, draw
 from neuro_cli.runner.config import bounded, key
 
 WORKER = "neuro_cli.bench.workers.growth"

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.config import BenchConfig, filled_list, integers
-from neuro_cli.bench.stopwatch import timed
+from neuro_cli.bench.stopwatch import Trial, rows_of_trials, timed
 from neuro_cli.bench.table import show, write
-from neuro_cli.bench.trials import Trial, rows_of_trials
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.metric import HIGHER, LOWER, Metric
 from neuro_cli.runner.config import BITS_64, choice, key, or_none, positive, section

@@ -22,18 +22,16 @@ from typing import Any
 
 from neuro_cli.bench.config import BenchConfig, filled_list, integers
 from neuro_cli.bench.returns import fresh_return
-from neuro_cli.bench.stopwatch import Evaluation, timed
+from neuro_cli.bench.stopwatch import Evaluation, Row, Trial, rows_of_trials, timed
 from neuro_cli.bench.table import append_row, show
-from neuro_cli.bench.trials import Row, Trial, rows_of_trials
 from neuro_cli.bench.workers.ddpg import FRESH, load_library
 from neuro_cli.core.checks import number, one_of
 from neuro_cli.core.errors import ConfigError, UserError, only_warned
 from neuro_cli.core.messages.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.run_folder.palette import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION
-from neuro_cli.run_folder.plot import Line, Panel, draw
-from neuro_cli.run_folder.rows import read_rows
+from neuro_cli.run_folder.metrics import read_rows
+from neuro_cli.run_folder.plot import BLUE, GREEN, GREY, ORANGE, PURPLE, VERMILION, Line, Panel, draw
 from neuro_cli.runner.config import BITS_64, bounded, choice, key, or_none, positive
 from neuro_cli.runner.load import load_model, read_checkpoint, read_config
 

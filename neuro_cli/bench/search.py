@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.config import BenchConfig, integers
+from neuro_cli.bench.stopwatch import Row
 from neuro_cli.bench.table import append_row, finished_rows, machine, show
-from neuro_cli.bench.trials import Row
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY

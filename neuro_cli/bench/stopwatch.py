@@ -1,15 +1,19 @@
 """Stopwatch for a command that trains and writes ``metrics.csv``, ended when an evaluation reaches the goal or time is up.
 
+A command under the stopwatch is a trial: a row of a CSV file that later commands continue.
+
 The clock is that of the watching process and begins with the command, so it includes start, imports, compilation and the
 evaluations themselves, for every command.
 """
 
+import shlex
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from neuro_cli.bench.table import append_row, finished_rows, machine
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.core.metric import Metric
@@ -18,6 +22,8 @@ from neuro_cli.logger.stored_rows import MetricsTail
 POLL = 0.1  # seconds between two reads of metrics.csv; the resolution of the times
 PATIENCE = 90.0  # seconds to end after a request: the current generation, a last evaluation, a checkpoint
 TERMINAL = "terminal.txt"
+
+Row = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -92,3 +98,52 @@ def _end(process: subprocess.Popen[bytes], patience: float) -> bool:
         stop(process, patience=PATIENCE)
         return True
     return False
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Trial of a setting with a seed. ``program``: arguments of ``python -m``; the run folder is added last.
+
+    ``names``: columns of the cells that identify it in a table; ``episodes``: of an evaluation, where the table has them.
+    """
+
+    names: tuple[str, ...]
+    task: str
+    setting: str
+    seed: int
+    metric: Metric
+    goal: float
+    minutes: float
+    program: tuple[str, ...]
+    episodes: int | None = None
+
+    @property
+    def identity(self) -> Row:
+        """Cells of the trial's row that identify it."""
+        optional = () if self.episodes is None else (self.episodes,)
+        values = (self.task, self.setting, self.seed, self.goal, self.minutes, *optional, shlex.join(self.program))
+        return dict(zip(self.names, map(str, values), strict=True))
+
+
+def rows_of_trials(
+    key: str,
+    results: Path,
+    trials: Sequence[Trial],
+    fields: Sequence[str],
+    threads: int | None,
+    play: Callable[[Trial, str], Row],
+) -> list[Row]:
+    """Return the rows of ``trials`` from the file ``results``; a trial without a row runs first, and adds its row at once.
+
+    ``key``: of the file in the config; ``play``: of a trial and the name of its run folder. Raises UserError.
+    """
+    names = trials[0].names
+    done = finished_rows(key, results, fields, names)
+    for place, trial in enumerate(trials, 1):
+        cells = tuple(trial.identity.values())
+        if cells not in done:
+            print(f"neuro: trial {place} of {len(trials)}: {trial.task}, {trial.setting}, seed {trial.seed}", flush=True)
+            row = play(trial, f"{trial.task}_{trial.setting}_{trial.seed}") | {"machine": machine(threads)}
+            append_row(results, row, fields)
+            done[cells] = row
+    return [done[tuple(trial.identity.values())] for trial in trials]

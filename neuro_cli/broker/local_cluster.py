@@ -13,7 +13,7 @@ from typing import Any
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.machine.process import exit_text, kill_group, start, stop
-from neuro_cli.tls.from_folder import make_certificates
+from neuro_cli.tls.task_cluster import make_certificates
 
 log = logging.getLogger(__name__)
 

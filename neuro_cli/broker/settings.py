@@ -61,7 +61,7 @@ class SecurityConfig:
 
     def settle(self) -> Security:
         """Settle the certificates: without a folder those of the user, which the first call creates. Raises UserError."""
-        from neuro_cli.tls.from_folder import own_certificates
+        from neuro_cli.tls.task_cluster import own_certificates
 
         return self.check() or Security(own_certificates(), self.message_bytes, local=True)
 

@@ -7,7 +7,7 @@ import secrets
 from contextlib import suppress
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.tls.from_folder import user_folder
+from neuro_cli.tls.task_cluster import user_folder
 
 NONCE, MAC = 8, 16  # bytes of a delivery's token
 RUN_TOKEN = 32  # bounds of its bytes

@@ -1,24 +1,32 @@
-"""gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection."""
+"""gRPC channels and servers of all processes of a cluster: limits, signs of life, mutual TLS, health, reflection.
+
+Clients and handlers come from the descriptors of the ``.proto`` files, so that no further code is generated.
+"""
 
 import logging
 from collections.abc import Iterable, Sequence
+from types import SimpleNamespace
 from typing import TypeVar
 
 import grpc
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from neuro_cli.broker.addresses import is_loopback, joined, split
-from neuro_cli.broker.services import handler_of
+from neuro_cli.broker.proto import broker_pb2, nameserver_pb2
 from neuro_cli.broker.settings import Security
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.tls.from_folder import read_credentials
+from neuro_cli.tls.task_cluster import read_credentials
 
 PING_SECONDS, PING_TIMEOUT = 10, 10  # a vanished host is noticed after the sum of both
 MOST_CALLS = 128  # calls of a connection at a time, each with at most one message half read; others wait
 BATCH_BYTES = 2**20  # bytes of a message with more than one task, result or report
+
+SUBMISSION, WORK = (broker_pb2.DESCRIPTOR.services_by_name[name] for name in ("Submission", "Work"))
+NAMESERVER = nameserver_pb2.DESCRIPTOR.services_by_name["Nameserver"]
 
 M = TypeVar("M", bound=Message)
 
@@ -134,3 +142,34 @@ def reason(error: BaseException) -> str:
         return "its stream ended"
     details = " ".join(str(error.details() or "").split())
     return f"{error.code().name}: {details}"[:300]
+
+
+class Stub(SimpleNamespace):
+    """Client of a ``service`` on ``channel``: an attribute for each of its methods."""
+
+    def __init__(self, service: ServiceDescriptor, channel: grpc.Channel | grpc.aio.Channel) -> None:
+        for method in service.methods:
+            call = getattr(channel, _pattern(method))(
+                f"/{service.full_name}/{method.name}",
+                request_serializer=GetMessageClass(method.input_type).SerializeToString,
+                response_deserializer=GetMessageClass(method.output_type).FromString,
+            )
+            setattr(self, method.name, call)
+
+
+def handler_of(service: ServiceDescriptor, servicer: object) -> grpc.GenericRpcHandler:
+    """Return the handler for a server: each method of ``service`` is the method of ``servicer`` with its name."""
+    handlers = {
+        method.name: getattr(grpc, f"{_pattern(method)}_rpc_method_handler")(
+            getattr(servicer, method.name),
+            request_deserializer=GetMessageClass(method.input_type).FromString,
+            response_serializer=GetMessageClass(method.output_type).SerializeToString,
+        )
+        for method in service.methods
+    }
+    return grpc.method_handlers_generic_handler(service.full_name, handlers)
+
+
+def _pattern(method: MethodDescriptor) -> str:
+    """Return gRPC's name for what a method takes and gives, for example ``unary_unary``."""
+    return "_".join("stream" if streams else "unary" for streams in (method.client_streaming, method.server_streaming))

@@ -4,6 +4,7 @@ import gc
 import sys
 
 from neuro_cli.cli import ctrl_c
+from neuro_cli.core.exit_codes import INTERRUPTED
 from neuro_cli.core.machine.garbage import keep_modules, no_search
 
 
@@ -19,7 +20,7 @@ def main() -> None:
         if not isinstance(error, KeyboardInterrupt) and (isinstance(error, SystemExit) or not ctrl_c.interrupted()):
             raise
         print("neuro: interrupted", file=sys.stderr, flush=True)
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
     finally:
         # Python ends with a search for cycles through every object of torch: 0.7 s of the processor, and nothing comes of it
         gc.freeze()

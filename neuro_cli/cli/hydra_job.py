@@ -17,11 +17,12 @@ from neuro_cli.cli.compose import resolved
 from neuro_cli.cli.error_lines import mendable
 from neuro_cli.cli.sweep.jobs import headline_of
 from neuro_cli.cli.sweep.launcher import JobFailedError
-from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, no_exit, note, report
+from neuro_cli.core.errors import UserError, no_exit, note, report
+from neuro_cli.core.exit_codes import BAD_INPUT, INTERRUPTED
 from neuro_cli.core.machine.current_folder import trusted_by_user
 from neuro_cli.launch import lock, slurm_job
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner import early_stop
+from neuro_cli.runner import stop_signals
 
 # what a verb does with its resolved config, in the folder of its run; returns the exit code
 Work = Callable[[dict[str, Any], Path], int]
@@ -63,7 +64,7 @@ def job(config: DictConfig, work: Work, trust: list[str] | None = None) -> float
     lock.drop(run)
     if code and slurm_job.by_submitit():
         _fail_submitted(code)
-    if multirun and early_stop.heard() and not slurm_job.by_submitit():
+    if multirun and stop_signals.heard() and not slurm_job.by_submitit():
         sys.exit(code or INTERRUPTED)  # a signal is for the sweep, not only for its present job
     if code and not multirun:
         sys.exit(code)

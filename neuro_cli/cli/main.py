@@ -15,14 +15,15 @@ import textwrap
 
 from neuro_cli.cli import ctrl_c
 from neuro_cli.cli.registry import listed, verb
-from neuro_cli.core.errors import BAD_INPUT, INTERRUPTED, UserError, interrupted, report
+from neuro_cli.core.errors import UserError, interrupted, report
+from neuro_cli.core.exit_codes import BAD_INPUT, INTERRUPTED
 from neuro_cli.core.machine.current_folder import refuse_settings
 from neuro_cli.core.messages.verbosity import taken_from
 from neuro_cli.core.version import __version__
 from neuro_cli.fabric.bare_srun import foreign_start
 from neuro_cli.fabric.start import launched, launched_world
 from neuro_cli.launch import lock, slurm_job
-from neuro_cli.runner import early_stop
+from neuro_cli.runner import stop_signals
 
 WORLD_VERBS = ("train", "resume", "scale", "bench")  # verbs whose processes, started together, would be one world
 
@@ -113,9 +114,9 @@ def main() -> None:
     logging.raiseExceptions = False  # a log line that finds no room on the disk must not print a traceback
     world = None
     code: int = 1
-    early_stop.forget()
+    stop_signals.forget()
     if slurm_job.in_job():
-        signal.signal(signal.SIGUSR2, early_stop.hear)  # SLURM may send it while a run is still loading
+        signal.signal(signal.SIGUSR2, stop_signals.hear)  # SLURM may send it while a run is still loading
     try:
         refuse_settings()  # torch, numba and MPI are loaded later
         world = launched_world() if launched() else None

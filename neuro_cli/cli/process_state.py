@@ -10,7 +10,7 @@ import torch
 
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder import log as run_log
-from neuro_cli.runner import early_stop
+from neuro_cli.runner import stop_signals
 
 _LOG = logging.getLogger("neuro_cli")
 
@@ -21,7 +21,7 @@ def process_put_back() -> Iterator[None]:
     threads = torch.get_num_threads()
     log = list(_LOG.handlers), _LOG.level, _LOG.propagate
     _LOG.handlers = []  # a run would close the handlers that it finds
-    early_stop.forget()
+    stop_signals.forget()
     try:
         with import_path_put_back():
             yield
@@ -37,8 +37,8 @@ def process_put_back() -> Iterator[None]:
 
 def pass_on_signals(run: Path) -> None:
     """Raise the signals that stopped the run in the folder ``run`` again, for the script, now that the checkpoint is written."""
-    heard = early_stop.heard()
-    early_stop.forget()
+    heard = stop_signals.heard()
+    stop_signals.forget()
     for name in heard:
         if name == "SIGINT":
             raise KeyboardInterrupt(f"stopped with a checkpoint; neuro_cli.resume({str(run)!r}) continues")

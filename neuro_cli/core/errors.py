@@ -7,9 +7,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from neuro_cli.core.exit_codes import BAD_INPUT, FAILED, INTERRUPTED
+
 log = logging.getLogger(__name__)
 
-BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130  # exit codes, the last as a shell counts a command that Ctrl-C has ended
 LONGEST_WORD, SHOWN = 400, 120  # characters of a word in a message, above which so many of them are shown
 
 

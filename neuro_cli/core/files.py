@@ -124,10 +124,8 @@ class HeldFolder:
     """Folder ``path`` as it is now, however it is named later. Raises OSError where there is none."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self._handle = (
-            path,
-            os.open(path, os.O_RDONLY | os.O_DIRECTORY),
-        )  # no other gets its number
+        self.path = path
+        self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY)  # no other gets its number
         weakref.finalize(self, os.close, self._handle)
 
     def refuse_other(self) -> None:

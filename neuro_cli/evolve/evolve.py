@@ -118,7 +118,7 @@ def _work(
     """Build all parts, enter the cluster, and only then write and print anything; work until the end."""
     from neuro_cli.evolve.network.secret import FILE, keep_secret, new_secret
     from neuro_cli.evolve.peer import Peer
-    from neuro_cli.runner.early_stop import StopRequest
+    from neuro_cli.runner.stop_signals import StopRequest
 
     address, is_new = advertised(cluster, listener), secret is None
     secret = secret or new_secret()

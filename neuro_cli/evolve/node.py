@@ -11,10 +11,10 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from neuro_cli.election.base import Host
-from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.ledger.ledger import Ledger
 from neuro_cli.evolve.ledger.record import LedgerRecord
@@ -34,6 +34,30 @@ log = logging.getLogger(__name__)
 
 TICK = 0.05  # seconds between two rounds of the loop; each wakes this thread on the core that scores
 WATCH = 1.0  # seconds between two looks at who is silent
+
+
+@dataclass(frozen=True)
+class Committed:
+    """Commit of the next record; ``head``: hash of everything up to it; ``traffic``: bytes sent and received so far."""
+
+    record: LedgerRecord
+    head: bytes
+    leads: bool
+    traffic: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Reset:
+    """Reset of the model to a snapshot, or (None) to the initial one."""
+
+    snapshot: Snapshot | None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Failure: the network thread has ended by this error."""
+
+    error: Exception
 
 
 class Node:

@@ -11,8 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from neuro_cli.evolve.collector import ScoreReport
-from neuro_cli.evolve.events import Failed
-from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.node import Failed, Node
 
 log = logging.getLogger(__name__)
 

@@ -33,10 +33,10 @@ from neuro_cli.factory.instantiate import make
 from neuro_cli.run_folder.progress import Progress
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.build import Parts, build
-from neuro_cli.runner.early_stop import StopRequest
 from neuro_cli.runner.options import Options
+from neuro_cli.runner.stop_signals import StopRequest
 from neuro_cli.selection.base import Selection
-from neuro_cli.tls.from_secret import Authority
+from neuro_cli.tls.evolve_peer import Authority
 
 
 class Peer:

@@ -10,7 +10,7 @@ from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.identity import FORMAT
 from neuro_cli.evolve.network.channel import Channel, dial
 from neuro_cli.fabric.base import Traffic
-from neuro_cli.tls.from_secret import Authority
+from neuro_cli.tls.evolve_peer import Authority
 
 
 @dataclass

@@ -22,8 +22,7 @@ from neuro_cli.core.files import save_file
 from neuro_cli.core.messages.install import install
 from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
-from neuro_cli.runner.vote import Vote
-from neuro_cli.runner.votes_file import VOTES, votes_bytes
+from neuro_cli.runner.vote import VOTES, Vote, votes_bytes
 from neuro_cli.task.inputs import TYPES
 
 NEEDED = ("onnx", "onnxscript")

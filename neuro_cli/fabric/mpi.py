@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.core.errors import BAD_INPUT, UserError
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.exit_codes import BAD_INPUT
 from neuro_cli.core.machine.cores import core_limit
 from neuro_cli.core.messages.install import install
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess, World

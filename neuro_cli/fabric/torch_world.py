@@ -18,7 +18,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from neuro_cli.core.errors import FAILED, UserError
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.exit_codes import FAILED
 from neuro_cli.fabric.base import Exchange, World
 from neuro_cli.fabric.mpi import LAST_WORDS
 from neuro_cli.fabric.shares import shares

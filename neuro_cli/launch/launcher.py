@@ -23,7 +23,7 @@ from neuro_cli.fabric.network import MPI, TORCHRUN, Network
 from neuro_cli.launch import dev_shm, openmpi, slurm_job
 from neuro_cli.launch.lock import STARTED, launched_by_us
 from neuro_cli.launch.torch_agent import ForkedAgent, may_fork
-from neuro_cli.runner.early_stop import hear, heard
+from neuro_cli.runner.stop_signals import hear, heard
 
 EMULATION = "neuro_cli.fabric.emulation"
 AGENT = "neuro_cli.launch.torch_agent"

@@ -11,8 +11,8 @@ from neuro_cli.launch import slurm_job
 from neuro_cli.launch.restarts import restarts, started_again
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.log import log_to
-from neuro_cli.runner.early_stop import hear, heard
 from neuro_cli.runner.options import Options
+from neuro_cli.runner.stop_signals import hear, heard
 
 log = logging.getLogger(__name__)
 

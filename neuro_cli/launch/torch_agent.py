@@ -22,7 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from neuro_cli.core.errors import FAILED, UserError
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.exit_codes import FAILED
 from neuro_cli.core.machine.garbage import own_process
 from neuro_cli.core.machine.process import die_with_parent, thread_count
 from neuro_cli.factory.construct import TARGET

@@ -18,7 +18,7 @@ from neuro_cli.report.runs import SEED
 from neuro_cli.report.table import differing, headlines, short_names
 from neuro_cli.run_folder.config import config_of
 from neuro_cli.run_folder.identity import flatten
-from neuro_cli.run_folder.palette import CYCLE
+from neuro_cli.run_folder.plot import CYCLE
 
 WIDE = 10.0  # positive values that span so many times have a logarithmic axis
 

@@ -8,8 +8,7 @@ import numpy as np
 from neuro_cli.core.metric import LOWER, Metric
 from neuro_cli.report.figure import Picture, amount, drawn
 from neuro_cli.report.runs import Group, ReportedRun
-from neuro_cli.run_folder.palette import CYCLE
-from neuro_cli.run_folder.plot import MARKED, Line, Panel
+from neuro_cli.run_folder.plot import CYCLE, MARKED, Line, Panel
 
 LAST = ("seconds", "candidates_per_second", "steps_per_second", "bytes_sent", "bytes_received")  # figures after all others
 LONGEST = 1e9  # seconds of a run, whose folder may be a stranger's

@@ -13,7 +13,7 @@ from neuro_cli.report.figure import amount
 from neuro_cli.report.runs import Group, ReportedRun, differences
 from neuro_cli.report.table import differing, headlines, short_names
 from neuro_cli.run_folder.identity import flatten
-from neuro_cli.run_folder.rows import Rows
+from neuro_cli.run_folder.metrics import Rows
 
 SHOWN = 400  # most rows of a table
 FRACTION = re.compile(r"[-+]?\d*\.\d{7,}([eE][-+]?\d{1,2})?")  # fractions of more digits than a reader needs

@@ -6,8 +6,8 @@ from neuro_cli.core.metric import ACCURACY
 from neuro_cli.report.figure import Picture, amount, drawn
 from neuro_cli.report.runs import Group, ReportedRun
 from neuro_cli.run_folder.candidates import FILE, SCORE, panel_of_searches, trained
-from neuro_cli.run_folder.palette import CYCLE
-from neuro_cli.run_folder.rows import Rows, read_rows
+from neuro_cli.run_folder.metrics import Rows, read_rows
+from neuro_cli.run_folder.plot import CYCLE
 
 BEST = 10  # candidates in the table
 COLUMNS = ("candidate", "module", "layers", "parameters", SCORE, ACCURACY.name, "seconds")

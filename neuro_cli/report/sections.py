@@ -9,7 +9,7 @@ from neuro_cli.report.figure import Picture, amount, embedded
 from neuro_cli.report.page_tables import Table
 from neuro_cli.report.run_state import RunState, results_of
 from neuro_cli.report.runs import Group, ReportedRun
-from neuro_cli.run_folder.rows import read_rows
+from neuro_cli.run_folder.metrics import read_rows
 
 BAND = (
     "A line is the mean of runs that differ only in their seed; its band reaches from the least to the greatest value. "

@@ -12,7 +12,7 @@ from typing import Any
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
 from neuro_cli.reproduce.run import EntryRun, RunOutcome
-from neuro_cli.run_folder.rows import read_rows
+from neuro_cli.run_folder.metrics import read_rows
 
 SUFFIXES = (".svg", ".png")
 

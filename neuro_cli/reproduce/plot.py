@@ -15,8 +15,7 @@ from neuro_cli.reproduce.verdict import (
     REFERENCE,
     REPRODUCED,
 )
-from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION
-from neuro_cli.run_folder.plot import Line, Panel, draw
+from neuro_cli.run_folder.plot import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VERMILION, Line, Panel, draw
 
 COLOURS = {
     REPRODUCED: GREEN, NOT_REPRODUCED: VERMILION, AS_EXPECTED: SKY, NOT_AS_EXPECTED: ORANGE, REFERENCE: BLUE,

@@ -10,6 +10,8 @@ import json
 import os
 import re
 import shlex
+import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,16 +20,19 @@ from pathlib import Path
 from string import Template
 
 from neuro_cli.core.errors import UserError
+from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.launch.quoting import quoted
 from neuro_cli.report.run_state import read_job
-from neuro_cli.reproduce.command import PATIENCE, POLL, last_words, run_command
 from neuro_cli.reproduce.entry import AS_TYPED, RunSetting
 from neuro_cli.reproduce.requirements import has_gpu
 from neuro_cli.run_folder.checkpoint import write_atomically
 from neuro_cli.run_folder.log import is_written
 from neuro_cli.run_folder.state_file import STATE
 from neuro_cli.run_folder.summary import git_revision
+from neuro_cli.runner.stop_signals import StopRequest
 
+PATIENCE = 90.0  # seconds to end after a request
+POLL = 0.1
 RESUMED = ("train", "search")  # verbs with interrupted runs that `neuro resume` continues
 TRAINS = (*RESUMED, "resume")  # verbs with runs that may end before their goal
 
@@ -174,3 +179,30 @@ def all_of(runs: Sequence[RunSetting], folder: Path, root: Path) -> Mapping[str,
     for run in runs:
         cells[run.name] = EntryRun(run, folder / "runs", root, cells.get(run.of))
     return cells
+
+
+class StoppedError(Exception):
+    """Request to stop a command; finished work is kept."""
+
+
+def run_command(arguments: Sequence[str], terminal: Path) -> int:
+    """Run ``neuro ARGUMENTS`` with its output added to ``terminal``. Returns the exit code.
+
+    Raises StoppedError when this process is asked to stop meanwhile.
+    """
+    with StopRequest(None) as request, terminal.open("ab") as output:
+        command = [sys.executable, "-P", "-m", "neuro_cli", *arguments]
+        process = start(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        try:
+            while process.poll() is None and not request.wanted():
+                time.sleep(POLL)
+        finally:
+            (code,) = stop(process, patience=PATIENCE)
+        if request.wanted():
+            raise StoppedError
+        return code
+
+
+def last_words(terminal: Path) -> str:
+    """Return the last line that a command printed."""
+    return last_line(terminal).removeprefix("neuro: error: ") or "no output"

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from neuro_cli.run_folder.palette import ORANGE
-from neuro_cli.run_folder.plot import Line, Panel
-from neuro_cli.run_folder.rows import Rows, read_rows
+from neuro_cli.run_folder.metrics import Rows, read_rows
+from neuro_cli.run_folder.plot import ORANGE, Line, Panel
 
 FILE = "candidates.csv"
 SCORE = "validation_accuracy"

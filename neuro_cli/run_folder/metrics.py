@@ -1,12 +1,13 @@
-"""Reader of ``metrics.csv``: columns of numbers, also from a file that is being written or has damaged lines."""
+"""Reader of ``metrics.csv``, also of one that is being written or has damaged lines, and of a run folder's other CSV tables."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+Rows = Sequence[dict[str, str]]
 MOST = 2**32  # more than the generations of any run
 
 
@@ -85,3 +86,14 @@ def _numbers(lines: list[str], width: int) -> Iterator[list[float] | None]:
             yield [float(cell) if cell else np.nan for cell in cells] if len(cells) == width else None
         except ValueError:
             yield None
+
+
+def read_rows(path: Path) -> Rows:
+    """Return the rows of a CSV file with a header; none without the file. Skips lines with more or fewer cells."""
+    if not path.exists():
+        return []
+    with path.open(newline="", encoding="utf-8", errors="replace") as file:
+        try:
+            return [row for row in csv.DictReader(file) if None not in row and None not in row.values()]
+        except csv.Error:
+            return []

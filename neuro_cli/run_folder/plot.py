@@ -18,10 +18,13 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link
 from neuro_cli.core.metric import FITNESS, FRACTION, Metric
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
-from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, ORANGE
 
 log = logging.getLogger(__name__)
 
+# M. Okabe, K. Ito, "Color Universal Design", 2008
+VERMILION, BLUE, GREEN, ORANGE = "#D55E00", "#0072B2", "#009E73", "#E69F00"
+PURPLE, SKY, BLACK, GREY = "#CC79A7", "#56B4E9", "#000000", "#999999"
+CYCLE = (BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY, BLACK)  # colours of lines, in their order
 MARKED = 60  # most points of a line whose points are marked
 LEGEND = 4  # most entries of a legend next to each other
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from neuro_cli.activation_noise.estimator import Activation
 from neuro_cli.algo.base import WORST, CentreAlgorithm, State
-from neuro_cli.algo.centre.optimized import OptimizedCentre
+from neuro_cli.algo.centre.optimizer import OptimizedCentre
 from neuro_cli.algo.step_size.auto import AUTO, Gains
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from neuro_cli.algo.base import Proposal
-from neuro_cli.algo.centre.optimized import RATE, OptimizedCentre
+from neuro_cli.algo.centre.optimizer import RATE, OptimizedCentre
 from neuro_cli.algo.step_size.auto import RATES, SHORT, SIGMAS, STEPS, Auto, Gain, Gains, first_near
 from neuro_cli.algo.step_size.by_size import by_size
 from neuro_cli.core.messages.verbosity import say, verbose

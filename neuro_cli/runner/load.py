@@ -18,13 +18,12 @@ from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import config_file, saved_config
 from neuro_cli.run_folder.declaration import declared_inputs
+from neuro_cli.run_folder.folder_name import folder_of
 from neuro_cli.run_folder.identity import refuse_other
-from neuro_cli.run_folder.names import folder_of
 from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.runner.initial import Constants
-from neuro_cli.runner.vote import loaded_vote
-from neuro_cli.runner.votes_file import VOTES, read_votes
+from neuro_cli.runner.vote import VOTES, loaded_vote, read_votes
 from neuro_cli.task.base import Task
 from neuro_cli.task.inputs import ImageHook, Inputs
 

@@ -16,11 +16,12 @@ from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.record import RunRecord
 from neuro_cli.runner.build import build
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.early_stop import StopRequest, Target
 from neuro_cli.runner.ensemble.training import build_ensemble
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.pace import Pace
 from neuro_cli.runner.population import PopulationTraining
+from neuro_cli.runner.stop_signals import StopRequest
+from neuro_cli.runner.stop_target import Target
 from neuro_cli.runner.trainable import Trainable
 
 log = logging.getLogger(__name__)

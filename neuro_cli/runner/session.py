@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from neuro_cli.core.errors import BAD_INPUT, FAILED, CandidateError, report
+from neuro_cli.core.errors import CandidateError, report
+from neuro_cli.core.exit_codes import BAD_INPUT, FAILED
 from neuro_cli.core.machine.current_folder import importable
 from neuro_cli.fabric.base import World
 from neuro_cli.factory.own_code import let_import

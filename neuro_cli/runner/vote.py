@@ -1,8 +1,14 @@
-"""Vote of members by their addresses: the network that ``algo=random_vote`` leaves."""
+"""Vote of members by their addresses: the network that ``algo=random_vote`` leaves, and its file ``NAME.votes``.
 
+The file has a line of JSON and 8 bytes for each voter. The line has the facts of the network and, under ``vote``, what creates a
+voter from its address and the base: sampler, seed, population, sigmas. The base itself is not in the file.
+"""
+
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,18 +17,24 @@ from torch import Tensor, nn
 
 from neuro_cli.algo.base import Proposal, State
 from neuro_cli.algo.random_vote import RandomVote
-from neuro_cli.core.errors import UserError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.module.voters import Voters
 from neuro_cli.core.noise import Noise
 from neuro_cli.factory.instantiate import make
+from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.summary import parameters_sha256
+from neuro_cli.runner.build import make_model
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.jobs import write_members
+from neuro_cli.task.inputs import Inputs, from_plain
 
 ADDRESSES = "addresses"
+VOTES = ".votes"
+HEAD = 1 << 19  # most bytes of the line
+MOST = 1 << 20  # most voters
 
 
 @dataclass
@@ -116,3 +128,46 @@ def vote_of_addresses(module: nn.Module, about: Mapping[str, Any], addresses: np
     pairs = [(int(generation), int(member)) for generation, member in addresses]
     used = [algo.sigma_at(generation) for generation, _ in pairs]
     return Vote(module, Members(_bound(about, layout, centre), layout, centre, pairs, used), about).eval()
+
+
+def votes_bytes(vote: Vote, facts: dict[str, Any]) -> bytes:
+    """Return the content of a file of the voters of ``vote``: addresses are generation and member, little-endian uint32."""
+    addresses = vote.addresses.numpy().astype("<u4")
+    return json.dumps({**facts, "vote": vote.about}).encode() + b"\n" + addresses.tobytes()
+
+
+def read_votes(file: Path, trust: list[str], model: nn.Module | None = None) -> tuple[nn.Module, Inputs | None]:
+    """Return the vote in ``file``, and what it takes.
+
+    ``model``: the base; None creates it by the config in the file, for which ``trust`` has the packages other than ours.
+    Raises UserError for another file, another base, or a class of a package without trust.
+    """
+    facts, addresses = _parts(file)
+    about = facts["vote"]
+    config = {name: about.get(name) for name in ("sampler", "seed", "population")}
+    try:
+        if model is None:
+            config["model"] = facts["model"]
+        refuse_untrusted(config, trust)
+        base = make_model(config) if model is None else model
+        inputs = None if facts.get("inputs") is None else from_plain(facts["inputs"])
+        return vote_of_addresses(base.eval(), about, addresses), inputs
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"{file}: no voters of neuro: {' '.join(str(error).split())[:160]}") from error
+
+
+def _parts(file: Path) -> tuple[dict[str, Any], np.ndarray]:
+    """Return the facts and the addresses (k, 2). Raises UserError."""
+    try:
+        with file.open("rb") as stream:
+            line = stream.readline(HEAD + 1)
+            rest = stream.read(8 * MOST + 1)
+    except OSError as error:
+        raise ConfigError("run", file, f"it cannot be read: {error.strerror}") from error
+    try:
+        facts = json.loads(line) if len(line) <= HEAD else None
+    except (ValueError, RecursionError):
+        facts = None
+    if not isinstance(facts, dict) or not isinstance(facts.get("vote"), dict) or not rest or len(rest) % 8:
+        raise UserError(f"{file}: no voters of neuro: it begins with a line of JSON, and 8 bytes for each voter follow")
+    return facts, np.frombuffer(rest, "<u4").reshape(-1, 2)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from neuro_cli.run_folder.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION
-from neuro_cli.run_folder.plot import Line, Panel, draw
+from neuro_cli.run_folder.plot import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Line, Panel, draw
 from neuro_cli.scaling.results import MEASURED, ScalingRow
 
 COLOURS = (VERMILION, BLUE, GREEN, ORANGE, PURPLE, SKY, BLACK)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.core.messages.verbosity import say
@@ -25,11 +25,10 @@ from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import log_to
 from neuro_cli.runner.device import device_of
 from neuro_cli.runner.options import Options
-from neuro_cli.search.candidate import examples_of, payload_of
+from neuro_cli.search.candidate import OPTIMIZER, SCHEDULE, examples_of, payload_of
 from neuro_cli.search.config import SearchConfig
 from neuro_cli.search.engine import engine_of, space_of
 from neuro_cli.search.session import search
-from neuro_cli.search.training import OPTIMIZER, SCHEDULE
 
 ROLES = ("all", "model")
 PARTS = ("nameserver", "broker", "worker")  # processes of a cluster, which do not search

@@ -15,7 +15,7 @@ from neuro_cli.factory.instantiate import make
 from neuro_cli.pool.base import Pool, WorkResult
 from neuro_cli.run_folder.checkpoint import Checkpoint
 from neuro_cli.run_folder.identity import refuse_difference
-from neuro_cli.runner.early_stop import StopRequest
+from neuro_cli.runner.stop_signals import StopRequest
 from neuro_cli.search.candidate import task_of
 from neuro_cli.search.config import SearchConfig, identity_of
 from neuro_cli.search.engine import Engine, engine_of

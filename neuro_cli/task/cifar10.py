@@ -5,7 +5,7 @@ A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 
 import torchvision
 
-from neuro_cli.task.torchvision_task import TorchvisionTask
+from neuro_cli.task.torchvision_download import TorchvisionTask
 
 
 class CIFAR10(TorchvisionTask):

@@ -15,7 +15,7 @@ from torchvision.datasets.mnist import read_sn3_pascalvincent_tensor
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.classification import Data, Split
 from neuro_cli.task.mnist import MNIST
-from neuro_cli.task.torchvision_task import channels_first, one_line
+from neuro_cli.task.torchvision_download import channels_first, one_line
 
 
 class FashionMNIST(MNIST):

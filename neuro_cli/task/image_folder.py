@@ -11,7 +11,7 @@ from PIL import Image
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.images import CHANNELS, pixel_statistics, resizable_shape
-from neuro_cli.task.torchvision_task import one_line
+from neuro_cli.task.torchvision_download import one_line
 
 RESIZES = "a model that declares input_shape gets them resized, as model=module_cnn model.input_shape=[3,32,32]"
 

@@ -5,7 +5,7 @@ Y. LeCun, C. Cortes, C. Burges, "The MNIST database of handwritten digits".
 
 import torchvision
 
-from neuro_cli.task.torchvision_task import TorchvisionTask
+from neuro_cli.task.torchvision_download import TorchvisionTask
 
 
 class MNIST(TorchvisionTask):

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from support.configs import composed
 from torch import nn
 
-from neuro_cli.algo.centre.optimized import CentreOptimizer
+from neuro_cli.algo.centre.optimizer import CentreOptimizer
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT
 from neuro_cli.fabric.base import SingleProcess

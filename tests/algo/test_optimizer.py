@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from neuro_cli import Evolution
-from neuro_cli.algo.centre.optimized import CentreOptimizer
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.optimizer import CentreOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.centre import optimized as optimized_centre
-from neuro_cli.algo.centre.optimized import CentreOptimizer
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre import optimizer as optimized_centre
+from neuro_cli.algo.centre.optimizer import CentreOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.algo.clipup import ClipUp
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout

@@ -9,8 +9,8 @@ from support.inside import neuro_inside, one_line, well
 from support.tables import rows_of as table_rows
 
 from neuro_cli.bench.records import FIELDS, IDENTITY, Records, p_value, plan, table
+from neuro_cli.bench.stopwatch import Trial
 from neuro_cli.bench.table import machine
-from neuro_cli.bench.trials import Trial
 from neuro_cli.core.metric import Metric
 from neuro_cli.runner.config import section
 

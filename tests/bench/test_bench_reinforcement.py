@@ -17,8 +17,7 @@ from neuro_cli.bench import reinforcement as bench
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, IDENTITY, Reinforcement, plan, table
 from neuro_cli.bench.reinforcement import plot as draw_returns
-from neuro_cli.bench.stopwatch import Evaluation, Timed
-from neuro_cli.bench.trials import Trial
+from neuro_cli.bench.stopwatch import Evaluation, Timed, Trial
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.metric import RETURN

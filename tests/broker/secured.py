@@ -7,7 +7,7 @@ import grpc
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.pool.broker import BrokerPool
-from neuro_cli.tls.from_folder import read_credentials
+from neuro_cli.tls.task_cluster import read_credentials
 
 TOKEN = b"0123456789abcdef"  # of a test's runs
 

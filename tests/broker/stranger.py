@@ -14,8 +14,8 @@ from pathlib import Path
 import grpc
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.services import SUBMISSION, Stub
-from neuro_cli.tls.from_folder import make_certificates
+from neuro_cli.broker.wire import SUBMISSION, Stub
+from neuro_cli.tls.task_cluster import make_certificates
 
 
 def submit(channel: grpc.Channel) -> str:

@@ -12,7 +12,7 @@ from support.pools import all_results
 from support.waiting import until
 
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.services import SUBMISSION, Stub
+from neuro_cli.broker.wire import SUBMISSION, Stub
 from neuro_cli.pool.base import WorkUnit
 
 MIB = 2**20

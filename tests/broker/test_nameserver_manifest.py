@@ -10,7 +10,7 @@ import pytest
 import yaml
 from support.worlds import clean_environment
 
-from neuro_cli.tls.from_folder import make_certificates
+from neuro_cli.tls.task_cluster import make_certificates
 
 MANIFEST = Path(__file__).parents[2] / "docs" / "examples" / "nameserver.yaml"
 

@@ -24,9 +24,8 @@ from support.waiting import until
 from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2 as names
-from neuro_cli.broker.services import SUBMISSION, WORK, Stub
 from neuro_cli.broker.settings import BrokerSettings, NameserverSettings, Security, WorkerSettings
-from neuro_cli.broker.wire import MOST_CALLS
+from neuro_cli.broker.wire import MOST_CALLS, SUBMISSION, WORK, Stub
 
 PROTO = Path("neuro_cli/broker/proto")
 ROOT = Path(__file__).parents[2]

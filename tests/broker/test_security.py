@@ -16,10 +16,10 @@ from neuro_cli.broker.local_cluster import Cluster, cluster_config
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.roles import serve
-from neuro_cli.broker.services import NAMESERVER, WORK, Stub, handler_of
+from neuro_cli.broker.wire import NAMESERVER, WORK, Stub, handler_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.pool.broker import BrokerPool
-from neuro_cli.tls.from_folder import default_folder, make_certificates, own_certificates, read_credentials
+from neuro_cli.tls.task_cluster import default_folder, make_certificates, own_certificates, read_credentials
 
 
 def refused(role: str, **sections: dict) -> str:
@@ -163,7 +163,7 @@ def test_files_of_certificates_that_do_not_belong_together_are_told(tmp_path):
 
 
 def test_a_certificate_that_has_expired_is_told_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr("neuro_cli.tls.from_folder.DAYS", -0.02)
+    monkeypatch.setattr("neuro_cli.tls.task_cluster.DAYS", -0.02)
     make_certificates(tmp_path / "old")
     said = refused("worker", security={"certificates": str(tmp_path / "old")})
     assert said.startswith(f"security.certificates={tmp_path / 'old'}: node.crt has expired on 20")

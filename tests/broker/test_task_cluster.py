@@ -15,7 +15,7 @@ from trouble import TROUBLE
 
 from neuro_cli.broker.local_cluster import Cluster
 from neuro_cli.broker.proto import broker_pb2 as messages
-from neuro_cli.broker.services import SUBMISSION, Stub
+from neuro_cli.broker.wire import SUBMISSION, Stub
 from neuro_cli.core.errors import UserError
 from neuro_cli.pool.base import WorkUnit
 

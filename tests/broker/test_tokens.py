@@ -6,7 +6,7 @@ from test_queues import Bench, dropped, got, result, task
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.tokens import Deliveries, run_token
 from neuro_cli.core.errors import UserError
-from neuro_cli.tls.from_folder import user_folder
+from neuro_cli.tls.task_cluster import user_folder
 
 
 @pytest.fixture

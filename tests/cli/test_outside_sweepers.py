@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from support.inside import Done, neuro_inside, one_line, well
 
-from neuro_cli.cli.overrides.composition import IN_EXTRA
+from neuro_cli.cli.overrides.check import IN_EXTRA
 
 SMALL = ("population=8", "batch_size=16", "generations=2", "threads=1", "evaluate.every=1")
 

@@ -22,8 +22,7 @@ from torch import nn
 
 from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli.options.groups import with_members
-from neuro_cli.cli.overrides import composition
-from neuro_cli.cli.overrides.check import checked
+from neuro_cli.cli.overrides.check import IN_EXTRA, checked
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import SHARED, listed
 from neuro_cli.cli.verbs.reproduce import entries_of
@@ -196,7 +195,7 @@ def plain(part: Any) -> Any:
 
 def without_outside(arguments: list[str]) -> list[str]:
     """Return the arguments less those of sweepers, launchers and simulators that come with an extra and are not installed."""
-    for option in composition.IN_EXTRA:
+    for option in IN_EXTRA:
         if f"hydra/launcher={option}" in arguments and importlib.util.find_spec(f"hydra_plugins.hydra_{option}_launcher") is None:
             arguments = [word for word in arguments if not word.startswith(("hydra/launcher=", "hydra.launcher."))]
     if importlib.util.find_spec("envpool") is None:

@@ -12,8 +12,7 @@ from typing import Any
 from node_lab import InProcess, progress, wait
 
 from neuro_cli.evolve.identity import FORMAT
-from neuro_cli.evolve.network.channel import Channel, RefusedError, dial
-from neuro_cli.evolve.network.encoding import packed, unpacked
+from neuro_cli.evolve.network.channel import Channel, RefusedError, dial, packed, unpacked
 from neuro_cli.evolve.network.messages import kind_of
 from neuro_cli.evolve.state_transfer import fetch
 from neuro_cli.fabric.base import Traffic

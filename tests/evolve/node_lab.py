@@ -17,19 +17,18 @@ from neuro_cli.election.raft import Raft
 from neuro_cli.election.takeover import FirstToFinish
 from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.config import ClusterConfig
-from neuro_cli.evolve.events import Committed, Failed, Reset
 from neuro_cli.evolve.identity import FORMAT, canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
 from neuro_cli.evolve.network.channel import Channel, dial
 from neuro_cli.evolve.network.messages import Limits
-from neuro_cli.evolve.node import Node
+from neuro_cli.evolve.node import Committed, Failed, Node, Reset
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.fabric.base import Traffic
 from neuro_cli.runner.config import section
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination
-from neuro_cli.tls.from_secret import Authority
+from neuro_cli.tls.evolve_peer import Authority
 
 AUTHORITY = Authority("a secret for the tests")
 IDENTITY: dict[str, Any] = {"seed": 1, "model": "none"}

@@ -12,8 +12,7 @@ from fuzz_lab import HostileCluster
 from node_lab import free_port, progress, report_on, wait
 
 from neuro_cli.evolve.collector import ScoreReport, message_of
-from neuro_cli.evolve.network.channel import dial
-from neuro_cli.evolve.network.encoding import packed
+from neuro_cli.evolve.network.channel import dial, packed
 from neuro_cli.fabric.base import Traffic
 from neuro_cli.selection.base import Scores
 from neuro_cli.selection.linear_combination import LinearCombination

@@ -7,7 +7,7 @@ import pytest
 from node_lab import AUTHORITY, InProcess, free_port, progress, visit, wait
 
 from neuro_cli.evolve.network.channel import RefusedError
-from neuro_cli.tls.from_secret import Authority
+from neuro_cli.tls.evolve_peer import Authority
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from node_lab import InProcess, progress, wait
 
 from neuro_cli.evolve import peer_state
 from neuro_cli.evolve.network import channel, connections
-from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.network.messages import address_of
 
 
 def members(peer: InProcess) -> int:

@@ -6,9 +6,9 @@ import pytest
 from node_lab import AUTHORITY, IDENTITY, InProcess, progress, visit, wait
 
 from neuro_cli.evolve.network.channel import Channel, RefusedError, StrangerError, dial
-from neuro_cli.evolve.network.names import is_name
+from neuro_cli.evolve.network.messages import is_name
 from neuro_cli.fabric.base import Traffic
-from neuro_cli.tls.from_secret import identifier_in
+from neuro_cli.tls.evolve_peer import identifier_in
 
 IMPOSTOR = "it speaks under the name of another"
 

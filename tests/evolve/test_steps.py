@@ -8,7 +8,7 @@ import torch
 from support.configs import composed
 from test_ledger import START
 
-from neuro_cli.algo.centre.optimized import CentreOptimizer
+from neuro_cli.algo.centre.optimizer import CentreOptimizer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.schedule import CONSTANT
 from neuro_cli.evolve.identity import difference

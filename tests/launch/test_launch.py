@@ -20,7 +20,7 @@ from neuro_cli.fabric.mpi import library_name
 from neuro_cli.launch import launcher as launch
 from neuro_cli.launch import openmpi
 from neuro_cli.run_folder.checkpoint import CheckpointStore
-from neuro_cli.runner import early_stop
+from neuro_cli.runner import stop_signals
 
 SETTING = ("population=8", "batch_size=16", "threads=1", "distribution=replicated", "generations=100000", "hydra.run.dir=run")
 NO_ROOT = dict.fromkeys(AS_ROOT, "0")
@@ -112,7 +112,7 @@ def failed_to_load(folder: Path, code: int, monkeypatch: pytest.MonkeyPatch, num
 
     def world(*_: object) -> int:
         if number:
-            early_stop.hear(number)
+            stop_signals.hear(number)
         return code
 
     with monkeypatch.context() as patch:

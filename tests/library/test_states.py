@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from neuro_cli import Evolution
 from neuro_cli.algo.base import PopulationAlgorithm, Proposal, State
-from neuro_cli.algo.centre.optimizer import ScheduledOptimizer
+from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.algo.ensemble_member import Member
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.algo.seed_steps import SeedSteps

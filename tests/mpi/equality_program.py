@@ -19,7 +19,7 @@ import numpy as np
 from support.configs import SAMPLERS, composed, sampler_of
 from support.part_of_world import first_ranks, machines_of_two
 
-from neuro_cli.algo.centre import optimized as optimized_centre
+from neuro_cli.algo.centre import optimizer as optimized_centre
 from neuro_cli.distribution import chromosome_updates
 from neuro_cli.fabric.mpi import MpiWorld, mpi_world
 from neuro_cli.runner.build import build

@@ -51,7 +51,7 @@ def rows_of(path: Path) -> dict[str, dict[str, str]]:
 def _commands_are_forks():
     """Let the entries' commands begin without the seconds in which each would import torch."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("neuro_cli.reproduce.command.sys", SimpleNamespace(executable=forking_python()))
+        patch.setattr("neuro_cli.reproduce.run.sys", SimpleNamespace(executable=forking_python()))
         yield
 
 

@@ -12,8 +12,8 @@ from support.tables import rows_of
 
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import SingleProcess
-from neuro_cli.runner import early_stop as stop_module
 from neuro_cli.runner import pace as pace_module
+from neuro_cli.runner import stop_signals as stop_module
 from neuro_cli.runner.config import PaceConfig
 from neuro_cli.runner.pace import Pace
 

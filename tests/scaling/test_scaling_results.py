@@ -12,7 +12,7 @@ from neuro_cli.scaling import scaling
 from neuro_cli.scaling.plan import Point, study_of
 from neuro_cli.scaling.plot import plot_scaling
 from neuro_cli.scaling.results import EXTRAPOLATED, MEASURED, PROJECTED, Projection, rows_of
-from neuro_cli.scaling.table import error_line, measured_table, projected_table, show
+from neuro_cli.scaling.scaling import error_line, measured_table, projected_table, show
 from neuro_cli.scaling.worker import BYTES, extrapolated
 from neuro_cli.scaling.worlds import Measurements
 

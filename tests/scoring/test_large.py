@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from neuro_cli import Evolution
-from neuro_cli.algo.centre import optimized as optimized_centre
+from neuro_cli.algo.centre import optimizer as optimized_centre
 from neuro_cli.core import layout
 from neuro_cli.core.errors import CandidateError
 from neuro_cli.sampler import sign_flip

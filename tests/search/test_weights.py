@@ -19,11 +19,10 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.factory.instantiate import make
 from neuro_cli.model.module_cnn import ModuleCNN
 from neuro_cli.pool.base import WorkUnit
-from neuro_cli.search.candidate import network_of, task_of
+from neuro_cli.search.candidate import network_of, scores, task_of
 from neuro_cli.search.command import check, completed
 from neuro_cli.search.engine import Engine
 from neuro_cli.search.record import SearchRecord
-from neuro_cli.search.training import scores
 from neuro_cli.search.weights import ROOM, WeightsFolder, packed, unpacked
 from neuro_cli.task.classification import Classification
 

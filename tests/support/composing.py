@@ -13,7 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from neuro_cli.cli.options.groups import TABLES, groups, options_in
 from neuro_cli.cli.options.tree import ConfigTree
-from neuro_cli.cli.overrides import check, composition
+from neuro_cli.cli.overrides import check
 from neuro_cli.cli.overrides.grammar import choices_of, override_of, without_plus
 from neuro_cli.core.errors import UserError
 from support import read_once  # noqa: F401 (Hydra reads by it)
@@ -31,7 +31,7 @@ def _users_files(tree: ConfigTree) -> bool:
     return bool(tree.more) or not ConfigStore.instance().repo.keys().isdisjoint({*groups(), TABLES})
 
 
-def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compose_choices) -> DictConfig:
+def kept_choices(tree: ConfigTree, choices: list[str], compose=check.compose_choices) -> DictConfig:
     """As ``compose_choices``, but Hydra composes the same choices once, unless a user's files are among them."""
     if _users_files(tree):
         return compose(tree, choices)
@@ -44,16 +44,16 @@ def kept_choices(tree: ConfigTree, choices: list[str], compose=composition.compo
 
 
 def kept_whole(
-    tree: ConfigTree, first: list[str], overrides: list[Override], known: dict[str, list[str]], compose=composition.compose_whole
+    tree: ConfigTree, first: list[str], overrides: list[Override], known: dict[str, list[str]], compose=check.compose_whole
 ) -> tuple[list[str], DictConfig | None]:
     """As ``compose_whole``, but Hydra composes a choice of options once, and values are set in a copy of it."""
     values = [override for override in overrides if override.key_or_group not in known]
     choices = [override for override in overrides if override.key_or_group in known]
     if (
         _users_files(tree)
-        or not all(composition._is_plain(override, known) for override in overrides)
+        or not all(check._is_plain(override, known) for override in overrides)
         or any("." not in override.key_or_group for override in values if isinstance(override.value(), dict))
-        or not {override.key_or_group for override in values}.isdisjoint(composition.sections_of(tree.name))
+        or not {override.key_or_group for override in values}.isdisjoint(check.sections_of(tree.name))
     ):
         return compose(tree, first, overrides, known)
     choices_of(overrides, known)  # refuses what is no option
@@ -94,7 +94,7 @@ def composed_of(tree: ConfigTree, texts: list[str]) -> DictConfig:
     """Return the config that Hydra composes of overrides. Raises UserError."""
     overrides, known = [override_of(text) for text in texts], groups() | {TABLES: options_in(TABLES)}
     config = kept_whole(tree, [], overrides, known)[1]
-    return composition.compose_choices(tree, texts) if config is None else config
+    return check.compose_choices(tree, texts) if config is None else config
 
 
 def forget_options() -> None:

@@ -5,7 +5,7 @@ from omegaconf import OmegaConf
 
 from neuro_cli.cli.options.groups import groups
 from neuro_cli.cli.options.tree import ConfigTree
-from neuro_cli.cli.overrides.composition import compose_whole
+from neuro_cli.cli.overrides.check import compose_whole
 from neuro_cli.cli.overrides.grammar import override_of
 from support.composing import kept_whole
 from support.inside import neuro_inside, well

@@ -85,7 +85,7 @@ def test_who_shows_no_certificate_or_speaks_an_older_version_is_refused(sides):
 
 def test_a_cluster_s_certificate_is_the_same_bytes_at_every_peer_and_in_every_version():
     pytest.importorskip("msgpack")
-    from neuro_cli.tls.from_secret import Authority
+    from neuro_cli.tls.evolve_peer import Authority
 
     digest = hashlib.sha256(Authority("a secret for the tests").certificate).hexdigest()
     assert digest == "1ed5e7e24fd822779eba3d4294ad79c5f222020391dfe4877a3f9577dc988569"

@@ -1,274 +1,231 @@
-"""Optimizers of ``torch.optim`` with scheduled rates, and their trial at the start.
+"""Optimizer of the centre, with decay of weights; it sees the centre as tensors of the model's shapes."""
 
-Any class of ``torch.optim`` works if its step needs no closure and takes dense gradients, matrix optimizers included.
-"""
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import pairwise
 
-import copy
-import inspect
-import json
-import random
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import accumulate, islice, pairwise
-from typing import Any
-
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.base import State
-from neuro_cli.algo.step_size.auto import AUTO
-from neuro_cli.core.checks import number
-from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.schedule import CONSTANT, Schedule
+from neuro_cli.algo.base import CentreAlgorithm, State
+from neuro_cli.algo.centre.average import follow
+from neuro_cli.algo.centre.torch_optimizer import OptimizerFactory, ScheduledOptimizer, class_of, with_rate
+from neuro_cli.algo.step_size.by_size import by_size
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.layout import LARGE, ParameterLayout, Place
+from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.rounding import Rounding
+from neuro_cli.core.schedule import Schedule
 
-OptimizerFactory = Callable[..., torch.optim.Optimizer]
-
-STEPS = 5  # trial steps of an optimizer that is not torch's, which show whether each draws random numbers
-
-
-def _fused(factory: OptimizerFactory) -> OptimizerFactory:
-    """Choose the class's fused step, which needs no temporaries, if it has one and the config asks for no other."""
-    kind = class_of(factory)
-    chosen = factory.keywords if isinstance(factory, partial) else {}
-    if (
-        kind not in (torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD)
-        or {"fused", "foreach", "differentiable"} & chosen.keys()
-    ):
-        return factory
-    return partial(factory, fused=True)
+# steps by classes of optimizers that move each number by itself, so that pieces of a parameter may be stepped one by one
+BY_VALUE = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adamax)
+SIGMA, RATE = 0.05, 0.02  # defaults for networks of up to 11,274 parameters
+ROWS = 256  # a piece has a multiple of so many rows, as pieces of sums do
+PIECE = 2**20  # least numbers that a thread steps by itself
 
 
-def class_of(factory: OptimizerFactory) -> Any:
-    """Return the class of optimizer, or the function, behind ``factory``."""
-    return factory.func if isinstance(factory, partial) else factory
+def _length(size: int) -> int:
+    """Return the least numbers of a span: a share of the centre, since memory for their sums is needed."""
+    return max(PIECE, min(2**24, size // 16))
 
 
-def with_rate(factory: OptimizerFactory, rate: float) -> OptimizerFactory:
-    """Set the learning rate ``rate`` if ``factory`` leaves it open (lr=None, or auto)."""
-    if not isinstance(factory, partial) or factory.keywords.get("lr", rate) not in (None, AUTO):
-        return factory
-    return partial(factory.func, *factory.args, **{**factory.keywords, "lr": rate})
+def _pieces(layout: ParameterLayout, split: bool, length: int) -> list[list[Place]]:
+    """Return each parameter in pieces of some rows where it is a large one to ``split``; rows are multiples of those of sums.
+
+    A piece of more than one step of rows has at most ``length`` numbers.
+    """
+    pieces = list[list[Place]]()
+    for place in layout.places:
+        size = place.stop - place.start
+        if not split or size <= length or len(place.shape) == 4:
+            pieces.append([place])
+            continue
+        width = size // place.shape[0]
+        step = max(1, length // (width * ROWS)) * ROWS * width
+        bounds = [*range(place.start, place.stop, step), place.stop]
+        pieces.append([Place(place.name, low, high, ((high - low) // width, *place.shape[1:])) for low, high in pairwise(bounds)])
+    return pieces
 
 
-def _leave_compiler_out() -> None:
-    """Keep ``torch.optim`` from importing torch's compiler, which costs 150 MB per rank and two seconds."""
-    for method in vars(torch.optim.Optimizer).values():
-        if hasattr(method, "__wrapped__"):
-            inner = inspect.unwrap(method)
-            inner.__dynamo_disable = inner  # torch._compile checks this attribute before it imports
+class CentreOptimizer:
+    """Centre (M,) with its optimizer, which steps it along a gradient (M,); torch minimises, so it sees the negative.
 
+    A centre in bfloat16, which this object takes over, needs a ``rounding``. The optimizer then steps float32 copies of its
+    tensors, one after the other where it can, and its states are float32.
 
-def _small(parameter: nn.Parameter) -> nn.Parameter:
-    """Return a parameter of one number, with a gradient, in as many dimensions as ``parameter``."""
-    small = nn.Parameter(torch.ones([1] * parameter.dim(), dtype=parameter.dtype, device=parameter.device))
-    small.grad = torch.ones_like(small)
-    return small
-
-
-def _of_group(group: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of an optimizer's ``group`` that its steps may change: neither parameters nor the rate, which is set."""
-    return {name: value for name, value in group.items() if name not in ("params", "lr")}
-
-
-def _same(value: Any, other: Any) -> bool:
-    if isinstance(value, Tensor):
-        return isinstance(other, Tensor) and torch.equal(value, other)
-    return bool(value == other)
-
-
-def _positions() -> dict[str, Any]:
-    """Return the states of the global generators, by library."""
-    return {
-        "torch": torch.get_rng_state().tolist(),
-        "numpy": repr(np.random.get_state(legacy=False)),
-        "Python": random.getstate(),
-    }
-
-
-class ScheduledOptimizer:
-    """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
-
-    ``factors`` on the learning rate of each parameter, None: all are 1. Parameters with one factor are one optimizer group.
-    ``parts``: how many parameters in turn are pieces of one, rows after rows, and one in a state; None: each is one.
-    ``tried``: whether the class is known to step and to resume, so that nothing is tried.
+    ``average`` in [0, 1): share of the past in an average of the centres (:mod:`neuro_cli.algo.centre.average`), 0: no average.
+    Steps write to ``centre`` itself. Raises ConfigError.
     """
 
     def __init__(
         self,
         factory: OptimizerFactory,
         schedule: Schedule,
-        parameters: list[nn.Parameter],
-        key: str = "algo.optimizer",
+        centre: Tensor,
+        layout: ParameterLayout,
         factors: Sequence[float] | None = None,
-        parts: Sequence[int] | None = None,
-        tried: bool = False,
+        average: float = 0.0,
     ) -> None:
-        groups: dict[float, list[nn.Parameter]] = {}
-        wholes: dict[float, list[int]] = {}
-        given, parts = iter(parameters), parts or [1] * len(parameters)
-        for count, factor in zip(parts, factors or [1.0] * len(parts), strict=True):
-            groups.setdefault(factor, []).extend(islice(given, count))
-            wholes.setdefault(factor, []).append(count)
-        self._schedule, self._parameters = schedule, [parameter for group in groups.values() for parameter in group]
-        self._group = {id(parameter): number for number, group in enumerate(groups.values()) for parameter in group}
-        # places among them of the pieces of each parameter
-        bounds = [0, *accumulate(count for group in wholes.values() for count in group)]
-        self._wholes = [range(low, high) for low, high in pairwise(bounds)]
-        _leave_compiler_out()
-        if isinstance(factory, partial) and "lr" in factory.keywords:
-            number(f"{key}.lr", factory.keywords["lr"], low=0.0)
-        try:
-            self._optimizer = _fused(factory)([{"params": group} for group in groups.values()])
-        except Exception as error:  # an optimizer may be the user's own
-            raise UserError(f"{key}: {error}") from error
-        if "lr" not in self._optimizer.defaults:
-            raise ConfigError(key, type(self._optimizer).__name__, "it has no learning rate lr, which schedules set")
-        self._step = inspect.unwrap(type(self._optimizer).step)
-        self._first = copy.deepcopy([_of_group(group) for group in self._optimizer.param_groups])
-        if not tried:
-            self._try(factory, [[_small(parameter) for parameter in group] for group in groups.values()], key)
-        self._rate = float(self._optimizer.param_groups[0]["lr"])
-        self._rates = [float(group["lr"]) * factor for group, factor in zip(self._optimizer.param_groups, groups, strict=True)]
-
-    def _try(self, factory: OptimizerFactory, groups: list[list[nn.Parameter]], key: str) -> None:
-        """Try steps of small parameters with gradients alone, as all steps will be, and of a resumed copy of classes not torch's.
-
-        Raises ConfigError where they fail, draw from a global generator, or differ.
-        """
-        name = type(self._optimizer).__name__
-        foreign = not type(self._optimizer).__module__.startswith("torch.optim")
-        states = [_positions() if foreign else {}]
-        try:
-            with torch.no_grad():
-                stepped = _fused(factory)([{"params": group} for group in groups])
-                for _ in range(STEPS if foreign else 1):
-                    self._step(stepped)
-                    states.append(_positions() if foreign else {})
-        except Exception as error:  # an optimizer may be the user's own
-            reason = " ".join(str(error).split())
-            raise ConfigError(key, name, f"takes no step from dense gradients alone ({reason})") from error
-        # another thread may draw meanwhile, but hardly in each of the steps
-        drawn = [library for library in states[0] if all(one[library] != other[library] for one, other in pairwise(states))]
-        if drawn:
-            reason = f"its step draws from the global generator of {drawn[0]}, so ranks and resumed runs would differ"
-            raise ConfigError(key, name, reason)
-        if foreign:
-            try:
-                self._try_resume(factory, key, name)
-            except ConfigError:
-                raise
-            except Exception as error:
-                reason = " ".join(str(error).split())
-                raise ConfigError(key, name, f"its state cannot be stored and restored ({reason})") from error
-
-    def _try_resume(self, factory: OptimizerFactory, key: str, name: str) -> None:
-        """Raise ConfigError unless steps after :meth:`restore` are those of an optimizer that never stopped."""
-
-        def small() -> list[nn.Parameter]:
-            return [nn.Parameter(torch.ones([2] * parameter.dim())) for parameter in self._parameters]
-
-        def steps(stepped: ScheduledOptimizer, parameters: list[nn.Parameter], start: int) -> None:
-            for time in range(start, start + 3):
-                for parameter in parameters:
-                    parameter.grad = (torch.arange(1.0, 1 + parameter.numel()) * (time + 1)).cos().view_as(parameter)
-                stepped.step(0)
-
-        kept, again = small(), small()
-        first, second = (ScheduledOptimizer(factory, CONSTANT, each, key, tried=True) for each in (kept, again))
-        steps(first, kept, 0)
-        state = first.state()
-        for entry, value in state.scalars.items():
-            try:
-                json.dumps(value)
-            except TypeError as error:
-                entry = entry.removeprefix("optimizer.").partition(".")[2]
-                raise ConfigError(key, name, f"no checkpoint holds its {entry}, a {type(value).__name__}") from error
-        with torch.no_grad():
-            for parameter, other in zip(again, kept, strict=True):
-                parameter.copy_(other)
-        second.restore(state)
-        steps(first, kept, 3)
-        steps(second, again, 3)
-        if not all(torch.equal(one, other) for one, other in zip(kept, again, strict=True)):
-            raise ConfigError(
-                key, name, "a resumed run would take other steps: it has state outside of its parameters and groups"
-            )
+        self.rounding: Rounding | None = None
+        self.threads: Threads | None = None  # step pieces side by side
+        self._room: Tensor | None = None
+        exact = centre.dtype != torch.bfloat16
+        self._share = average
+        if self._share and not exact:
+            raise ConfigError("algo.average", average, "must be 0 with weights in bfloat16, whose steps an average would lose")
+        self.centre = centre.clone() if self._share else centre  # what is given may be the memory of the module to load
+        self.average = centre.clone() if self._share else None
+        length = PIECE if centre.device.type == "cpu" else _length(layout.size)
+        pieces = _pieces(layout, layout.size >= LARGE and class_of(factory) in BY_VALUE, length)
+        self._pieces = [piece for of_one in pieces for piece in of_one]
+        self._parameters = [nn.Parameter(piece.view(self.centre) if exact else _unused(piece, centre)) for piece in self._pieces]
+        counts = [len(of_one) for of_one in pieces]
+        self._optimizer = ScheduledOptimizer(factory, schedule, self._parameters, factors=factors, parts=counts)
+        self._large = len(self._pieces) > len(pieces)
+        self._starts = [piece.start for piece in self._pieces]
 
     def rate_at(self, generation: int) -> float:
-        """Return a generation's learning rate of parameters with factor 1."""
-        return self._rate * self._schedule.factor(generation)
+        """Return the learning rate of the centre's optimizer in a generation."""
+        return self._optimizer.rate_at(generation)
 
-    def step(self, generation: int, more: float = 1.0, some: Sequence[nn.Parameter] | None = None) -> None:
-        """Step along the parameters' gradients with the generation's learning rate times ``more``, and drop the gradients.
+    def ascend(self, generation: int, gradient: Tensor, decay: float = 0.0, more: float = 1.0) -> None:
+        """Step along ``gradient`` - ``decay`` * centre, with the generation's learning rate times ``more``.
 
-        ``some``: those that have gradients, None: all. Several threads may step others at the same time.
+        ``gradient`` (M,) is overwritten: with millions of parameters every copy adds to the peak memory.
         """
-        factor, chosen = self._schedule.factor(generation) * more, self._parameters if some is None else some
-        for group, rate in zip(self._optimizer.param_groups, self._rates, strict=True):
-            group["lr"] = rate * factor
-        with torch.no_grad():  # the class's own step: torch's wrapper imports the compiler and counts for profilers
-            self._step(self._optimizer if len(chosen) == len(self._parameters) else self._of(chosen))
-        for parameter in chosen:  # torch's zero_grad() enters its profiler, for longer than a step of few numbers takes
-            parameter.grad = None
+        for low, high in self.spans or [(0, len(self.centre))]:
+            self.ascend_span(generation, gradient[low:high], low, decay, more)
 
-    def _of(self, some: Sequence[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return an optimizer of ``some`` parameters with the states of that of all."""
-        part: torch.optim.Optimizer = object.__new__(type(self._optimizer))
-        groups = [{**group, "params": list[nn.Parameter]()} for group in self._optimizer.param_groups]
-        vars(part).update({**vars(self._optimizer), "param_groups": groups})
-        for parameter in some:
-            groups[self._group[id(parameter)]]["params"].append(parameter)
-        return part
+    @property
+    def spans(self) -> list[tuple[int, int]] | None:
+        """Columns [start, stop) that can be stepped one after the other: pieces of a large centre; None where steps need all."""
+        if not self._large:
+            return None
+        found, start = list[tuple[int, int]](), 0
+        for piece in self._pieces:
+            if piece.stop - start >= _length(self.centre.numel()) or piece is self._pieces[-1]:
+                found.append((start, piece.stop))
+                start = piece.stop
+        return found
 
-    def state(self, live: bool = False) -> State:
-        """Return the optimizer state of every parameter under ``optimizer.<index>.<name>``; copies unless ``live``.
+    def ascend_span(self, generation: int, gradient: Tensor, start: int, decay: float = 0.0, more: float = 1.0) -> None:
+        """Take :meth:`ascend` for the columns from ``start`` on, as many as ``gradient`` (n,) has: all, or one of the spans."""
+        stop = start + len(gradient)
+        if self.rounding is not None and (self._room is None or len(self._room) < len(gradient)):
+            # one memory for all spans: the C library would reuse none
+            self._room = torch.empty(len(gradient), dtype=torch.float32, device=self.centre.device)
 
-        Entries of a group that steps changed, as Prodigy's estimate of the rate, are under ``optimizer.group<index>.<name>``.
-        """
-        state = State()
-        for index, (group, first) in enumerate(zip(self._optimizer.param_groups, self._first, strict=True)):
-            for name, value in _of_group(group).items():
-                if not _same(value, first.get(name)):
-                    place = state.tensors if isinstance(value, Tensor) else state.scalars
-                    place[f"optimizer.group{index}.{name}"] = copy.deepcopy(value)
-        held = self._optimizer.state_dict()["state"]
-        for index, places in enumerate(self._wholes):
-            for name, value in held.get(places[0], {}).items():
-                if isinstance(value, Tensor) and len(places) > 1 and value.shape == self._parameters[places[0]].shape:
-                    state.tensors[f"optimizer.{index}.{name}"] = torch.cat([held[place][name] for place in places])
-                elif isinstance(value, Tensor):
-                    state.tensors[f"optimizer.{index}.{name}"] = value if live else value.clone()
-                else:
-                    state.scalars[f"optimizer.{index}.{name}"] = copy.deepcopy(value)
+        def step(numbers: range) -> None:
+            """Step the pieces of these numbers, one after the other in memory."""
+            low, high = self._pieces[numbers[0]].start, self._pieces[numbers[-1]].stop
+            centre, own = self.centre[low:high], slice(low - start, high - start)
+            if self.rounding is None:
+                self._step(generation, numbers, gradient[own], centre, decay, more)
+            else:
+                assert self._room is not None
+                exact = self._room[own].copy_(centre)
+                self._step(generation, numbers, gradient[own], exact, decay, more)
+                self.rounding.store(exact, generation, low, self.centre)
+            if self.average is not None:
+                follow(self.average[low:high], centre, self._share, generation)
+
+        last = bisect_left(self._starts, stop) if stop < len(self.centre) else len(self._pieces)  # one without numbers too
+        own = range(bisect_left(self._starts, start), last)
+        if self.threads is None or not self._large or self.centre.device.type != "cpu":
+            step(own)
+        else:
+            self.threads.map(step, self._parts(own))
+
+    def _parts(self, own: range) -> list[range]:
+        """Return the numbers of pieces in parts of PIECE numbers at least, but for the last one."""
+        parts, first = list[range](), own.start
+        for number in own:
+            if self._pieces[number].stop - self._starts[first] >= PIECE or number == own[-1]:
+                parts.append(range(first, number + 1))
+                first = number + 1
+        return parts
+
+    def _step(self, generation: int, numbers: range, gradient: Tensor, centre: Tensor, decay: float, more: float) -> None:
+        """Step the pieces of these numbers, whose columns are float32 in ``centre`` (n,), along ``gradient`` (n,)."""
+        gradient.neg_()
+        if decay:
+            gradient.add_(centre, alpha=decay)
+        start, own = self._starts[numbers[0]], self._parameters[numbers.start : numbers.stop]
+        for parameter, piece in zip(own, self._pieces[numbers.start : numbers.stop], strict=True):
+            columns = slice(piece.start - start, piece.stop - start)
+            parameter.grad = piece.view_of(gradient[columns])
+            if self.rounding is not None:
+                parameter.data = piece.view_of(centre[columns])
+        self._optimizer.step(generation, more, own)
+        if self.rounding is not None:
+            for parameter, piece in zip(own, self._pieces[numbers.start : numbers.stop], strict=True):
+                parameter.data = _unused(piece, centre)
+
+    def state(self) -> State:
+        state = self._optimizer.state()
+        state.tensors["centre"] = self.centre.clone()
+        if self.average is not None:
+            state.tensors["average"] = self.average.clone()
         return state
 
     def restore(self, state: State) -> None:
-        """Restore a :meth:`state` of the optimizer, by copies; other entries of ``state`` are ignored."""
-        slots: dict[int, dict[str, Any]] = {}
-        for group, first in zip(self._optimizer.param_groups, self._first, strict=True):
-            group.update(copy.deepcopy(first))
-        for key, value in [*state.tensors.items(), *state.scalars.items()]:
-            if key.startswith("optimizer.group"):
-                index, name = key.removeprefix("optimizer.group").split(".", 1)
-                self._optimizer.param_groups[int(index)][name] = copy.deepcopy(value)
-            elif key.startswith("optimizer."):
-                _, index, name = key.split(".", 2)
-                places = self._wholes[int(index)]
-                rows = [len(self._parameters[place]) for place in places] if len(places) > 1 else []
-                split = isinstance(value, Tensor) and value.dim() and rows and len(value) == sum(rows)
-                for place, part in zip(places, value.split(rows) if split else [value] * len(places), strict=True):
-                    slots.setdefault(place, {})[name] = self._laid_out(part, place)
-        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": slots})
-        for place, parameter in enumerate(self._parameters):  # torch rounds each tensor to the type of its parameter
-            held = self._optimizer.state.get(parameter, {})
-            for name, value in slots.get(place, {}).items():
-                if isinstance(value, Tensor) and isinstance(held.get(name), Tensor) and held[name].dtype != value.dtype:
-                    held[name] = value
+        self.centre.copy_(state.tensors["centre"])
+        if self.average is not None:
+            self.average.copy_(state.tensors["average"])
+        self._optimizer.restore(state)
 
-    def _laid_out(self, value: Any, index: int) -> Any:
-        """Copy a state tensor into the memory order of its parameter, since fused steps walk through both in step."""
-        parameter = self._parameters[index]
-        if isinstance(value, Tensor) and value.shape == parameter.shape:
-            return torch.empty_like(parameter, dtype=value.dtype).copy_(value)
-        return copy.deepcopy(value)  # a step count is a tensor that every step changes
+
+def _unused(place: Place, like: Tensor) -> Tensor:
+    """Return a float32 tensor in the shape and memory order of ``place`` whose numbers are never used; most take no memory."""
+    if len(place.shape) == 4:  # states are laid out like their parameter, and an expanded one shows the usual order alone
+        return place.view_of(torch.empty(place.stop - place.start, device=like.device, dtype=torch.float32))
+    return torch.zeros((), device=like.device, dtype=torch.float32).expand(place.shape)
+
+
+class OptimizedCentre(CentreAlgorithm):
+    """Base of the algorithms with a centre and its optimizer as their only state; ``start`` sets ``_optimizer``."""
+
+    _optimizer: CentreOptimizer
+    _factory: OptimizerFactory
+    _sigma_given: float | None = None  # None: by size
+    _rate_given: float | None = None
+
+    def sigma_for(self, layout: ParameterLayout) -> float:
+        """Return the sigma that was given or chosen, else the one by size."""
+        return by_size(SIGMA, layout.size) if self._sigma_given is None else self._sigma_given
+
+    def factory_for(self, layout: ParameterLayout) -> OptimizerFactory:
+        """Return the optimizer's factory; a rate that it leaves open is the chosen one, else the one by size."""
+        return with_rate(self._factory, by_size(RATE, layout.size) if self._rate_given is None else self._rate_given)
+
+    def begin_with(
+        self, sigma: float, rate: float | None, centre: Tensor, layout: ParameterLayout, population: int, seed: int
+    ) -> None:
+        """Begin again at ``centre`` by values that were open. ``rate`` None: as given, or by size."""
+        self._sigma_given, self._rate_given, before = sigma, rate, self._optimizer
+        self.start(centre, layout, population, seed)
+        self._optimizer.rounding, self._optimizer.threads = before.rounding, before.threads
+
+    def round_by(self, rounding: Rounding) -> None:
+        self._optimizer.rounding = rounding
+
+    def step_by(self, threads: Threads) -> None:
+        self._optimizer.threads = threads
+
+    @property
+    def centre(self) -> Tensor:
+        return self._optimizer.centre
+
+    @property
+    def solution(self) -> Tensor:
+        average = self._optimizer.average
+        return self.centre if average is None else average
+
+    def rate_at(self, generation: int) -> float:
+        return self._optimizer.rate_at(generation)
+
+    def state(self) -> State:
+        return self._optimizer.state()
+
+    def restore(self, state: State) -> None:
+        self._optimizer.restore(state)

@@ -20,7 +20,7 @@ from neuro_cli.core.messages.install import install
 from neuro_cli.core.metric import RETURN
 from neuro_cli.factory.own_code import let_import
 from neuro_cli.run_folder.checkpoint import write_atomically
-from neuro_cli.runner.early_stop import StopRequest
+from neuro_cli.runner.stop_signals import StopRequest
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory
 
 COLUMNS = ("seconds", "environment_steps", RETURN.name)

@@ -11,9 +11,8 @@ from rich.table import Table
 from neuro_cli.broker.nameserver.client import CALL_SECONDS, brokers
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
-from neuro_cli.broker.services import NAMESERVER, SUBMISSION, Stub
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import open_channel, reason
+from neuro_cli.broker.wire import NAMESERVER, SUBMISSION, Stub, open_channel, reason
 from neuro_cli.core.errors import lines_apart, printable
 
 COUNTS = ("waiting", "helping", "running", "undelivered", "dead", "finished")

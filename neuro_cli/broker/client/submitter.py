@@ -13,9 +13,8 @@ import grpc
 from neuro_cli.broker.nameserver.client import CALL_SECONDS, brokers, usable
 from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
-from neuro_cli.broker.services import NAMESERVER, SUBMISSION, Stub
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import batches, open_channel, reason
+from neuro_cli.broker.wire import NAMESERVER, SUBMISSION, Stub, batches, open_channel, reason
 from neuro_cli.core.errors import UserError
 
 log = logging.getLogger(__name__)

@@ -13,9 +13,8 @@ from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.nameserver.registry import LARGEST_ID
 from neuro_cli.broker.proto import nameserver_pb2 as messages
 from neuro_cli.broker.server.store import Store, StoreError
-from neuro_cli.broker.services import NAMESERVER, Stub
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import open_channel, reason
+from neuro_cli.broker.wire import NAMESERVER, Stub, open_channel, reason
 from neuro_cli.core.errors import ConfigError
 
 log = logging.getLogger(__name__)

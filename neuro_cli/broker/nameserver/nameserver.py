@@ -5,9 +5,8 @@ import grpc
 from neuro_cli.broker.addresses import wrong
 from neuro_cli.broker.nameserver.registry import LARGEST_ID, Registry, TakenError, UnknownError
 from neuro_cli.broker.proto import nameserver_pb2 as messages
-from neuro_cli.broker.services import NAMESERVER
 from neuro_cli.broker.settings import NameserverSettings, Security
-from neuro_cli.broker.wire import Server
+from neuro_cli.broker.wire import NAMESERVER, Server
 
 BEATS = 8  # heartbeats in the timeout of a broker
 LONGEST = 256  # bounds of a token's characters

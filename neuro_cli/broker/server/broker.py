@@ -11,9 +11,8 @@ from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import Store
 from neuro_cli.broker.server.submission import SubmissionService
 from neuro_cli.broker.server.work import WorkService
-from neuro_cli.broker.services import SUBMISSION, WORK
 from neuro_cli.broker.settings import BrokerSettings, Security
-from neuro_cli.broker.wire import Server, payload_limit
+from neuro_cli.broker.wire import SUBMISSION, WORK, Server, payload_limit
 
 log = logging.getLogger(__name__)
 

@@ -19,9 +19,8 @@ from neuro_cli.broker.server.delivery import Deliveries, Delivery
 from neuro_cli.broker.server.queues import Queues
 from neuro_cli.broker.server.store import LENT, Store
 from neuro_cli.broker.server.waiting import key_of, task_key
-from neuro_cli.broker.services import WORK, Stub
 from neuro_cli.broker.settings import Security
-from neuro_cli.broker.wire import open_channel, reason
+from neuro_cli.broker.wire import WORK, Stub, open_channel, reason
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,8 @@ from neuro_cli.broker.proto import broker_pb2 as messages
 from neuro_cli.broker.proto import nameserver_pb2
 from neuro_cli.broker.server.store import Key
 from neuro_cli.broker.server.waiting import key_of, task_key
-from neuro_cli.broker.services import NAMESERVER, WORK, Stub
 from neuro_cli.broker.settings import Security, WorkerSettings
-from neuro_cli.broker.wire import batches, open_channel, payload_limit, reason
+from neuro_cli.broker.wire import NAMESERVER, WORK, Stub, batches, open_channel, payload_limit, reason
 from neuro_cli.broker.worker.attempt import Attempt
 from neuro_cli.broker.worker.process import TaskProcess
 from neuro_cli.core.errors import UserError

@@ -17,7 +17,7 @@ from neuro_cli.run_folder.declaration import declared
 from neuro_cli.run_folder.log import is_written, messages
 from neuro_cli.run_folder.saved_summary import read_summary
 from neuro_cli.runner.config import StopConfig, section
-from neuro_cli.runner.early_stop import Target
+from neuro_cli.runner.stop_target import Target
 
 log = logging.getLogger(__name__)
 

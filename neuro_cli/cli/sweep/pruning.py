@@ -10,7 +10,7 @@ from optuna.trial import Trial
 
 from neuro_cli.cli.sweep.jobs import metric_of
 from neuro_cli.logger.stored_rows import StoredRows
-from neuro_cli.runner.early_stop import ask_to_stop
+from neuro_cli.runner.stop_signals import ask_to_stop
 
 PAUSE = 0.3  # seconds between two looks at the rows
 LARGEST = 1e300  # stands for an infinite value: the differences of two are finite, which Optuna's medians need

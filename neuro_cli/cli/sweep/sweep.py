@@ -24,8 +24,9 @@ from neuro_cli.cli.compose import composed, context_of, plain_keys
 from neuro_cli.cli.overrides.check import Checked
 from neuro_cli.cli.sweep.launcher import BASIC, JobFailedError, Launch, Rules, SweepLauncher, option
 from neuro_cli.core.checks import boolean
-from neuro_cli.core.errors import FAILED, INTERRUPTED, ConfigError, UserError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.errors import report as report_error
+from neuro_cli.core.exit_codes import FAILED, INTERRUPTED
 from neuro_cli.core.messages.install import absent, install
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.launch import lock

@@ -13,7 +13,8 @@ from neuro_cli.cli.compose import plain_keys
 from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.overrides.grammar import overrides_of
 from neuro_cli.core.checks import one_of
-from neuro_cli.core.errors import INTERRUPTED, ConfigError
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.exit_codes import INTERRUPTED
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.core.messages.tables import print_table
@@ -31,8 +32,8 @@ def reproduce_verb(arguments: list[str]) -> int:
 
 
 def _reproduce(config: dict[str, Any], folder: Path) -> int:
-    from neuro_cli.reproduce.command import StoppedError
     from neuro_cli.reproduce.reproduce import reproduce
+    from neuro_cli.reproduce.run import StoppedError
 
     try:
         entries = entries_of(config["size"], config["tables"], config["with"])

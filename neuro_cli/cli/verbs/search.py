@@ -62,7 +62,7 @@ def certs_verb(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     need_packages()
-    from neuro_cli.tls.from_folder import make_certificates
+    from neuro_cli.tls.task_cluster import make_certificates
 
     for path in make_certificates(options.folder, options.hosts):
         print(f"neuro: {path}")

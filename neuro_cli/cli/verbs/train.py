@@ -9,14 +9,15 @@ from neuro_cli.cli.arguments import folder_of_internal
 from neuro_cli.cli.command import hydra_verb
 from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
-from neuro_cli.core.errors import BAD_INPUT, FAILED, ConfigError, interrupted, printable
+from neuro_cli.core.errors import ConfigError, interrupted, printable
+from neuro_cli.core.exit_codes import BAD_INPUT, FAILED
 from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm_job
 from neuro_cli.launch.restarts import restarts
 from neuro_cli.run_folder.config import save_config
-from neuro_cli.runner import early_stop
+from neuro_cli.runner import stop_signals
 
 if TYPE_CHECKING:
     from neuro_cli.runner.options import Options
@@ -89,7 +90,7 @@ def _ended(options: "Options", run: Path, code: int, before: int) -> int:
     recover(run, options)
     if any(line.startswith("failed: ") for line in messages(run)[before:]):
         return code
-    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", early_stop.heard()
+    text, heard = f"the world of {options.config.ranks} ranks ended with exit code {code}", stop_signals.heard()
     if heard:
         text += f" after {heard[0]}"
     log.info("failed: %s", text)

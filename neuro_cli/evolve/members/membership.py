@@ -10,8 +10,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.evolve.members.heartbeat import Heartbeat
 from neuro_cli.evolve.network.channel import Channel, RefusedError
 from neuro_cli.evolve.network.connections import Connections
-from neuro_cli.evolve.network.messages import MalformedError, checked
-from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.network.messages import MalformedError, address_of, checked
 from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.peer_ledger import PeerLedger
 from neuro_cli.evolve.peer_state import PeerState

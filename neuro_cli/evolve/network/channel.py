@@ -1,17 +1,20 @@
-"""Channel of messages over one TLS connection: a length, then plain data. Bytes are counted as TLS sends them."""
+"""Channel of messages over one TLS connection: a length, then plain data (msgpack): reading it runs no code.
+
+Bytes are counted as TLS sends them.
+"""
 
 import asyncio
 import ssl
 import struct
 from typing import Any
 
+import msgpack
+
 from neuro_cli.election.fields import printable
-from neuro_cli.evolve.network.encoding import packed, unpacked
-from neuro_cli.evolve.network.messages import MalformedError, checked
-from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.network.messages import MalformedError, address_of, checked
 from neuro_cli.fabric.base import Traffic
 from neuro_cli.tls.certificates import refuses_authority
-from neuro_cli.tls.from_secret import identifier_in
+from neuro_cli.tls.evolve_peer import identifier_in
 
 _LENGTH = struct.Struct(">I")
 FIRST = 2**16  # bytes of the first message on a connection
@@ -162,3 +165,23 @@ def _answered(answer: dict[str, Any], kinds: tuple[str, ...]) -> dict[str, Any]:
     if type(answer.get("refused")) is str:
         raise RefusedError(printable(answer["refused"], 500))
     return checked(answer, *kinds)
+
+
+def packed(value: Any) -> bytes:
+    """Encode ``value`` as bytes. Raises TypeError for anything but plain data."""
+    content: bytes = msgpack.packb(value, strict_types=True)
+    return content
+
+
+def unpacked(content: bytes) -> Any:
+    """Decode bytes of :func:`packed`. Raises ValueError for other bytes."""
+    try:
+        return msgpack.unpackb(content, strict_map_key=False, ext_hook=_unknown)
+    except ValueError:
+        raise
+    except Exception as error:  # msgpack has errors of its own for bytes that are too many or too few
+        raise ValueError(f"not a message: {type(error).__name__}") from error
+
+
+def _unknown(code: int, content: bytes) -> Any:
+    raise ValueError(f"unknown extension {code}")

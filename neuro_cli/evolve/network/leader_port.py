@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from neuro_cli.evolve.network.channel import RefusedError
-from neuro_cli.evolve.network.names import address_of
+from neuro_cli.evolve.network.messages import address_of
 from neuro_cli.evolve.peer_state import PeerState
 
 ANSWER = 2.0  # seconds for a leader to answer at its port

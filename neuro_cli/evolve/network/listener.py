@@ -41,11 +41,8 @@ class Listener:
         self._state, self._connections, self._ledger = state, connections, ledger
         self._heartbeat, self._leader, self._snapshot = heartbeat, leader, snapshot
         self.admission = Admission()
-        self._strangers, self._refused, self._malformed = (
-            RateLimitedLog(log),
-            RateLimitedLog(log, LINES),
-            RateLimitedLog(log, LINES),
-        )
+        self._strangers = RateLimitedLog(log)
+        self._refused, self._malformed = RateLimitedLog(log, LINES), RateLimitedLog(log, LINES)
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve one connection, from the first byte to its end."""

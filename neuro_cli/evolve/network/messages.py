@@ -4,6 +4,7 @@ A message has exactly the fields listed here; any other one ends a connection. E
 (``election``), and :mod:`neuro_cli.evolve.ledger.record` checks committed records.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,20 @@ from typing import Any
 from neuro_cli.election.fields import FLAG, Field, misfit, octets, or_none, several, shown, text, whole
 from neuro_cli.evolve.config import MOST_LOCAL
 from neuro_cli.evolve.ledger.record import MEMBERS, MOST_ITERATIONS
-from neuro_cli.evolve.network.names import is_name
+
+# names of peers, ``identifier@host:port``: the identifier is the hash of a key that only the peer has
+HOST = r"\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}"
+NAME = re.compile(rf"[0-9a-f]{{32}}@(?:{HOST}):[0-9]{{1,5}}")
+
+
+def address_of(peer: str) -> str:
+    """Return the address HOST:PORT of a name, or of an address."""
+    return peer.rpartition("@")[2]
+
+
+def is_name(text: object) -> bool:
+    return isinstance(text, str) and NAME.fullmatch(text) is not None
+
 
 MOST_MEMBERS = 4096  # peers of a cluster
 HEAD, DIGEST = 32, 64  # bytes of a SHA-256, its hex digits

@@ -7,19 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from neuro_cli.evolve.events import Committed, Failed, Reset
+from neuro_cli.algo.base import Proposal
+from neuro_cli.distribution.finite import refuse_nan
+from neuro_cli.evolve.collector import ScoreReport
 from neuro_cli.evolve.ledger.file import sync_ledger
+from neuro_cli.evolve.node import Committed, Failed, Reset
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
-from neuro_cli.evolve.training.model import apply, restore_snapshot, steps_of
-from neuro_cli.evolve.training.tries import tries
+from neuro_cli.evolve.training.model import apply, first_member, local_iterations, moved_by, restore_snapshot, steps_of, stride
 from neuro_cli.logger.columns import CLUSTER_COLUMNS, Cost, row_of, training_row
 from neuro_cli.run_folder.record import RunRecord as RunFolder
 from neuro_cli.runner.build import Parts
-from neuro_cli.runner.early_stop import StopRequest, Target
 from neuro_cli.runner.loop import Progression
 from neuro_cli.runner.population import PopulationTraining
-from neuro_cli.selection.base import Selection
+from neuro_cli.runner.stop_signals import StopRequest
+from neuro_cli.runner.stop_target import Target
+from neuro_cli.selection.base import Scores, Selection
 
 log = logging.getLogger(__name__)
 
@@ -188,3 +191,27 @@ class PeerWorker:
         self._work.rate = self._work.scored / self._at.seconds
         digest = self._work.parameters_sha256()
         return self._folder.finish(self._work, self._at.generation, self._at.seconds, self._at.metrics or {}, digest)
+
+
+def tries(parts: Parts, selection: Selection, me: str, iteration: int) -> ScoreReport:
+    """Score the members of the peer ``me`` and return its report.
+
+    All local iterations are scored on the examples of ``iteration``, so that the fitnesses of different peers compare, and each
+    has members of its own. The rounds move a copy of the parameters, not the model.
+    """
+    population, rounds = parts.config.population, local_iterations(parts)
+    scorer, sigma, centre = parts.distribution.job.scorer, steps_of(parts).sigma, steps_of(parts).centre
+    first, path, means = first_member(me, iteration, parts), (), []  # type: int, tuple[int, ...], list[np.ndarray]
+    while True:
+        members = range(first, first + population)
+        sums = scorer.scores(Proposal.around(centre, sigma), iteration, members)
+        scores = scorer.means(sums)
+        refuse_nan(scores, iteration, parts.task)
+        means.append(scores.mean(axis=0))
+        chosen = selection.report(Scores(iteration, first, scores[:, 0], path))
+        if len(means) == rounds:
+            break
+        steps = selection.choose([chosen], sigma)
+        centre = centre + moved_by(parts, steps[-1])
+        path, first = tuple(step.first for step in steps), first + stride(parts)
+    return ScoreReport(chosen, population * rounds, np.mean(means, axis=0).astype(np.float32))

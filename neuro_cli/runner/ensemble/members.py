@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.algo.centre.optimizer import OptimizerFactory, ScheduledOptimizer
+from neuro_cli.algo.centre.torch_optimizer import OptimizerFactory, ScheduledOptimizer
 from neuro_cli.algo.ensemble import DTYPES, Ensemble
 from neuro_cli.algo.ensemble_member import Member, numbers_of
 from neuro_cli.core.checks import integer

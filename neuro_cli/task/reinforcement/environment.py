@@ -77,7 +77,7 @@ HOMES = {
 class EnvironmentFactory:
     """Factory of equal environments ``identifier``, each in its ``wrapping``.
 
-    ``max_steps``: limit of an episode, None: the environment's own.
+    ``max_steps``: step limit of an episode (``task.max_steps``), None: the environment's own.
     """
 
     def __init__(self, identifier: str, max_steps: int | None, options: dict[str, Any], wrapping: Wrapping = BARE) -> None:

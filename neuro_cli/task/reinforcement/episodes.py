@@ -1,7 +1,7 @@
 """Episodes of many policies, played in many environments that are stepped together.
 
 An environment that ends an episode begins the next one of the schedule, or drops out of the batch after the last. An episode
-depends only on its seed and its policy, not on the other environments.
+depends only on its seed and its policy, not on the other environments; ``EnvironmentFactory`` has its step limit.
 
 Legend: J episodes, n environments that run, I numbers of an observation.
 """

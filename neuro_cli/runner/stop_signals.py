@@ -1,4 +1,4 @@
-"""Early ends of a run: a signal, the time limit, a target. The present generation is finished and a checkpoint written.
+"""Early ends of a run by a signal, the time limit or a file. The present generation is finished and a checkpoint written.
 
 Signals are SIGTERM and SIGINT; SIGUSR1, which Open MPI's mpiexec forwards (after the other two it kills its ranks within one
 second); and SIGUSR2, with which SLURM can announce the end of a job's time.
@@ -7,16 +7,10 @@ second); and SIGUSR2, with which SLURM can announce the end of a job's time.
 import signal
 import threading
 import time
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
-
-from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.messages.did_you_mean import nearest
-from neuro_cli.core.metric import Metric
-from neuro_cli.runner.config import StopConfig
 
 FILE = "stop"  # file in a run folder that stops the run after its generation
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -87,25 +81,3 @@ class StopRequest:
         if not self.reason and self._file is not None and self._file.exists():
             self.reason = self._file.read_text(errors="replace")[:100].strip() or f"file {FILE}"
         return bool(self.reason)
-
-
-class Target:
-    """Value of a metric that ends the run; without ``stop.metric`` none does. Raises ConfigError for an unknown metric.
-
-    The run ends at the first test evaluation that reaches it.
-    """
-
-    def __init__(self, stop: StopConfig, metrics: Sequence[Metric]) -> None:
-        by_name = {metric.name: metric for metric in metrics}
-        if stop.metric is not None and stop.metric not in by_name:
-            raise ConfigError("stop.metric", stop.metric, nearest(stop.metric, by_name))
-        self._metric, self._at = by_name.get(stop.metric or ""), stop.at
-
-    def reached(self, values: Mapping[str, float]) -> bool:
-        """Return whether the ``values`` of a test evaluation are at the target or better."""
-        if self._metric is None or self._at is None:
-            return False
-        return self._metric.reached(values[self._metric.name], self._at)
-
-    def __str__(self) -> str:
-        return f"{self._metric.name} has reached {self._at:g}" if self._metric is not None else "no target"

@@ -10,7 +10,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.metric import ACCURACY, LOSS, RETURN
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.runner.config import StopConfig, section
-from neuro_cli.runner.early_stop import Target
+from neuro_cli.runner.stop_target import Target
 
 pytestmark = pytest.mark.xdist_group("ranks")
 

@@ -1,4 +1,4 @@
-"""Data set that torchvision reads from a folder, and downloads there if asked."""
+"""Download of data sets by torchvision into a folder, and reading them there."""
 
 from pathlib import Path
 from typing import Any, ClassVar

@@ -287,6 +287,12 @@ class MemberBatch:
                 split = operation(split, values.reshape(*values.shape[:2], 1, *shape).to(x.dtype))
         return split.reshape(x.shape)
 
+    def layer_norm(self, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        """Return the layer norm of x over as many values as ``weight`` and ``bias`` (S or 1, D or 1, values) have, with these."""
+        count, given = len(self.scales) * self.directions, (weight, bias)
+        factors, shifts = (part.expand(len(self.scales), self.directions, -1).flatten(0, 1) for part in given)
+        return layer_norm(x.reshape(count, -1, weight.shape[2]), factors, shifts, eps).view(x.shape)
+
     def _rows(self) -> tuple[int, int]:
         return self.directions, self.examples
 
@@ -341,6 +347,18 @@ def _images(x: Tensor) -> np.ndarray | None:
     moved = x.permute(0, 2, 3, 1)
     served = x.device.type == "cpu" and x.dtype in COMPILED and x.numel() > 0
     return moved.numpy() if served and moved.is_contiguous() else None
+
+
+def layer_norm(x: Tensor, weights: Tensor, biases: Tensor, eps: float) -> Tensor:
+    """Return the layer norm of members' rows x (B, .., C) over C, times ``weights`` (B, C) plus ``biases`` (B, C)."""
+    flat, weights, biases = x.reshape(len(x), -1, x.shape[-1]), weights.to(x.dtype), biases.to(x.dtype)
+    if x.device.type == "cpu" and x.dtype in COMPILED and x.numel():
+        out, numbers = torch.empty_like(flat), torch.tensor([1 / x.shape[-1], eps], dtype=x.dtype)
+        given = (part.contiguous().numpy() for part in (flat, weights, biases, numbers))
+        row_kernels.normalised(*given, out.numpy())
+    else:
+        out = torch.addcmul(biases[:, None], F.layer_norm(flat, x.shape[-1:], None, None, eps), weights[:, None])
+    return out.view(x.shape)
 
 
 def attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,

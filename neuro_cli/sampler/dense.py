@@ -10,10 +10,10 @@ from torch import Tensor
 
 from neuro_cli.core.chain import Chain
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
-from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.rows import COMPILED, MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 
 # outputs of a member on a GPU above which one product with its weights costs less than two, by the centre and by the noise
@@ -125,6 +125,20 @@ class DensePerturbation(Perturbation):
 
     def lines(self, place: Place, index: Tensor) -> Tensor:
         return self.values(place)[torch.arange(len(index), device=index.device)[:, None], index]
+
+    def add_lines(self, place: Place, index: Tensor, y: Tensor) -> Tensor:
+        if (
+            y.device.type != "cpu"
+            or not y.dtype == self._noise.dtype in COMPILED
+            or len(place.shape) != 2
+            or not y.is_contiguous()
+        ):
+            return super().add_lines(place, index, y)
+        scales, given = np.array(self.rows.scales, y.numpy().dtype), index.to(torch.int64).contiguous()
+        arrays = y.numpy(), self._noise.numpy(), place.start, given.numpy(), place.shape[0], scales
+        if not row_kernels.add_lines(*arrays):
+            raise IndexError(f"an index beyond the {place.shape[0]} rows of {place.name}")
+        return y
 
     def values(self, place: Place) -> Tensor:
         if self._noise.device.type != "cpu" or not _taps_first(place):  # views: a stack copies thousands of directions one by one

@@ -112,7 +112,7 @@ class BatchedScorer(PopulationScorer):
         if not sampler.reuses_noise:
             length = min(length, dense_directions(settings.layout.size, settings.device))
             if settings.device.type == "cpu":
-                length = min(length, shared_directions(sampler.directions))
+                length = min(length, shared_directions(sampler.directions, self._sides))
         period = sampler.noise_period
         if period is not None:
             # a divisor: a chunk that crossed the border of two periods would need the noise of both

@@ -31,14 +31,15 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     return max(low, -(-total // (-(-count // some) * some)))
 
 
-# most directions of a chunk with dense noise on a CPU: always allowed, and as an eighth of the population. Ranks compute complete
-# chunks, so larger ones cost a rank with few members the noise of others; in smaller ones Python takes most of the time
-SOME, MOST = 128, 256
+# most members of a chunk with dense noise on a CPU, always allowed, and most directions as an eighth of the population. Ranks
+# compute complete chunks, so larger ones cost a rank with few members the noise of others; in smaller ones Python takes most of
+# the time
+SOME, MOST = 256, 256
 
 
-def shared_directions(directions: int) -> int:
+def shared_directions(directions: int, sides: int) -> int:
     """Return the most directions of a chunk with dense noise on a CPU, of ``directions`` in a generation."""
-    return max(SOME, min(MOST, directions // 8))
+    return max(SOME // sides, min(MOST, directions // 8))
 
 
 def dense_directions(size: int, device: torch.device) -> int:

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, numba_noise, own_chain, own_layer, winograd
+from neuro_cli.core.kernels import attention, blas, losses, numba_noise, own_chain, own_layer, winograd
 from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -40,12 +40,15 @@ drawn = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCh
 @pytest.fixture(scope="module", params=["python", "guarded"])
 def loops(request):
     """Names of a module of loops, which are watched; few turns of long loops in Python."""
-    few = {"NEAR": 64} if request.param == "python" else {}
+    few = {"NEAR": 64, "FASTER": True} if request.param == "python" else {}
     with watching(request.param, **few) as names:
         yield names
 
 
-@given(sizes=st.tuples(SIZES, SIZES), shape=st.tuples(FEW, FEW), sides=FEW, shared=st.booleans(), biases=st.sampled_from("nvb"))
+@given(
+    sizes=st.tuples(SIZES, SIZES), shape=st.tuples(FEW, st.sampled_from([1, 3, 7, 8, 9, 16, 19])), sides=FEW,
+    shared=st.booleans(), biases=st.sampled_from("nvb"),
+)  # fmt: skip
 @drawn
 def test_layers_with_own_weights(loops, sizes, shape, sides, shared, biases):
     (inner, outputs), (directions, points) = sizes, shape
@@ -148,6 +151,41 @@ def test_products_with_features(loops, channels, points, rank, examples):
     close(members.projected(x, filters), torch.bmm(x, members.repeated(filters).transpose(1, 2)))
 
 
+@given(
+    width=SIZES, lines=FEW, places=st.integers(0, 3), directions=FEW, sides=st.integers(1, 2), examples=FEW,
+    first=st.integers(0, 3), single=st.booleans(), seed=SEEDS,
+)  # fmt: skip
+@drawn
+def test_lines_of_tables_with_noise(loops, width, lines, places, directions, sides, examples, first, single, seed):
+    dtype = torch.float32 if single else torch.float64
+    rows = MemberBatch([0.5, -0.3][:sides], directions, examples)
+    y, noise = normal(rows.count, places, width).to(dtype), normal(directions, first + lines * width, seed=2).to(dtype)
+    index = np.random.default_rng(seed).integers(0, lines, (rows.count, places))
+    table = rows.repeated(noise[:, first:].unflatten(1, (lines, width)))
+    wanted = rows.add(y.clone(), table[torch.arange(rows.count)[:, None], torch.from_numpy(index)])
+    arrays = noise.numpy(), first, index, lines, np.array(rows.scales, y.numpy().dtype)
+    made, kernels = y.clone(), loops(row_kernels)
+    assert kernels.add_lines(made.numpy(), *arrays)
+    assert torch.equal(made, wanted)  # bit by bit
+    for wrong in (-1, lines):
+        index[-1, -1:] = wrong
+        assert kernels.add_lines(y.clone().numpy(), *arrays) == (not places)
+
+
+@given(members=FEW, points=SIZES, size=SIZES, far=st.sampled_from([0, 30]), single=st.booleans())
+@drawn
+def test_layer_norms_of_members(loops, members, points, size, far, single):
+    dtype = torch.float32 if single else torch.float64
+    x, weights, biases = (
+        normal(members, *shape, seed=seed).to(dtype) for seed, shape in enumerate([(points, size), (size,), (size,)])
+    )
+    plain = F.layer_norm((x + far).double(), (size,)) * weights[:, None] + biases[:, None]
+    # the mean's rounding is one of numbers ``far`` from zero, and a deviation may be near 0.003
+    made = rows.layer_norm(x + far, weights, biases, 1e-5)
+    assert made.dtype == dtype
+    torch.testing.assert_close(made.double(), plain, rtol=1e-3 if single else 1e-9, atol=1e-4 * (1 + far) if single else 1e-9)
+
+
 @given(sizes=st.tuples(FEW, FEW, SIZES, SIZES), depth=st.sampled_from([1, 7, 8, 17]), width=st.sampled_from([1, 8, 9]))
 @drawn
 @pytest.mark.parametrize("causal", [False, True])
@@ -160,6 +198,20 @@ def test_attention(loops, causal, sizes, depth, width):
     scale = np.float32(0.7)
     loops(attention).attended(query.numpy(), key.numpy(), value.numpy(), scale, causal, out.numpy())
     close(out, F.scaled_dot_product_attention(query.double(), key.double(), value.double(), is_causal=causal, scale=float(scale)))
+
+
+@given(count=SIZES, classes=SIZES, seed=SEEDS)
+@drawn
+def test_cross_entropies(loops, count, classes, seed):
+    logits, random = 5 * normal(count, classes, seed=seed), np.random.default_rng(seed)
+    targets, out = random.integers(-1, classes, count), torch.full((count,), 9.0)
+    kernels = loops(losses)
+    assert kernels.cross_entropies(logits.numpy(), targets, -1, out.numpy())
+    close(out, F.cross_entropy(logits.double(), torch.from_numpy(targets), ignore_index=-1, reduction="none"))
+    for wrong in (-1, classes):
+        targets[seed % count] = wrong
+        assert not kernels.cross_entropies(logits.numpy(), targets, -100, out.numpy())
+        targets[seed % count] = 0
 
 
 @given(
@@ -368,6 +420,10 @@ THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one
     [
         (row_kernels, "add_vectors", (numbers(4, 1, 5), numbers(2, 4), 1, numbers(2))),
         (row_kernels, "add_vectors", (numbers(5, 1, 5), numbers(2, 5), 1, numbers(2))),  # more rows than sides have
+        (row_kernels, "add_lines", (numbers(2, 1, 3), numbers(2, 8), 3, np.zeros((2, 1), np.int64), 2, numbers(1))),
+        (row_kernels, "add_lines", (numbers(3, 1, 3), numbers(2, 9), 3, np.zeros((3, 1), np.int64), 2, numbers(1))),
+        (row_kernels, "normalised", (numbers(2, 3, 4), numbers(1, 4), numbers(1, 4), numbers(2), numbers(2, 3, 4))),
+        (row_kernels, "normalised", (numbers(2, 3, 4), numbers(2, 4), numbers(2, 4), numbers(2), numbers(2, 4, 4))),
         (row_kernels, "projected", (numbers(2, 1, 0), numbers(2, 1, 0), 1, numbers(2, 1, 1))),
         (blas, "product", (numbers(3, 4), numbers(5, 4), numbers(3, 4))),
         (blas, "product", (numbers(4, 3).T, numbers(5, 4), numbers(3, 5))),  # addressed one by one, not in a row
@@ -379,6 +435,8 @@ THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one
             "attended",
             (numbers(1, 1, 3, 2).transpose(0, 1, 3, 2), *(numbers(1, 1, 2, 3),) * 2, 1.0, False, numbers(1, 1, 2, 3)),
         ),
+        (losses, "cross_entropies", (numbers(3, 2), np.zeros(2, np.int64), -100, numbers(3))),
+        (losses, "cross_entropies", (numbers(2, 3).T, np.zeros(3, np.int64), -100, numbers(3))),
         (own_chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),

@@ -3,6 +3,8 @@
 The bottleneck of DarwiNN (section 5): to make the same noise on every rank takes the longer the more ranks there are.
 """
 
+from itertools import product
+
 import numpy as np
 import pytest
 from support.configs import composed
@@ -97,10 +99,10 @@ def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
 def test_ranks_of_a_small_network_make_complete_chunks_and_no_more(monkeypatch):
     """Members share passes then: a rank makes the noise of at most MOST directions more than its own."""
     columns = build(Options(composed("model=MNIST_10K", "batch_size=2")), SingleProcess()).layout.size
-    for ranks in (1, 7, 96, 400):
-        numbers = numbers_a_rank(monkeypatch, ranks // 2, ranks, "sampler=antithetic", examples=2)
+    for sampler, ranks in product(("antithetic", "iid"), (1, 7, 96, 400)):
+        numbers, sides = numbers_a_rank(monkeypatch, ranks // 2, ranks, f"sampler={sampler}", examples=2), 1 + (sampler != "iid")
         assert numbers["perturb"] == 0
-        chunk = shared_directions(MEMBERS * ranks // 2)
+        chunk = shared_directions(MEMBERS * ranks // sides, sides)
         assert 0 < numbers["draw"] <= chunk * columns <= MOST * columns
 
 

@@ -77,6 +77,30 @@ def add_vectors(y, vectors, examples, scales):
 
 
 @_compiled
+def add_lines(y, noise, first, index, lines, scales):
+    """Add scale * noise[direction, first + C l + c] to y (n, k, C) for l = index[.., k] (n, k), a line of a table of ``lines``.
+
+    Returns False, with ``y`` unfinished, for an index that is no line.
+    """
+    count, places, width = y.shape
+    each = scales.size * noise.shape[0]
+    assert index.shape == (count, places) and each > 0 and count % each == 0
+    assert first >= 0 and lines >= 0 and first + lines * width <= noise.shape[1]
+    examples = count // each
+    for row in range(count):
+        own = noise[(row // examples) % noise.shape[0]]
+        scale = scales[row // (noise.shape[0] * examples)]
+        for k in range(places):
+            line, target = index[row, k], y[row, k]
+            if not 0 <= line < lines:
+                return False
+            source = own[first + line * width : first + (line + 1) * width]
+            for c in range(width):
+                target[c] += scale * source[c]
+    return True
+
+
+@_compiled
 def gather(x, index, examples, out):
     """Set ``out``[.., m] = x[.., index[direction, m]]; x (n, pixels, C), index (D, r), out (n, pixels, r)."""
     directions, kept = index.shape
@@ -169,6 +193,32 @@ def projected(x, filters, examples, out):
         for point in range(x.shape[1]):
             for q in range(rank):
                 out[row, point, q] = _dot(x[row, point], bank[q])
+
+
+@_reordered
+def normalised(x, weights, biases, numbers, out):
+    """Set ``out`` (B, points, C) to the layer norm of x over C, times weights[b] plus biases[b], both (B, C).
+
+    ``numbers``: 1 / C and epsilon in the type of x, for numbers of another type would make all of it float64. A line stays in the
+    nearest cache for its three passes.
+    """
+    count, points, size = x.shape
+    assert out.shape == x.shape and weights.shape == biases.shape == (count, size) and size > 0 and numbers.size == 2
+    share, epsilon = numbers[0], numbers[1]
+    nothing = share - share  # a zero of that type
+    for b in range(count):
+        weight, bias = weights[b], biases[b]
+        for point in range(points):
+            source, target = x[b, point], out[b, point]
+            total, squares = nothing, nothing
+            for c in range(size):
+                total += source[c]
+            mean = share * total
+            for c in range(size):
+                squares += (source[c] - mean) * (source[c] - mean)
+            deviation = np.sqrt(share * squares + epsilon)
+            for c in range(size):
+                target[c] = (source[c] - mean) / deviation * weight[c] + bias[c]
 
 
 @_compiled

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.rows import attention as attention_of_rows
+from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, normalized, numbers
@@ -109,11 +110,9 @@ def layer_norm(
     """Layer norm of all members' examples at once: torch's map has a pass over memory for each of weight and bias."""
     if weight is None or bias is None:
         return NotImplemented
-    size = weight.numel()
-    factors, shifts = (members.show(members.value(part, "layer_norm")).reshape(-1, 1, size) for part in (weight, bias))
+    factors, shifts = (members.show(members.value(part, "layer_norm")).flatten(1) for part in (weight, bias))
     x = members.show(members.value(input, "layer_norm"))
-    result = F.layer_norm(x.reshape(len(x), -1, size), (size,), None, None, eps)
-    return members.hide(torch.addcmul(shifts, result, factors).view(x.shape))
+    return members.hide(layer_norm_of_rows(x.flatten(x.dim() - len(normalized_shape)), factors, shifts, eps).view(x.shape))
 
 
 def attention(

@@ -27,6 +27,7 @@ from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward, answered_by
+from neuro_cli.scoring.passes.losses import cross_entropy
 from neuro_cli.scoring.passes.number_reads import (
     NeedsCare,
     any_of_rows,
@@ -284,16 +285,18 @@ class PerturbedForward(ManyForward):
         eps: float = 1e-5,
     ) -> Tensor:  # fmt: skip
         input = self._both_sides(input)
-        result = F.layer_norm(input, normalized_shape, None, None, eps)
+        if weight is not None and bias is not None:
+            self._note(input)
+            return self._rows.layer_norm(input, self._members(weight), self._members(bias), eps)
         inner = [1] * (input.dim() - 1 - len(normalized_shape))
-        return self._affine(result, weight, bias, (*inner, *normalized_shape))
+        return self._affine(F.layer_norm(input, normalized_shape, None, None, eps), weight, bias, (*inner, *normalized_shape))
 
     def group_norm(
         self, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
     ) -> Tensor:
         input = self._both_sides(input)
-        result = F.group_norm(input, num_groups, None, None, eps)
-        return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
+        shape = input.shape[1], *[1] * (input.dim() - 2)
+        return self._affine(F.group_norm(input, num_groups, None, None, eps), weight, bias, shape)
 
     def instance_norm(
         self, input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
@@ -379,6 +382,7 @@ FIRST_PARAMETER = PRODUCTS | {*SUMS}
 # functions by which modules of torch.nn and of transformers call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     **dict.fromkeys((torch.tanh, Tensor.tanh), lambda _, *args, **options: tanh(*args, **options)),
+    F.cross_entropy: lambda _, *args, **options: cross_entropy(*args, **options),
     F.linear: PerturbedForward.linear,
     F.conv2d: PerturbedForward.conv2d,
     F.max_pool2d: PerturbedForward.max_pool2d,

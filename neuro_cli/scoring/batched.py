@@ -220,6 +220,7 @@ class BatchedScorer(PopulationScorer):
         failed: dict[int, str] = {}
 
         def run(chunk: int) -> Tensor | None:
+            failed.pop(chunk, None)  # of a first try
             try:
                 return self._served(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # any kind: the module's own, or the fitness's, which single members raise again
@@ -236,7 +237,7 @@ class BatchedScorer(PopulationScorer):
                 if sums is not None:
                     keep(chunk, sums.numpy())
 
-            settings.threads.map(fill, chunks)
+            settings.threads.passes(fill, chunks, wrote=self.writes(self._used))
         else:
             # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
             result = [(chunk, run(chunk)) for chunk in chunks]

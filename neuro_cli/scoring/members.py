@@ -31,8 +31,6 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
-# torch has one level of forward derivatives in a process, which the first thread to leave ends for all
-IN_TURN = "forward derivatives (torch.func.jvp) by several threads are an error of torch: members are scored in turn, slower"
 OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
 
 
@@ -55,7 +53,7 @@ class MemberScorer(PopulationScorer):
         cpu = settings.device.type == "cpu"
         fewer = cpu and settings.precision == torch.float32 and saves_products(settings, centre)
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
-        self._isolation, self._repeats, self._in_turn = settings.isolation, False, False
+        self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
@@ -194,17 +192,11 @@ class MemberScorer(PopulationScorer):
         jobs = jobs_of(sampler, members, proposal)
         with settings.clock.phase("sample"):
             sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
-        try:
-            # all threads of a process share the generators
-            settings.threads.map(run, [] if isolation.draws or self._in_turn else jobs)
-        except RuntimeError as error:
-            if "forward AD" not in str(error) or settings.threads.count == 1:
-                raise
-            settings.warn(IN_TURN)
-            self._in_turn = True
-        if isolation.draws or self._in_turn:
+        if isolation.draws:  # all threads of a process share the generators
             for job in jobs:
                 run(job)
+        else:
+            settings.threads.passes(run, jobs, wrote=self.writes([slot.plus.module for slot in slots]))
         if shared is not None:
             isolation.see_inputs(shared)
         return out

@@ -122,10 +122,11 @@ class ParameterLayout:
         parameters = dict(module.named_parameters())
         evolved = [parameters[place.name] for place in self.places]
         free = all(unshared(parameter) and (len(parameter.shape) != 4) for parameter in evolved)
-        free = free and not any(map(_is_apart, self.places))
-        if self.size < LARGE or not free or self.joined(module) is not None:
+        odd = {place.start % 2 for place in self.places if place.shape[-1:] == (2,)}
+        if self.size < LARGE or not free or len(odd) > 1 or self.joined(module) is not None:
             return
-        flat = torch.empty(self.size, dtype=self.dtype)
+        begin = int(1 in odd)  # all pairs of numbers are at even places then
+        flat = torch.empty(begin + self.size, dtype=self.dtype)[begin:]
         for place, parameter in zip(self.places, evolved, strict=True):
             view = place.view(flat)
             view.copy_(parameter.detach())
@@ -141,7 +142,7 @@ class ParameterLayout:
         parameters, copies = dict(module.named_parameters()), dict(apart or {})
         for place in self.places:
             view = place.view(flat)
-            if _is_apart(place) and place.name not in copies:
+            if _is_apart(place, int(flat.storage_offset())) and place.name not in copies:
                 copies[place.name] = view.contiguous().clone()
             parameters[place.name].data = copies.get(place.name, view)
         return copies
@@ -164,9 +165,12 @@ class ParameterLayout:
                     parameter.copy_(view)
 
 
-def _is_apart(place: Place) -> bool:
-    """Return whether a parameter may be pairs of numbers, which a view as complex numbers wants at an even place."""
-    return place.start % 2 == 1 and place.shape[-1:] == (2,)
+def _is_apart(place: Place, begin: int) -> bool:
+    """Return whether a parameter may be pairs of numbers, which a view as complex numbers wants at an even place.
+
+    ``begin``: place of the flat vector in its memory.
+    """
+    return (begin + place.start) % 2 == 1 and place.shape[-1:] == (2,)
 
 
 def refuse_lazy(module: nn.Module) -> None:

@@ -32,6 +32,7 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
+TURNED = -1.5  # factor of the parameters with which it is tried
 
 
 @dataclass
@@ -97,14 +98,28 @@ class MemberScorer(PopulationScorer):
         if self._unchanged(self._begins.module):
             return False
         # a cache that does not depend on the member is the same after any member's pass: later members may begin with it. The
-        # first one's may be in the modules of all, so another member is asked
+        # first one's may be in the modules of all, so another member is asked, with other parameters: most have the same signs
         warm, last = _Slot(self._candidate()), members[-1]
         other = last if len(members) > 1 else last - 1 if last else min(1, self.population - 1)
-        score(range(other, other + 1), [warm])
-        if other != members[0] and self._unchanged(warm.plus.module) and not self._tells(score, members[:1]):
+        left = self._far(score, range(other, other + 1), warm)
+        if left and other != members[0] and self._unchanged(warm.plus.module) and not self._tells(score, members[:1]):
             self._begins = warm.plus
             return False
         self._isolation.see_states(self._begins.module, self._used())
+        return True
+
+    def _far(self, score: Score, member: range, slot: _Slot) -> bool:
+        """Score a member with other parameters than any has, in a fresh ``slot``; False where it raises."""
+        if isinstance(self.module, torch.jit.ScriptModule):  # scripted modules refuse hooks
+            score(member, [slot])
+            return True
+        handle = slot.plus.module.register_forward_pre_hook(_turned)
+        try:
+            score(member, [slot])
+        except Exception:  # any kind: the module's own, with parameters that are no user's
+            return False
+        finally:
+            handle.remove()
         return True
 
     def _tells(self, score: Score, member: range) -> bool:
@@ -241,6 +256,13 @@ class MemberScorer(PopulationScorer):
             taken = [(job.minus, first)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
+
+
+def _turned(module: nn.Module, _: Any) -> None:
+    """Turn the signs of a module's trainable parameters, and scale them."""
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.data.mul_(TURNED)
 
 
 def _times(factor: float, _: nn.Module, args: Any, kwargs: Any) -> Any:

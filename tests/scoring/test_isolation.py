@@ -767,3 +767,23 @@ def test_numbers_that_evaluation_mode_computes_from_parameters_are_refused(use):
     with pytest.raises(UserError, match=r"eval\(\) of Merged computes layer.weight of Linear from its parameters"):
         use(Merged())
     use(Frozen())
+
+
+class Signs(Net):
+    """Keeps the signs of its weights, of which one member in many has another, until a write to them is counted."""
+
+    def start(self) -> None:
+        self.version, self.signs = -1, torch.empty(0)
+        with torch.no_grad():
+            self.layer.weight.fill_(5.0)[0, 7] = 0.4  # one member of 12 turns its sign, not the last
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.layer.weight._version != self.version:
+            self.version, self.signs = self.layer.weight._version, self.layer.weight.detach().sign()
+        return F.linear(x, self.signs, self.layer.bias)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_cache_that_few_members_would_change_is_their_own(threads):
+    own = own_scores(Signs)
+    assert step(evolution(Signs, threads), "closure") == pytest.approx((own.mean(), own.max()), rel=1e-5)

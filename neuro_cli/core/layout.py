@@ -6,11 +6,12 @@ channels-last activations (it calls ``view`` after a convolution) gets contiguou
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import itemgetter
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -202,6 +203,21 @@ def refuse_shared_memory(module: nn.Module) -> None:
                 if evolved & {id(tensor), id(behind)} and tensor is not behind and _overlap(tensor, behind):
                     allowed = f"model: {name} and {other} lie in the same memory, and a member's parameters in their own"
                     raise UserError(f"{allowed}: use one nn.Parameter in both places, or a copy (.clone())")
+    _refuse_arrays(module, parameters)
+
+
+def _refuse_arrays(module: nn.Module, parameters: Sequence[Tensor]) -> None:
+    """Raise UserError where an array among the attributes views a parameter's memory."""
+    # by addresses: an array of a parameter would keep its memory from ever moving
+    spans = [(each.data_ptr(), each.data_ptr() + _span(each)[1] - _span(each)[0]) for each in parameters]
+    for name, value in attributes_of(module):
+        if not isinstance(value, np.ndarray) or not value.size:
+            continue
+        low, high = np.lib.array_utils.byte_bounds(value)
+        if any(low < end and begin < high for begin, end in spans):
+            raise UserError(
+                f"model: attribute {name} is an array in a parameter's memory, and a member's lies in its own: copy it"
+            )
 
 
 def _is_sharded(parameter: Tensor) -> bool:

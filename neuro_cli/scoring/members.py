@@ -149,7 +149,9 @@ class MemberScorer(PopulationScorer):
         return all(difference(reference, module) is None for module in self._used())
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
-        """Score two members once more, in the other order and without others. Raises ConfigError where scores differ.
+        """Score two members once more, in the other order, without others and by a module that scored none.
+
+        Raises ConfigError where scores differ.
 
         ``out``: the scores of all, computed again where they depended on what else was scored.
         """
@@ -157,7 +159,8 @@ class MemberScorer(PopulationScorer):
         self._repeats = True
 
         def again() -> np.ndarray:
-            return np.concatenate([score(range(member, member + 1), self._slots) for member in reversed(some)])[::-1]
+            fresh = [_Slot(self._candidate())]
+            return np.concatenate([score(range(member, member + 1), fresh) for member in reversed(some)])[::-1]
 
         if alike(out[: len(some)], again()):
             return out

@@ -62,7 +62,14 @@ def _contents(value: Any) -> list[Any]:
     kind = next((kind for kind in CONTAINERS if isinstance(value, kind)), None)
     if kind is not None:
         return [len(value)] if len(value) > LARGEST else list(kind.__iter__(value))
-    return [] if _is_closed(value) else list((getattr(value, "__dict__", None) or {}).values())
+    return [] if _is_closed(value) else list(_attributes(value).values())
+
+
+def _attributes(value: Any) -> dict[str, Any]:
+    """Return an object's attributes, those of ``__slots__`` too."""
+    slots = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
+    own = {name: getattr(value, name) for name in slots if name not in ("__dict__", "__weakref__") and hasattr(value, name)}
+    return own | (getattr(value, "__dict__", None) or {})
 
 
 def _is_closed(value: Any) -> bool:
@@ -121,7 +128,7 @@ def _parts(value: Any, names: dict[int, _Names]) -> list[Any]:
     if isinstance(value, (*CONTAINERS, tuple)):
         kind: Any = next(kind for kind in (*CONTAINERS, tuple) if isinstance(value, kind))
         return list(islice(kind.__iter__(value), LARGEST))
-    return [] if _is_closed(value) else [type(value), *(getattr(value, "__dict__", None) or {}).values()]
+    return [] if _is_closed(value) else [type(value), *_attributes(value).values()]
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+import weakref
 from functools import partial
 
 import pytest
@@ -167,3 +168,11 @@ def test_a_function_of_a_copy_fills_the_copys_table():
     made(torch.ones(1, 2))
     assert torch.equal(made.seen["made"], made[0](torch.ones(1, 2)))
     assert not seen
+
+
+def test_a_weak_reference_of_a_copy_is_to_the_copys_part():
+    module, other = nn.Sequential(nn.Linear(2, 2)), nn.Linear(1, 1)
+    module.first, module.other = weakref.ref(module[0]), weakref.ref(other)
+    made = copied(module)
+    assert made.first() is made[0]
+    assert made.other() is other

@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -149,3 +150,12 @@ def test_pairs_of_numbers_at_an_odd_place_are_complex_weights(sampler, alone, jo
             assert report.fitness_best == pytest.approx(max(wanted), rel=1e-4)
             assert report.fitness_mean == pytest.approx(sum(wanted) / 4, rel=1e-4)
     assert (ParameterLayout(module).joined(module) is not None) == joins
+
+
+def test_an_array_in_a_parameters_memory_is_refused():
+    module = nn.Linear(4, 2)
+    module.constants = np.zeros((2, 4), np.float32)
+    ParameterLayout(module)
+    module.rows = [module.weight.detach().numpy()[1:]]
+    with pytest.raises(UserError, match=r"^model: attribute rows is an array in a parameter's memory"):
+        ParameterLayout(module)

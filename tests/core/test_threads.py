@@ -92,23 +92,33 @@ def tangent(x: torch.Tensor) -> torch.Tensor:
     return torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1]
 
 
+def in_double(item: int) -> torch.Tensor:
+    torch.set_default_dtype(torch.float64)
+    try:
+        return torch.full((2,), float(item))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def weight_of(layer: torch.nn.Module) -> torch.Tensor:
     with parametrize.cached():
         return layer.weight.detach().clone()
 
 
 @pytest.mark.parametrize("swallows", [False, True])
-@pytest.mark.parametrize("what", ["jvp", "cached"])
+@pytest.mark.parametrize("what", ["jvp", "cached", "dtype"])
 def test_what_torch_has_once_a_process_is_used_in_turn(caplog, what: str, swallows: bool) -> None:
     """Also where a module catches what tells of it."""
-    threads, made, met = Threads(3), {}, threading.Barrier(3)
+    threads, made = Threads(3), {}
     layers = [parametrizations.weight_norm(torch.nn.Linear(2, 2)) for _ in range(6)]
-    uses = {"jvp": lambda item: tangent(torch.tensor(float(item))), "cached": lambda item: weight_of(layers[item])}
+    uses = {
+        "jvp": lambda item: tangent(torch.tensor(float(item))),
+        "cached": lambda item: weight_of(layers[item]),
+        "dtype": in_double,
+    }
 
     def work(item: int) -> None:
-        if item < 3 and threading.active_count() > 3 and item not in made:
-            made[item] = None
-            met.wait(timeout=30)
+        time.sleep(0.001)  # others begin too
         try:
             made[item] = uses[what](item)
         except RuntimeError:
@@ -118,6 +128,7 @@ def test_what_torch_has_once_a_process_is_used_in_turn(caplog, what: str, swallo
     for _ in range(2):
         threads.passes(work, range(6))
         wanted = {"jvp": lambda item: torch.tensor(float(item)).cos(), "cached": lambda item: layers[item].weight}
+        wanted["dtype"] = lambda item: torch.full((2,), float(item), dtype=torch.float64)
         for item in range(6):
             torch.testing.assert_close(made[item], wanted[what](item).detach())
     [record] = caplog.records

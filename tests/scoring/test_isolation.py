@@ -708,6 +708,7 @@ def test_a_fitness_that_writes_nothing_outside_is_scored_by_threads(caplog):
     [
         lambda state: state["list"].append(1), lambda state: state["space"].__dict__.update(best=1.0),
         lambda state: state["array"].__setitem__(0, 1.0), lambda state: state["tensor"].add_(1.0),
+        lambda state: setattr(state["slots"], "value", 1),
         lambda state: setattr(state["class"], "shared", 2), lambda state: state.update(new=1), lambda state: state["cell"](),
     ],
 )  # fmt: skip
@@ -720,6 +721,7 @@ def test_writes_to_state_of_a_script_are_seen(write):
 
     state = {"list": [], "space": types.SimpleNamespace(), "array": np.zeros(3), "tensor": torch.zeros(3), "cell": counts}
     state["class"] = type("Own", (), {"shared": 1})
+    state["slots"] = type("Slots", (), {"__slots__": ("value",)})()
     outside = OutsideState([Net(), Net()], [lambda: state])
     assert not outside.changed()
     write(state)

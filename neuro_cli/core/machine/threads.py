@@ -18,7 +18,9 @@ from neuro_cli.core.machine.once_a_process import nothing_cached, once_a_process
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-IN_TURN = "forward derivatives (torch.func.jvp) and parametrize.cached() are of one thread at a time in torch"
+IN_TURN = (
+    "forward derivatives (torch.func.jvp), parametrize.cached() and switches as the default dtype are of one thread at a time"
+)
 OUTSIDE = "a pass writes to what lies outside of its member (a table that a hook fills), which threads have in common"
 
 AUTOCAST = ("cpu", "cuda")  # device types

@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import ReferenceType
 
 from torch import Tensor, nn
 
 LISTS = (list, tuple, deque, set, frozenset)
-FUNCTIONS = (FunctionType, MethodType, partial)
+FUNCTIONS = (FunctionType, MethodType, partial, ReferenceType)
 # never written to
 FIXED = (*FUNCTIONS, type, ModuleType, BuiltinFunctionType, tuple, frozenset, str, bytes, int, float, complex, type(None))
 
@@ -31,7 +32,8 @@ class FunctionCopies(dict[int, Any]):
         self._targets |= set(map(id, self._held))
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
-        self._functions = {id(each): each for each in _reached(module) if isinstance(each, FunctionType) and self._refers(each)}
+        kinds = (FunctionType, ReferenceType)
+        self._functions = {id(each): each for each in _reached(module) if isinstance(each, kinds) and self._refers(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the copy of the bound object with the identity ``key``."""
@@ -43,7 +45,10 @@ class FunctionCopies(dict[int, Any]):
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
         return any(id(each) in self._targets for each in _reached(value))
 
-    def _copy(self, function: FunctionType) -> None:
+    def _copy(self, function: FunctionType | ReferenceType[Any]) -> None:
+        if isinstance(function, ReferenceType):
+            self[id(function)] = type(function)(copy.deepcopy(function(), self))
+            return
         cells = tuple(self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
         made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
         self[id(function)] = made  # stored before its parts, which may hold the function
@@ -83,6 +88,8 @@ def _parts(value: Any) -> list[Any]:
         found += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     elif isinstance(value, MethodType):
         found += [value.__self__, value.__func__]
+    elif isinstance(value, ReferenceType):
+        found.append(value())
     elif isinstance(value, partial):
         found += [value.func, *value.args, *value.keywords.values()]
     elif isinstance(value, dict):

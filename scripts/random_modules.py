@@ -14,10 +14,11 @@
     gradient     the mean of many estimates of ``neuro.ForwardGradient``
     ranks        the same bits on one, two and three ranks, other threads, and after a state went to another run
 
-``--of``: plain | wide, operations and outputs of more kinds | chains, of linear layers, with batches at the edges of their
-loops. The other batches are of 16 examples (in a third of the programs all zero, in another all equal), of 16 three times as
-large, of 32 and of 8. A plain loop copies the module for each member, writes the member's parameters and calls it. "ill": the
-loop's own rounding decides; "steps": the gradient is not that of a smooth loss; "invalid": a program does not run by itself.
+``--of``: plain | wide, operations and outputs of more kinds | rare, what few packages do | chains, of linear layers, with
+batches at the edges of their loops. The other batches are of 16 examples (in a third of the programs all zero, in another all
+equal), of 16 three times as large, of 32 and of 8. A plain loop copies the module for each member, writes the member's
+parameters and calls it. "ill": the loop's own rounding decides; "steps": the gradient is not that of a smooth loss; "invalid":
+a program does not run by itself.
 """
 
 import argparse
@@ -32,12 +33,13 @@ from random_programs.chains import Chains
 from random_programs.gradient import gradient
 from random_programs.members import closure, perturbed, step
 from random_programs.program import Program
+from random_programs.rare import Rare
 from random_programs.reference import Case
 from random_programs.runs import ranks, settings
 from random_programs.wide import Wide
 
 ALL = step, settings, closure, perturbed, gradient, ranks
-KINDS: dict[str, type[Program]] = {"plain": Program, "wide": Wide, "chains": Chains}
+KINDS: dict[str, type[Program]] = {"plain": Program, "wide": Wide, "rare": Rare, "chains": Chains}
 USES: dict[str, Callable[[Case], str]] = {use.__name__: use for use in ALL}
 
 

@@ -202,7 +202,7 @@ class ControlVariates:
             signed = deltas if side > 0 else {number: -delta for number, delta in deltas.items()}
             results[side] = self._passes.observe(clean, signed)
 
-        self._passes.threads.map(run, sides)
+        self._passes.threads.passes(run, sides)
         if measured:
             self._measure(results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
         return [results[side][1] for side in sides]
@@ -230,5 +230,5 @@ class ControlVariates:
             gains = self._passes.gains(clean, {number: delta})[..., 0]
             parts[low] = gains.movedim(0, -1) / step
 
-        self._passes.threads.map(run, range(0, outputs, self._side_by_side))
+        self._passes.threads.passes(run, range(0, outputs, self._side_by_side))
         return torch.cat([parts[low] for low in sorted(parts)], -1).flatten(0, 1)

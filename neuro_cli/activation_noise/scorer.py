@@ -138,7 +138,7 @@ class ActivationScorer(Scorer):
         # blocks of draws do not depend on the rank's share; its first and last block may be incomplete
         places = range(members.start // size, (members.stop - 1) // size + 1)
         units = {(place // addresses.groups // self._block, place % addresses.groups) for place in places}
-        self._passes.threads.map(run, sorted(units))
+        self._passes.threads.passes(run, sorted(units))
         return out
 
     def _scored(self, clean: CleanPass, low: int, high: int, group: int) -> np.ndarray:

@@ -6,11 +6,12 @@ channels-last activations (it calls ``view`` after a convolution) gets contiguou
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from operator import itemgetter
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -122,10 +123,11 @@ class ParameterLayout:
         parameters = dict(module.named_parameters())
         evolved = [parameters[place.name] for place in self.places]
         free = all(unshared(parameter) and (len(parameter.shape) != 4) for parameter in evolved)
-        free = free and not any(map(_is_apart, self.places))
-        if self.size < LARGE or not free or self.joined(module) is not None:
+        odd = {place.start % 2 for place in self.places if place.shape[-1:] == (2,)}
+        if self.size < LARGE or not free or len(odd) > 1 or self.joined(module) is not None:
             return
-        flat = torch.empty(self.size, dtype=self.dtype)
+        begin = int(1 in odd)  # all pairs of numbers are at even places then
+        flat = torch.empty(begin + self.size, dtype=self.dtype)[begin:]
         for place, parameter in zip(self.places, evolved, strict=True):
             view = place.view(flat)
             view.copy_(parameter.detach())
@@ -141,7 +143,7 @@ class ParameterLayout:
         parameters, copies = dict(module.named_parameters()), dict(apart or {})
         for place in self.places:
             view = place.view(flat)
-            if _is_apart(place) and place.name not in copies:
+            if _is_apart(place, int(flat.storage_offset())) and place.name not in copies:
                 copies[place.name] = view.contiguous().clone()
             parameters[place.name].data = copies.get(place.name, view)
         return copies
@@ -164,9 +166,12 @@ class ParameterLayout:
                     parameter.copy_(view)
 
 
-def _is_apart(place: Place) -> bool:
-    """Return whether a parameter may be pairs of numbers, which a view as complex numbers wants at an even place."""
-    return place.start % 2 == 1 and place.shape[-1:] == (2,)
+def _is_apart(place: Place, begin: int) -> bool:
+    """Return whether a parameter may be pairs of numbers, which a view as complex numbers wants at an even place.
+
+    ``begin``: place of the flat vector in its memory.
+    """
+    return (begin + place.start) % 2 == 1 and place.shape[-1:] == (2,)
 
 
 def refuse_lazy(module: nn.Module) -> None:
@@ -198,6 +203,21 @@ def refuse_shared_memory(module: nn.Module) -> None:
                 if evolved & {id(tensor), id(behind)} and tensor is not behind and _overlap(tensor, behind):
                     allowed = f"model: {name} and {other} lie in the same memory, and a member's parameters in their own"
                     raise UserError(f"{allowed}: use one nn.Parameter in both places, or a copy (.clone())")
+    _refuse_arrays(module, parameters)
+
+
+def _refuse_arrays(module: nn.Module, parameters: Sequence[Tensor]) -> None:
+    """Raise UserError where an array among the attributes views a parameter's memory."""
+    # by addresses: an array of a parameter would keep its memory from ever moving
+    spans = [(each.data_ptr(), each.data_ptr() + _span(each)[1] - _span(each)[0]) for each in parameters]
+    for name, value in attributes_of(module):
+        if not isinstance(value, np.ndarray) or not value.size:
+            continue
+        low, high = np.lib.array_utils.byte_bounds(value)
+        if any(low < end and begin < high for begin, end in spans):
+            raise UserError(
+                f"model: attribute {name} is an array in a parameter's memory, and a member's lies in its own: copy it"
+            )
 
 
 def _is_sharded(parameter: Tensor) -> bool:

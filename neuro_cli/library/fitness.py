@@ -129,6 +129,11 @@ class FitnessTask(Task):
         inner = [value if isinstance(value, str | bool) else getattr(value, "__code__", None) for value in enclosed]
         return getattr(function, "__code__", type(function)), *inner
 
+    @property
+    def own_functions(self) -> tuple[Any, ...]:  # type: ignore[override]
+        """Return the present fitness."""
+        return (self._fitness,)
+
     def watch(self, module: nn.Module, compare: bool) -> Watch:
         """Hook ``module`` and all its copies: record their input and convert it to the precision.
 

@@ -35,6 +35,7 @@ from neuro_cli.library.scorer import agreed, refuse_unlike
 from neuro_cli.runner.bind import Numbers, Population
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.scoring.isolation import difference
+from neuro_cli.scoring.modes import refuse_computed_by_modes
 
 SMOOTH_SIGMA, STEP_SIGMA = 1e-3, 0.1  # a loss that torch can follow, and one with steps or calls that it cannot
 WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
@@ -109,6 +110,7 @@ class ForwardGradient(Loop):
             one_of("credit", credit, CREDITS)
         sampler = Activation(draws, space, scale, schedule, antithetic, control_variates, credit or "own", correction)
         self._layout = ParameterLayout(self._model)
+        refuse_computed_by_modes(self._model)
         method = self._connect(distribution, fabric, world)
         self._start_threads(threads, next(self._model.parameters()).device)
         self._subject = type(self._model).__name__

@@ -23,6 +23,7 @@ from neuro_cli.library.named import option
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.answers import Answers, Given
 from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.modes import refuse_computed_by_modes
 from neuro_cli.scoring.passes.forward import answered_by
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class perturbed:
         self.sigma = number("sigma", sigma, above=0.0)
         self._generation, self._shared, self._module = integer("generation", generation, 0, 2**32 - 1), shared, module
         self._layout = ParameterLayout(module)
+        refuse_computed_by_modes(module)
         self._sampler = _on_parameters(sampler)
         device = next(module.parameters()).device
         with threads_kept():

@@ -23,6 +23,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import PassSettings, Scorer, ScoringSettings
 from neuro_cli.scoring.choice import scorer_of
+from neuro_cli.scoring.modes import refuse_computed_by_modes
 from neuro_cli.scoring.training_state import say_training_state
 from neuro_cli.task.base import Task
 
@@ -124,6 +125,7 @@ def bind(
     Raises UserError where they do not fit.
     """
     layout = ParameterLayout(model, task.memory_format is torch.channels_last)
+    refuse_computed_by_modes(model)
     clock = Clock()
     initial = layout.joined(model)
     if initial is None:

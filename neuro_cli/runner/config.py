@@ -208,6 +208,7 @@ RESUME_KEYS = (
     "distribution.ranks_shaping",
     "distribution.wire",
     "distribution.overlap",
+    "distribution.share_node",
     "distribution.encoding",
     "distribution.pieces",
     "algo.keep_last_step",

@@ -9,6 +9,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,6 +24,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.isolation import Isolation
+from neuro_cli.scoring.outside_state import OutsideState
 from neuro_cli.task.base import Batch, Task
 
 log = logging.getLogger(__name__)
@@ -206,6 +208,18 @@ class PopulationScorer(Scorer):
 
     def __init__(self, settings: ScoringSettings) -> None:
         super().__init__(settings)
+        self._looked_at = set[Any]()  # codes of functions that score, whose writes were looked for
+
+    def writes(self, modules: list[nn.Module]) -> Callable[[], bool] | None:
+        """Return the function that tells whether passes by threads, each with one of ``modules``, wrote to state of the script.
+
+        None where nobody need ask: once for each code of a fitness.
+        """
+        code = self.task.code
+        if self.settings.threads.count == 1 or len(modules) < 2 or code in self._looked_at:
+            return None
+        self._looked_at.add(code)
+        return OutsideState(modules[:2], self.task.own_functions).changed
 
     @property
     def examples(self) -> int:

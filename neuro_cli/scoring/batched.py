@@ -35,6 +35,7 @@ from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.number_reads import NeedsCare
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import has_caches
+from neuro_cli.scoring.passes.row_order import refuse_order
 from neuro_cli.scoring.traces import traces
 from neuro_cli.scoring.trial import Way, chosen_way, is_heavy, prove
 from neuro_cli.task.base import Batch
@@ -220,6 +221,7 @@ class BatchedScorer(PopulationScorer):
         failed: dict[int, str] = {}
 
         def run(chunk: int) -> Tensor | None:
+            failed.pop(chunk, None)  # of a first try
             try:
                 return self._served(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # any kind: the module's own, or the fitness's, which single members raise again
@@ -236,7 +238,7 @@ class BatchedScorer(PopulationScorer):
                 if sums is not None:
                     keep(chunk, sums.numpy())
 
-            settings.threads.map(fill, chunks)
+            settings.threads.passes(fill, chunks, wrote=self.writes(self._used))
         else:
             # a device works on one chunk while the next one is put together: nothing waits for it before all are under way
             result = [(chunk, run(chunk)) for chunk in chunks]
@@ -346,6 +348,7 @@ class BatchedScorer(PopulationScorer):
             with torch.no_grad(), guard, way.forward(module, self.settings.layout, perturbation, careful) as forward:
                 if self._closures is None:
                     scores = self.task.example_scores(module, batch)
+                    refuse_order(scores, lambda: "a score")
                 else:
                     outputs = self._closures.outputs(module, batch)
                     with forward.left():

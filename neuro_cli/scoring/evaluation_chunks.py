@@ -60,7 +60,7 @@ class TestChunks:
             for chunk in chunks:
                 run(chunk)
         else:
-            self._threads.map(run, chunks)
+            self._threads.passes(run, chunks)
         return rows
 
     def _see_states(self, chunks: Sequence[int], used: list[nn.Module]) -> bool:

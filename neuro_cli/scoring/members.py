@@ -31,9 +31,8 @@ from neuro_cli.task.base import Batch
 
 log = logging.getLogger(__name__)
 
-# torch has one level of forward derivatives in a process, which the first thread to leave ends for all
-IN_TURN = "forward derivatives (torch.func.jvp) by several threads are an error of torch: members are scored in turn, slower"
 OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
+TURNED = -1.5  # factor of the parameters with which it is tried
 
 
 @dataclass
@@ -55,7 +54,7 @@ class MemberScorer(PopulationScorer):
         cpu = settings.device.type == "cpu"
         fewer = cpu and settings.precision == torch.float32 and saves_products(settings, centre)
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
-        self._isolation, self._repeats, self._in_turn = settings.isolation, False, False
+        self._isolation, self._repeats = settings.isolation, False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
@@ -99,14 +98,28 @@ class MemberScorer(PopulationScorer):
         if self._unchanged(self._begins.module):
             return False
         # a cache that does not depend on the member is the same after any member's pass: later members may begin with it. The
-        # first one's may be in the modules of all, so another member is asked
+        # first one's may be in the modules of all, so another member is asked, with other parameters: most have the same signs
         warm, last = _Slot(self._candidate()), members[-1]
         other = last if len(members) > 1 else last - 1 if last else min(1, self.population - 1)
-        score(range(other, other + 1), [warm])
-        if other != members[0] and self._unchanged(warm.plus.module) and not self._tells(score, members[:1]):
+        left = self._far(score, range(other, other + 1), warm)
+        if left and other != members[0] and self._unchanged(warm.plus.module) and not self._tells(score, members[:1]):
             self._begins = warm.plus
             return False
         self._isolation.see_states(self._begins.module, self._used())
+        return True
+
+    def _far(self, score: Score, member: range, slot: _Slot) -> bool:
+        """Score a member with other parameters than any has, in a fresh ``slot``; False where it raises."""
+        if isinstance(self.module, torch.jit.ScriptModule):  # scripted modules refuse hooks
+            score(member, [slot])
+            return True
+        handle = slot.plus.module.register_forward_pre_hook(_turned)
+        try:
+            score(member, [slot])
+        except Exception:  # any kind: the module's own, with parameters that are no user's
+            return False
+        finally:
+            handle.remove()
         return True
 
     def _tells(self, score: Score, member: range) -> bool:
@@ -136,7 +149,9 @@ class MemberScorer(PopulationScorer):
         return all(difference(reference, module) is None for module in self._used())
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
-        """Score two members once more, in the other order and without others. Raises ConfigError where scores differ.
+        """Score two members once more, in the other order, without others and by a module that scored none.
+
+        Raises ConfigError where scores differ.
 
         ``out``: the scores of all, computed again where they depended on what else was scored.
         """
@@ -144,7 +159,8 @@ class MemberScorer(PopulationScorer):
         self._repeats = True
 
         def again() -> np.ndarray:
-            return np.concatenate([score(range(member, member + 1), self._slots) for member in reversed(some)])[::-1]
+            fresh = [_Slot(self._candidate())]
+            return np.concatenate([score(range(member, member + 1), fresh) for member in reversed(some)])[::-1]
 
         if alike(out[: len(some)], again()):
             return out
@@ -194,17 +210,11 @@ class MemberScorer(PopulationScorer):
         jobs = jobs_of(sampler, members, proposal)
         with settings.clock.phase("sample"):
             sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
-        try:
-            # all threads of a process share the generators
-            settings.threads.map(run, [] if isolation.draws or self._in_turn else jobs)
-        except RuntimeError as error:
-            if "forward AD" not in str(error) or settings.threads.count == 1:
-                raise
-            settings.warn(IN_TURN)
-            self._in_turn = True
-        if isolation.draws or self._in_turn:
+        if isolation.draws:  # all threads of a process share the generators
             for job in jobs:
                 run(job)
+        else:
+            settings.threads.passes(run, jobs, wrote=self.writes([slot.plus.module for slot in slots]))
         if shared is not None:
             isolation.see_inputs(shared)
         return out
@@ -249,6 +259,13 @@ class MemberScorer(PopulationScorer):
             taken = [(job.minus, first)]
         self.settings.clock.add("sample", time.perf_counter() - start, self.settings.threads.count)
         return taken
+
+
+def _turned(module: nn.Module, _: Any) -> None:
+    """Turn the signs of a module's trainable parameters, and scale them."""
+    for parameter in module.parameters():
+        if parameter.requires_grad:
+            parameter.data.mul_(TURNED)
 
 
 def _times(factor: float, _: nn.Module, args: Any, kwargs: Any) -> Any:

@@ -1,6 +1,5 @@
 """Members of random modules: fitnesses of ``Evolution.step`` and outputs in ``neuro.perturbed`` against a plain loop."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import copied
 
 MEMBERS, SIGMA = 8, 0.1
 SAMPLERS = ("antithetic", "iid", "low_rank", "sign_flip", "permutation", "noise_table")
@@ -41,7 +41,7 @@ def step(case: Case) -> str:
     es = neuro.Evolution(case.module, population=MEMBERS, sigma=SIGMA, lr=0.05, seed=case.seed, **options)  # type: ignore[arg-type]
     scores, sides = scores_seen(es), 2 if es._sampler.antithetic else 1
     for generation, given in enumerate(case.batches):
-        before = copy.deepcopy(es.module)
+        before = copied(es.module)
         try:
             es.step(fitness, *given)
         except neuro.UserError as error:
@@ -173,10 +173,10 @@ def closure(case: Case) -> str:
     es = neuro.Evolution(case.module, population=MEMBERS, sigma=SIGMA, lr=0.05, seed=case.seed, **options)  # type: ignore[arg-type]
     scores, sides = scores_seen(es), 2 if es._sampler.antithetic else 1
     for generation, (inputs, targets) in enumerate(case.batches):
-        before, kind = copy.deepcopy(es.module), kinds[generation // 2]
+        before, kind = copied(es.module), kinds[generation // 2]
         try:
             with torch.no_grad():
-                CLOSURES[kind](copy.deepcopy(before), inputs, targets)
+                CLOSURES[kind](copied(before), inputs, targets)
         except INVALID:
             return "invalid"
         try:
@@ -214,14 +214,13 @@ def perturbed(case: Case) -> str:
             part.training = given.training
     torch.backends.mha.set_fastpath_enabled(False)
     nested, calls = r.random() < 0.3, [case.batches[place] for place in r.choices(range(len(case.batches)), k=3)]
-    contexts = [
-        neuro.perturbed(each.module, options["sampler"], MEMBERS, sigma=SIGMA, seed=case.seed, generation=options["generation"],
-                        shared=options["shared"])  # type: ignore[arg-type]
-        for each in (case, other)
-    ]  # fmt: skip
     given, inner = [], []
-    before = [copy.deepcopy(each.module) for each in (case, other)]
+    before = [copied(each.module) for each in (case, other)]
     try:
+        contexts = [
+            neuro.perturbed(each.module, members=MEMBERS, sigma=SIGMA, seed=case.seed, **options)  # type: ignore[arg-type]
+            for each in (case, other)
+        ]  # fmt: skip
         with contexts[0]:
             for batch in calls:
                 given.append(logits(case.module(batch[0])))

@@ -3,13 +3,13 @@
 Legend: P members, M parameters.
 """
 
-import copy
 import random
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import random_programs.parts
+import random_programs.rare_parts as rare_parts
 import torch
 import torch.nn.functional as F
 from random_programs.parts import logits
@@ -17,6 +17,7 @@ from random_programs.program import Program
 from torch import Tensor, nn
 
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import copied
 
 Batch = tuple[Tensor, Tensor]
 Run = Callable[[nn.Module, torch.dtype], Any]  # what a program makes of a member whose parameters have this type
@@ -38,7 +39,7 @@ class Case:
 
     def make(self, first: str) -> None:
         """Make the batches, the first of which is ``first``: zero | equal | unequal, and the module."""
-        names: dict[str, Any] = {"nn": nn, "torch": torch, "F": F, "parts": random_programs.parts}
+        names: dict[str, Any] = {"nn": nn, "torch": torch, "F": F, "parts": random_programs.parts, "rare": rare_parts}
         self.first, self.batches = first, [self.batch(*one) for one in self.program.counts or COUNTS]
         if first != "unequal":
             inputs, targets = self.batches[0]
@@ -49,7 +50,7 @@ class Case:
             exec(self.program.source(), names)
             module = names["Net"]()
             with torch.no_grad():
-                fitness(copy.deepcopy(module), *self.batches[1])
+                fitness(copied(module), *self.batches[1])
         except INVALID:
             return
         self.module = module
@@ -75,7 +76,7 @@ def on(batch: Batch) -> Run:
 
 def scored(module: nn.Module, dtype: torch.dtype) -> nn.Module:
     """Return a copy of ``module`` in the mode in which members are scored: evaluation, batch norm by its batch or frozen."""
-    member = copy.deepcopy(module).to(dtype).train().eval()
+    member = copied(module).to(dtype).train().eval()
     for part, given in zip(member.modules(), module.modules(), strict=True):
         if isinstance(part, nn.modules.batchnorm._BatchNorm) and given.training:
             part.train(all(parameter.requires_grad for parameter in part.parameters()))

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.module.copies import copied
 from neuro_cli.sampler import dense
 from neuro_cli.scoring import batched
 from neuro_cli.scoring.jobs import write_members
@@ -77,7 +78,7 @@ def held(case: Case, es: neuro.Evolution, loss: Fitness, batches: list[Batch], s
 
     es._algo.ask = ask  # type: ignore[method-assign]
     for generation, (inputs, targets) in enumerate(batches):
-        before = copy.deepcopy(getattr(es.module, "_orig_mod", es.module))
+        before = copied(getattr(es.module, "_orig_mod", es.module))
         try:
             es.step(loss, inputs, targets)
         except neuro.UserError as error:
@@ -123,7 +124,7 @@ def made(case: Case, loss: Fitness, layout: str) -> tuple[nn.Module, nn.Module, 
         batches = [(repeated(inputs), repeated(targets)) for inputs, targets in batches]
     try:
         with torch.no_grad():
-            loss(copy.deepcopy(plain), *batches[1])
+            loss(copied(plain), *batches[1])
     except INVALID:
         return None
     return module, plain, batches, form
@@ -143,7 +144,7 @@ def settings(case: Case) -> str:
             options["precision"] = "bfloat16"
             try:
                 with torch.no_grad():
-                    loss(copy.deepcopy(plain).bfloat16(), cast(batches[1][0], torch.bfloat16), batches[1][1])
+                    loss(copied(plain).bfloat16(), cast(batches[1][0], torch.bfloat16), batches[1][1])
             except INVALID:  # the module itself has no bfloat16
                 return "invalid"
         told = {"places": said, "form": form, "loss": loss.__name__, **options}
@@ -177,7 +178,7 @@ def ranks(case: Case) -> str:
 
         def run(world: Any, threads: int, generations: range, state: bytes | None = None) -> tuple[bytes, bytes]:
             es = neuro.Evolution(
-                copy.deepcopy(module), algo=copy.deepcopy(algo), sampler=sampler, population=MEMBERS, seed=case.seed,
+                copied(module), algo=copy.deepcopy(algo), sampler=sampler, population=MEMBERS, seed=case.seed,
                 threads=threads, layout=layout, shared_pass=shared, distribution=method, world=world, **own,
             )  # fmt: skip
             if state is not None:

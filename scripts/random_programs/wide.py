@@ -5,7 +5,7 @@ branches on numbers, functions inside of functions, and outputs in trees.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from random_programs.program import RULES, Program, Rule, Shape, linear
 
@@ -15,8 +15,8 @@ Option = Callable[[], tuple[str, Shape]]  # made when it is chosen, with its lay
 class Wide(Program):
     """Program of these operations, some of the others', and outputs in a random form."""
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed, MORE)
+    def __init__(self, seed: int, rules: Sequence[Rule] | None = None) -> None:
+        super().__init__(seed, rules or MORE)
         result = self.called.pop().removeprefix("return ")
         hidden = self.values[-1][0]
         forms = [result] * 4 + [f"({result}, {hidden})", f"{{'hidden': {hidden}, 'out': {result}}}"]

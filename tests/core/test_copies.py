@@ -2,6 +2,7 @@
 
 import threading
 import warnings
+import weakref
 from functools import partial
 
 import pytest
@@ -157,3 +158,21 @@ def test_a_function_of_a_copy_keeps_what_else_it_holds():
     assert seen == [made]
     assert made.count is module.count
     assert made.see.__qualname__ == module.see.__qualname__
+
+
+def test_a_function_of_a_copy_fills_the_copys_table():
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    module.seen = seen = {}
+    module[0].register_forward_hook(lambda part, given, made: seen.update(made=made))
+    made = copied(module)
+    made(torch.ones(1, 2))
+    assert torch.equal(made.seen["made"], made[0](torch.ones(1, 2)))
+    assert not seen
+
+
+def test_a_weak_reference_of_a_copy_is_to_the_copys_part():
+    module, other = nn.Sequential(nn.Linear(2, 2)), nn.Linear(1, 1)
+    module.first, module.other = weakref.ref(module[0]), weakref.ref(other)
+    made = copied(module)
+    assert made.first() is made[0]
+    assert made.other() is other

@@ -2,12 +2,15 @@
 
 import copy
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
 
 import neuro_cli as neuro
+import neuro_cli.core.layout as layouts
+import neuro_cli.scoring.passes.dense as passes
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 
@@ -122,12 +125,16 @@ class Spectrum(nn.Module):
 
 @pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
 @pytest.mark.parametrize("alone", [False, True], ids=["in one pass", "one by one"])
-def test_pairs_of_numbers_at_an_odd_place_are_complex_weights(sampler, alone):
+@pytest.mark.parametrize("joins", [False, True], ids=["small", "joined"])
+def test_pairs_of_numbers_at_an_odd_place_are_complex_weights(sampler, alone, joins, monkeypatch):
     def fitness(member: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return -(member(x) - y).square().mean(1)
 
     torch.manual_seed(0)
     x, y, module = torch.randn(8, 6), torch.randn(8, 3), Spectrum()
+    if joins:
+        for place in (layouts, passes):
+            monkeypatch.setattr(place, "LARGE", 1)
     with neuro.Evolution(module, sampler=sampler, population=4, sigma=0.1, threads=2) as es:
         for _ in range(2):
             before = copy.deepcopy(module)
@@ -142,3 +149,13 @@ def test_pairs_of_numbers_at_an_odd_place_are_complex_weights(sampler, alone):
                     wanted.append(float(fitness(one, x, y).double().mean()))
             assert report.fitness_best == pytest.approx(max(wanted), rel=1e-4)
             assert report.fitness_mean == pytest.approx(sum(wanted) / 4, rel=1e-4)
+    assert (ParameterLayout(module).joined(module) is not None) == joins
+
+
+def test_an_array_in_a_parameters_memory_is_refused():
+    module = nn.Linear(4, 2)
+    module.constants = np.zeros((2, 4), np.float32)
+    ParameterLayout(module)
+    module.rows = [module.weight.detach().numpy()[1:]]
+    with pytest.raises(UserError, match=r"^model: attribute rows is an array in a parameter's memory"):
+        ParameterLayout(module)

@@ -1,12 +1,15 @@
 """Threads that share a list of work."""
 
 import threading
+import time
 from contextvars import ContextVar
 
 import pytest
 import torch
+from torch.nn.utils import parametrizations, parametrize
 
-from neuro_cli.core.machine.threads import Modes, Threads
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -82,4 +85,79 @@ def test_the_others_work_in_the_modes_and_context_of_the_calling_thread() -> Non
     met.clear()
     threads.map(work, range(2))
     assert met == [(str(Modes()), "set")] * 2
+    threads.close()
+
+
+def tangent(x: torch.Tensor) -> torch.Tensor:
+    return torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1]
+
+
+def in_double(item: int) -> torch.Tensor:
+    torch.set_default_dtype(torch.float64)
+    try:
+        return torch.full((2,), float(item))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def weight_of(layer: torch.nn.Module) -> torch.Tensor:
+    with parametrize.cached():
+        return layer.weight.detach().clone()
+
+
+@pytest.mark.parametrize("swallows", [False, True])
+@pytest.mark.parametrize("what", ["jvp", "cached", "dtype"])
+def test_what_torch_has_once_a_process_is_used_in_turn(caplog, what: str, swallows: bool) -> None:
+    """Also where a module catches what tells of it."""
+    threads, made = Threads(3), {}
+    layers = [parametrizations.weight_norm(torch.nn.Linear(2, 2)) for _ in range(6)]
+    uses = {
+        "jvp": lambda item: tangent(torch.tensor(float(item))),
+        "cached": lambda item: weight_of(layers[item]),
+        "dtype": in_double,
+    }
+
+    def work(item: int) -> None:
+        time.sleep(0.001)  # others begin too
+        try:
+            made[item] = uses[what](item)
+        except RuntimeError:
+            if not swallows:
+                raise
+
+    for _ in range(2):
+        threads.passes(work, range(6))
+        wanted = {"jvp": lambda item: torch.tensor(float(item)).cos(), "cached": lambda item: layers[item].weight}
+        wanted["dtype"] = lambda item: torch.full((2,), float(item), dtype=torch.float64)
+        for item in range(6):
+            torch.testing.assert_close(made[item], wanted[what](item).detach())
+    [record] = caplog.records
+    assert "in turn" in record.getMessage()
+    assert not parametrize._cache_enabled
+    with pytest.raises(ConfigError, match=r"threads=2: 1: forward derivatives"):
+        Threads(2).passes(uses[what], range(2), repeats=False)
+    threads.close()
+
+
+def test_weights_cached_around_a_call_are_no_members() -> None:
+    layer = parametrizations.weight_norm(torch.nn.Linear(2, 2))
+    with parametrize.cached():
+        before = layer.weight.detach().clone()
+        with threads_kept(), torch.no_grad():
+            layer.parametrizations.weight.original0.mul_(2.0)
+            torch.testing.assert_close(layer.weight, 2 * before)
+        torch.testing.assert_close(layer.weight, before)
+
+
+def test_calls_that_write_to_what_all_have_are_made_in_turn(caplog) -> None:
+    threads, table, made = Threads(2), {}, {}
+
+    def work(item: int) -> None:
+        table["item"] = item
+        time.sleep(0.001)
+        made[item] = table["item"]
+
+    threads.passes(work, range(8), wrote=lambda: True)
+    assert made == {item: item for item in range(8)}
+    assert "outside of its member" in caplog.text
     threads.close()

@@ -359,12 +359,23 @@ def caught(use):
         return 0.0
 
 
+@torch.jit.script
+def squares(weight: torch.Tensor) -> torch.Tensor:
+    return weight.square().sum()
+
+
 LATER = {
     "square uses": lambda member, _: 1e-6 * member[0].weight.square().sum(),
     "norm uses": lambda member, _: caught(lambda: 1e-4 * member[0].weight.norm()),
     "__setitem__ uses": lambda member, _: member[0].weight.__setitem__(0, 0.5) or 0.0,
     "__repr__ uses": lambda member, _: 1e-6 * len(repr(member[0].weight)),
     "untyped_storage uses": lambda member, _: 1e-6 * member[0].weight.untyped_storage()[3],
+    # what torch does not announce to a class of parameters
+    "detach.default uses": lambda member, _: 1e-4 * float(torch.tensor(member[0].weight).square().sum()),
+    "alias.default uses": lambda member, _: 1e-4 * (torch.FloatTensor(member[0].weight) > 0.3).sum(),
+    "TorchScript": lambda member, _: 1e-4 * squares(member[0].weight),
+    "__array__ uses": lambda member, _: 1e-4 * np.abs(np.asarray(member[0].weight)).sum(),
+    "tolist uses": lambda member, _: 1e-4 * caught(lambda: sum(map(sum, member[0].weight.tolist()))),
     "inputs of their own": lambda member, x: caught(lambda: 1e-4 * member(x + 1).square().sum()),
 }
 

@@ -4,6 +4,8 @@ import copy
 import itertools
 import logging
 import random
+import time
+import types
 from array import array
 from collections import deque
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
 from neuro_cli.core.module.copies import copied, in_pages
 from neuro_cli.scoring.isolation import Generators, difference, drawing, same
+from neuro_cli.scoring.outside_state import OutsideState
 
 POPULATION = 12
 INPUTS, TARGETS = torch.randn(6, 8, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 0, 1, 2])
@@ -659,3 +662,130 @@ def test_forward_derivatives_have_the_scores_of_one_thread():
     own = own_scores(Slope)
     for threads in (1, 2, 3):
         assert step(evolution(Slope, threads), "closure") == pytest.approx((own.mean(), own.max()), rel=1e-6)
+
+
+FEATURES: dict[str, Tensor] = {}
+
+
+class Tapped(Net):
+    """A hook fills a table of the script, which a fitness reads."""
+
+    def start(self) -> None:
+        self.layer.register_forward_hook(lambda _, __, made: FEATURES.update(made=made))
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = super().forward(x)
+        return made if float(made.sum()) < 1e9 else -made  # no shared pass
+
+
+@pytest.mark.parametrize("form", ["closure", "batch"])
+def test_what_a_hook_leaves_outside_of_a_member_is_its_own(form, caplog):
+    def fitness(member, inputs=INPUTS, targets=TARGETS):
+        values = member(inputs)[:, 0]
+        time.sleep(0.001)  # another thread's member goes by
+        return values + FEATURES["made"].square().mean()
+
+    def centre(threads):
+        torch.manual_seed(0)
+        with neuro.Evolution(Tapped(), population=8, threads=threads) as es:
+            for _ in range(2):
+                es.step(*((fitness,) if form == "closure" else (fitness, INPUTS, TARGETS)))
+            return es.centre
+
+    assert torch.equal(centre(2), centre(1))
+    assert "outside of its member (a table that a hook fills)" in caplog.text
+
+
+def test_a_fitness_that_writes_nothing_outside_is_scored_by_threads(caplog):
+    table, config = {"rate": torch.ones(3)}, types.SimpleNamespace(scale=2.0)
+    with neuro.Evolution(Net(), population=8, threads=2) as es:
+        es.step(lambda member: config.scale * (member(INPUTS) * table["rate"]).mean() * (1 + es.generation))
+    assert "in turn" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda state: state["list"].append(1), lambda state: state["space"].__dict__.update(best=1.0),
+        lambda state: state["array"].__setitem__(0, 1.0), lambda state: state["tensor"].add_(1.0),
+        lambda state: setattr(state["slots"], "value", 1),
+        lambda state: setattr(state["class"], "shared", 2), lambda state: state.update(new=1), lambda state: state["cell"](),
+    ],
+)  # fmt: skip
+def test_writes_to_state_of_a_script_are_seen(write):
+    count = 0
+
+    def counts():
+        nonlocal count
+        count += 1
+
+    state = {"list": [], "space": types.SimpleNamespace(), "array": np.zeros(3), "tensor": torch.zeros(3), "cell": counts}
+    state["class"] = type("Own", (), {"shared": 1})
+    state["slots"] = type("Slots", (), {"__slots__": ("value",)})()
+    outside = OutsideState([Net(), Net()], [lambda: state])
+    assert not outside.changed()
+    write(state)
+    assert outside.changed()
+
+
+class Merged(Net):
+    """An adapter that evaluation mode merges into a frozen weight."""
+
+    def start(self) -> None:
+        self.layer.requires_grad_(False)
+        self.adapter, self.is_merged = nn.Parameter(torch.ones(3, 8)), False
+
+    def train(self, mode: bool = True) -> nn.Module:
+        if mode is self.is_merged:
+            self.layer.weight.data += self.adapter.data * (-1 if mode else 1)
+            self.is_merged = not mode
+        return super().train(mode)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x) if self.is_merged else self.layer(x) + x @ self.adapter.T
+
+
+class Frozen(Net):
+    """A norm that stays in evaluation mode, and counts the changes of mode."""
+
+    def start(self) -> None:
+        self.norm, self.changes = nn.BatchNorm1d(8), 0
+
+    def train(self, mode: bool = True) -> nn.Module:
+        super().train(mode)
+        self.norm.eval()
+        self.changes += 1
+        return self
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda module: neuro.Evolution(module, population=8).step(lambda member: member(INPUTS).mean()), neuro.ForwardGradient,
+        lambda module: neuro.perturbed(module, "low_rank", 8),
+    ],
+)  # fmt: skip
+def test_numbers_that_evaluation_mode_computes_from_parameters_are_refused(use):
+    with pytest.raises(UserError, match=r"eval\(\) of Merged computes layer.weight of Linear from its parameters"):
+        use(Merged())
+    use(Frozen())
+
+
+class Signs(Net):
+    """Keeps the signs of its weights, of which one member in many has another, until a write to them is counted."""
+
+    def start(self) -> None:
+        self.version, self.signs = -1, torch.empty(0)
+        with torch.no_grad():
+            self.layer.weight.fill_(5.0)[0, 7] = 0.4  # one member of 12 turns its sign, not the last
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.layer.weight._version != self.version:
+            self.version, self.signs = self.layer.weight._version, self.layer.weight.detach().sign()
+        return F.linear(x, self.signs, self.layer.bias)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_cache_that_few_members_would_change_is_their_own(threads):
+    own = own_scores(Signs)
+    assert step(evolution(Signs, threads), "closure") == pytest.approx((own.mean(), own.max()), rel=1e-5)

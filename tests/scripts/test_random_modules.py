@@ -19,7 +19,7 @@ def test_a_program_is_right_in_each_use(uses, use):
     assert uses(use, 11) == "right"
 
 
-@pytest.mark.parametrize("kind", ["wide", "chains"])
+@pytest.mark.parametrize("kind", ["wide", "chains", "rare"])
 def test_a_program_of_each_kind_is_right(uses, kind):
     assert uses("settings", 3, kind) == "right"
 

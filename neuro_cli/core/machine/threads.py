@@ -1,9 +1,10 @@
 """Python threads that run compiled code side by side (torch and the kernels release the interpreter lock), in the same modes."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -11,8 +12,16 @@ from typing import Any, TypeVar
 
 import torch
 
-T = TypeVar("T")
+from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.machine.once_a_process import nothing_cached, once_a_process
 
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+IN_TURN = (
+    "forward derivatives (torch.func.jvp), parametrize.cached() and switches as the default dtype are of one thread at a time"
+)
+OUTSIDE = "a pass writes to what lies outside of its member (a table that a hook fills), which threads have in common"
 
 AUTOCAST = ("cpu", "cuda")  # device types
 
@@ -74,6 +83,37 @@ class Threads:
         # the inter-operator default of OpenMP is per thread: the main thread's setting does not reach the workers
         self._pool = ThreadPoolExecutor(count - 1, "neuro", lambda: torch.set_num_threads(1)) if count > 1 else None
         torch.set_num_threads(1)
+        self._in_turn = False  # passes of modules
+
+    def passes(
+        self, function: Callable[[T], None], items: Iterable[T], repeats: bool = True, wrote: Callable[[], bool] | None = None
+    ) -> None:
+        """Call ``function``, which runs modules, on every item: in turn where these use what a process has once.
+
+        ``wrote``: returns whether the calls have written to such a thing. ``repeats``: what was called before is called again
+        then; without that, raises ConfigError.
+        """
+        todo = list(items)
+        if self._pool is None or self._in_turn or len(todo) < 2:
+            for item in todo:
+                function(item)
+            return
+        error: Exception | None = None
+        with once_a_process.refused() as wanted:
+            try:
+                self.map(function, todo)
+            except Exception as raised:
+                error = raised
+        reason = IN_TURN if wanted.is_set() else OUTSIDE if wrote is not None and wrote() else None
+        if reason is None:
+            if error is not None:
+                raise error
+            return
+        if not repeats:
+            raise ConfigError("threads", self.count, f"1: {reason}") from error
+        log.warning("%s: members are scored in turn, slower", reason)
+        self._in_turn = True
+        self.passes(function, todo)
 
     def map(self, function: Callable[[T], None], items: Iterable[T]) -> None:
         """Call ``function`` on every item by the threads; the first exception is raised after all have ended."""
@@ -118,12 +158,14 @@ class threads_kept(AbstractContextManager[None]):
         self._before = torch.get_num_threads()
         if self._before != 1:
             torch.set_num_threads(1)
-        self._modes = nullcontext() if REST.are_present() else REST.entered()
-        self._modes.__enter__()
+        self._left = ExitStack()
+        self._left.enter_context(nothing_cached())
+        if not REST.are_present():
+            self._left.enter_context(REST.entered())
 
     def __exit__(self, *raised: Any) -> None:
         try:
-            self._modes.__exit__(*raised)
+            self._left.__exit__(*raised)
         finally:
             if self._before != 1:
                 torch.set_num_threads(self._before)

@@ -7,26 +7,33 @@ import copy
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
-from types import CellType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import ReferenceType
 
 from torch import Tensor, nn
 
 LISTS = (list, tuple, deque, set, frozenset)
+FUNCTIONS = (FunctionType, MethodType, partial, ReferenceType)
+# never written to
+FIXED = (*FUNCTIONS, type, ModuleType, BuiltinFunctionType, tuple, frozenset, str, bytes, int, float, complex, type(None))
 
 
 class FunctionCopies(dict[int, Any]):
     """Memo of ``copy.deepcopy`` for ``module`` that begins with ``given`` and copies its functions once they are asked for.
 
-    What a function holds besides the module's parts stays as it is.
+    What a function holds besides the module's parts, and what these hold too (a table that a hook fills), stays as it is.
     """
 
     def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:
         super().__init__(given)
         self._targets = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
+        self._held = [value for value in _reached(module, functions=False) if not isinstance(value, FIXED)]
+        self._targets |= set(map(id, self._held))
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
-        self._functions = {id(each): each for each in _reached(module) if isinstance(each, FunctionType) and self._refers(each)}
+        kinds = (FunctionType, ReferenceType)
+        self._functions = {id(each): each for each in _reached(module) if isinstance(each, kinds) and self._refers(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the copy of the bound object with the identity ``key``."""
@@ -38,7 +45,10 @@ class FunctionCopies(dict[int, Any]):
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
         return any(id(each) in self._targets for each in _reached(value))
 
-    def _copy(self, function: FunctionType) -> None:
+    def _copy(self, function: FunctionType | ReferenceType[Any]) -> None:
+        if isinstance(function, ReferenceType):
+            self[id(function)] = type(function)(copy.deepcopy(function(), self))
+            return
         cells = tuple(self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
         made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
         self[id(function)] = made  # stored before its parts, which may hold the function
@@ -55,8 +65,8 @@ class FunctionCopies(dict[int, Any]):
         return copy.deepcopy(value, self) if self._refers(value) else value
 
 
-def _reached(start: Any) -> Iterator[Any]:
-    """Yield ``start`` and what it holds, by attributes, containers and closures, each object once."""
+def _reached(start: Any, functions: bool = True) -> Iterator[Any]:
+    """Yield ``start`` and what it holds, by attributes, containers and, with ``functions``, closures, each object once."""
     seen: dict[int, Any] = {}  # holds the objects too: a dropped one would leave its identity to a later one
     todo: list[Any] = [start]
     while todo:
@@ -64,7 +74,8 @@ def _reached(start: Any) -> Iterator[Any]:
         if id(value) not in seen:
             seen[id(value)] = value
             yield value
-            todo += _parts(value)
+            if functions or not isinstance(value, FUNCTIONS):
+                todo += _parts(value)
 
 
 def _parts(value: Any) -> list[Any]:
@@ -77,6 +88,8 @@ def _parts(value: Any) -> list[Any]:
         found += [*cells, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
     elif isinstance(value, MethodType):
         found += [value.__self__, value.__func__]
+    elif isinstance(value, ReferenceType):
+        found.append(value())
     elif isinstance(value, partial):
         found += [value.func, *value.args, *value.keywords.values()]
     elif isinstance(value, dict):

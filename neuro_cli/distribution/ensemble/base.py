@@ -78,7 +78,7 @@ class EnsembleMethod(Method):
 
         members = list(members)
         with self.job.clock.phase("forward"):
-            self.job.threads.map(run, members)
+            self.job.threads.passes(run, members, repeats=False)
         return [logits[member.number] for member in members]
 
     def learn(self, iteration: int, gradient: Tensor) -> None:

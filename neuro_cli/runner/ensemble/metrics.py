@@ -98,7 +98,7 @@ def test_logits(
     modes = {number: module.training for number, module in modules.items()}
     for module in modules.values():
         module.eval()
-    threads.map(run, [(number, chunk) for number in modules for chunk in range(len(batches))])
+    threads.passes(run, [(number, chunk) for number in modules for chunk in range(len(batches))])
     for number, training in modes.items():
         modules[number].train(training)
     logits = {number: torch.cat([pieces[number, chunk] for chunk in range(len(batches))]) for number in modules}

@@ -3,6 +3,7 @@
 Legend: S sides, D directions, e examples, n = S D e rows.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,8 @@ from neuro_cli.scoring.passes.number_reads import METADATA, name_of
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.restore import kept
 
+log = logging.getLogger(__name__)
+
 
 @contextmanager
 def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
@@ -36,10 +39,24 @@ def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None
 
 
 class CentreParameter(nn.Parameter):
-    """Evolved parameter that holds the centre's numbers, which no member has: whoever uses them gets Unsupported."""
+    """Evolved parameter without numbers, as the centre's are no member's: whoever uses it gets Unsupported.
+
+    Functions that torch does not announce to a class (``torch.tensor``, scripted ones) meet it where they ask for its numbers.
+    """
 
     place: str  # its name
     refused: list[str]  # reasons: the code around may catch the error
+
+    @classmethod
+    def of(cls, parameter: nn.Parameter, place: str, refused: list[str]) -> "CentreParameter":
+        """Return one with the form and the attributes of ``parameter``."""
+        result: CentreParameter = Tensor._make_wrapper_subclass(
+            cls, parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device,
+            requires_grad=parameter.requires_grad,
+        )  # fmt: skip
+        torch._C._set_throw_on_mutable_data_ptr(result)
+        vars(result).update(vars(parameter), place=place, refused=refused)
+        return result
 
     @classmethod
     def __torch_function__(
@@ -51,9 +68,33 @@ class CentreParameter(nn.Parameter):
                 made = func(*args, **kwargs)
             if not tensors([made]):  # a shape, a device
                 return made
+        raise cls._refusal(name, args, kwargs)
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        raise cls._refusal(name_of(func), args, kwargs or {})
+
+    @classmethod
+    def _refusal(cls, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Unsupported:
         used = next(value for value in tensors([*args, *kwargs.values()]) if isinstance(value, cls))
         used.refused.append(f"{name} uses parameter {used.place} outside of the module's own forward pass")
-        raise Unsupported(used.refused[-1])
+        return Unsupported(used.refused[-1])
+
+
+@contextmanager
+def without_numbers(evolved: dict[str, nn.Parameter], refused: list[str]) -> Iterator[None]:
+    """Return a context in which parameters, by name, are CentreParameters that note in ``refused`` who uses them.
+
+    Raises RuntimeError where torch holds one of them itself: a scripted module, a view that lives on.
+    """
+    with ExitStack() as left:
+        for name, parameter in evolved.items():
+            centre = CentreParameter.of(parameter, name, refused)
+            torch.utils.swap_tensors(parameter, centre)  # whoever has the parameter has the other one now
+            left.callback(torch.utils.swap_tensors, parameter, centre)
+        yield
 
 
 class ManyForward(TorchFunctionMode, ABC):
@@ -99,22 +140,17 @@ class ManyForward(TorchFunctionMode, ABC):
 
         Such code costs what it costs by itself. Raises Unsupported after code that used a parameter, even if it caught the error.
         """
-        parameters = dict(self._module.named_parameters())
+        parameters, refused = dict(self._module.named_parameters()), list[str]()
         evolved: dict[str, Any] = {place.name: parameters[place.name] for place in self._layout.places}
-        if any(type(parameter) is not nn.Parameter for parameter in evolved.values()):
-            yield  # a class of its own: all functions are followed
-            return
-        refused: list[str] = []
-        TorchFunctionMode.__exit__(self, None, None, None)
-        for name, parameter in evolved.items():
-            parameter.__class__, parameter.place, parameter.refused = CentreParameter, name, refused
-        try:
+        with ExitStack() as context:
+            try:
+                if all(type(parameter) is nn.Parameter for parameter in evolved.values()):
+                    context.enter_context(without_numbers(evolved, refused))
+                    TorchFunctionMode.__exit__(self, None, None, None)
+                    context.callback(TorchFunctionMode.__enter__, self)
+            except RuntimeError as error:  # all functions are followed, as with parameters of a class of their own
+                log.info("functions of a closure are followed: %s", error)
             yield
-        finally:
-            for parameter in evolved.values():
-                del parameter.place, parameter.refused
-                parameter.__class__ = nn.Parameter
-            TorchFunctionMode.__enter__(self)
         if refused:
             raise Unsupported(refused[0])
 

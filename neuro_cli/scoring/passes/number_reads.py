@@ -9,6 +9,7 @@ from torch import Tensor
 
 from neuro_cli.scoring.passes.example_marks import DATA, marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.row_order import ORDER, SORTS, follow_order, sorts_rows
 
 # names of functions and methods that give Python a number, a truth value or an array
 READERS = frozenset(
@@ -122,8 +123,8 @@ def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     if given is None:
         name = name_of(func)
         given = (0 if args[0].dim() in (1, 3) else 1) if name in UNSAID else DEFAULTS.get(name)
-        if name in ("argsort", "sort") and not args[0].is_floating_point():
-            return False  # numbers of experts, by which a mixture sorts its rows and puts them back; the trial compares
+        if sorts_rows(name, args[0]):
+            return False  # numbers of experts, by which a mixture sorts its rows and puts them back: they are followed
     if name_of(func) == "flip" and isinstance(given, int):
         given = args[place:]
     some = given if isinstance(given, list | tuple) else (given,)
@@ -149,3 +150,5 @@ def follow(func: Callable[..., Any], made: Any, given: Sequence[Any], rows: int)
         setattr(tensor, DATA, True)
     if (made is None or made is first) and isinstance(first, Tensor):
         with_mark([first, first._base])
+    if name in SORTS or marked(given, ORDER):
+        follow_order(name, made, given)

@@ -41,6 +41,7 @@ from neuro_cli.scoring.passes.number_reads import (
 )
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, normalized, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
+from neuro_cli.scoring.passes.row_order import refuse_order
 from neuro_cli.scoring.passes.tangent import tanh
 
 
@@ -110,6 +111,7 @@ class PerturbedForward(ManyForward):
     def _output(self, x: Tensor) -> Tensor:
         if not self._has_rows(x):
             raise Unsupported(f"an output of shape {tuple(x.shape)} for {self._rows.count} rows")
+        refuse_order(x, lambda: "an output")
         self._note(x)
         return self._both_sides(x)
 
@@ -132,6 +134,8 @@ class PerturbedForward(ManyForward):
             with torch._C.DisableTorchFunction():  # no other mode looks at each of our own operations
                 result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
+                if self._careful:
+                    refuse_order(args, lambda: f"what {name_of(func)} gets")
                 return with_mark(result) if self._careful else result
         given = [*args, *kwargs.values()] if kwargs else args
         parameter = self._uses_parameter(given)

@@ -4,7 +4,8 @@
 # Version: webdataset 1.0.2, torch 2.14.1, numpy 2.4.6
 # Belief: `WebDataset(urls, resampled=True, seed=1)` samples shards with replacement, in an order that the seed fixes.
 # Seen: The seed does not reach the sampler, which draws from the process, the clock and random bytes of the system. Five data sets with
-#   one seed begin with five orders of twelve shards. `shardshuffle=12, seed=1` without `resampled` gives one order, as one expects of the first, and that of each epoch.
+#   one seed begin with five orders of twelve shards. `shardshuffle=12, seed=1` without `resampled` gives one order, as expected of the
+#   first, in each epoch, too.
 # Means: Runs with one seed have other data, and a run that is repeated to find a fault is another run. Build the pipeline from
 #   `ResampledShards(urls, seed=1, deterministic=True)`.
 set -euo pipefail

@@ -73,8 +73,11 @@ class BatchMetrics:
         ):  # argmax and sorts of NaN give numbers, so a diverged member would have an ordinary fitness
             return math.nan
         score = self._scores[name]
-        # an object of torchmetrics changes its state, and threads share it
-        score = copy.deepcopy(score) if isinstance(score, nn.Module) else score
+        if isinstance(score, nn.Module):  # of torchmetrics: it changes its state, and threads share it
+            score = copy.deepcopy(score)
+            if targets.is_floating_point() and not any(True for _ in score.parameters()):
+                # its sums of squares lose the variance of targets far from zero in float32: an R2 of 0.76 becomes 0.9998
+                outputs, targets = tree_map(_doubled, outputs), targets.double()
         try:
             with torch.no_grad():
                 return float(score(outputs, targets))
@@ -139,6 +142,10 @@ def outputs_of(answer: Callable[[Batch], Any], batch: Batch, size: int) -> Any:
                 allowed = f"metrics of all test examples need a row for each, not an output of shape {tuple(leaf.shape)}"
                 raise ConfigError("task.evaluation_batch", size, f"{allowed}; {len(batch.inputs)} makes one pass of all")
     return tree_map(lambda *pieces: torch.cat(pieces) if isinstance(pieces[0], Tensor) else pieces[0], *outputs)
+
+
+def _doubled(leaf: Any) -> Any:
+    return leaf.double() if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf
 
 
 def _tensors(outputs: Any) -> list[Tensor]:

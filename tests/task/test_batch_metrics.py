@@ -122,6 +122,25 @@ def test_torchmetrics_see_each_batch_alone():
     assert values["test_multiclass_f1_score"] == metric(net(inputs), targets).item()
 
 
+@pytest.mark.parametrize("name", ["R2Score", "ExplainedVariance"])
+def test_torchmetrics_of_targets_far_from_zero_are_those_near_zero(name):
+    torchmetrics, generator = pytest.importorskip("torchmetrics"), torch.Generator().manual_seed(1)
+    targets = torch.randn(200, generator=generator)
+    outputs = targets + torch.randn(200, generator=generator) / 2
+    metrics = BatchMetrics({"score": getattr(torchmetrics, name)()})
+    near, far = (metrics.fitness("score", outputs + offset, targets + offset) for offset in (0.0, 1e5))
+    assert 0.6 < near < 0.9
+    assert far == pytest.approx(near, abs=0.01)  # 0.9998 in float32
+
+
+def test_torchmetrics_with_weights_of_their_own_see_the_type_of_the_outputs():
+    class Judge(nn.Linear):
+        def forward(self, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            return super().forward(outputs - targets).mean()
+
+    assert np.isfinite(BatchMetrics({"judge": Judge(4, 1)}).fitness("judge", torch.ones(3, 4), torch.zeros(3, 4)))
+
+
 def test_a_run_is_scored_by_a_function_of_ones_own(tmp_path):
     (tmp_path / "judge.py").write_text(MODULE)
     setting = ("task.metrics=judge.balanced", "population=8", "batch_size=48", "generations=6", "algo.optimizer.lr=0.05")

@@ -88,6 +88,11 @@ def test_a_new_head_is_not_in_the_cache_of_a_gguf_file(tmp_path):
     torch.testing.assert_close(made.lm_head.weight, -2 * made.model.embed_tokens.weight, rtol=0, atol=0.02)
 
 
+def _begun(writer):
+    writer.add_tokenizer_pre("llama-bpe")
+    writer.add_bos_token_id(2)
+
+
 def _linear(writer, factor):
     writer.add_rope_scaling_type(SimpleNamespace(value="linear"))
     writer.add_rope_scaling_factor(factor)
@@ -100,6 +105,7 @@ def _linear(writer, factor):
         (lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 8])), "rope_freqs.weight"),
         (lambda writer: writer.add_final_logit_softcapping(30.0), "final_logit_softcapping of 30"),
         (lambda writer: writer.add_logit_scale(0.5), "logit_scale of 0.5"),
+        (lambda writer: _begun(writer), r"first token of a text \(the file has no tokenizer.ggml.add_bos_token\)"),
         (lambda writer: writer.add_tensor("blk.1.attn_output.bias", np.ones(32, np.float32)), "blk.1.attn_output.bias"),
         (lambda writer: writer.add_tensor("blk.0.ffn_down.bias", np.ones(32, np.float32)), "blk.0.ffn_down.bias"),
     ],
@@ -119,6 +125,7 @@ def test_a_gguf_file_with_settings_that_transformers_leaves_out_is_refused(folde
         lambda writer: writer.add_rope_scaling_type(SimpleNamespace(value="none")),
         lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 1])),
         lambda writer: writer.add_logit_scale(1.0),
+        lambda writer: (_begun(writer), writer.add_add_bos_token(True)),
     ],
 )
 def test_settings_of_a_gguf_file_that_change_nothing_are_taken(folder, cache, tmp_path, more):

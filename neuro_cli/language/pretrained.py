@@ -176,7 +176,7 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
 
     def of_file() -> Any:
         read = _read(path, what, reader, str(place.parent), gguf_file=place.name)
-        missing = left_out(place, read) if what == "config" else None
+        missing = left_out(place, read, _parameters(read)) if what == "config" else None
         if missing is not None:
             reason = f"transformers leaves its {missing} out, so it would be another network; give the folder with config.json"
             raise ConfigError(KEY, path, reason)
@@ -185,8 +185,13 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
     if place.is_dir():
         return _read(path, what, reader, path)
     # cached, as reading it from the file takes seconds
-    folder = kept_folder(place, f"{_versions()} compared", what, lambda folder: of_file().save_pretrained(folder))
+    folder = kept_folder(place, f"{_versions()} compared with names", what, lambda folder: of_file().save_pretrained(folder))
     return of_file() if folder is None else _read(path, what, reader, str(folder))
+
+
+def _parameters(config: Any) -> list[str]:
+    with torch.device("meta"):
+        return [name for name, _ in _kind(config)(config).named_parameters()]
 
 
 def _read(path: str | Path, what: str, kind: Any, folder: str, **options: Any) -> Any:

@@ -24,6 +24,9 @@ COMPARED, TOLERANCE = 64, 1e-4
 OPTIONS = ("reduction", "weight", "ignore_index")
 BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
 BY_CLASS_FUNCTIONS = (F.cross_entropy, F.nll_loss)
+# of NaN they are 0, the best value, for no margin of NaN is larger than 0
+MARGINS = (nn.MultiMarginLoss, nn.MultiLabelMarginLoss)
+MARGIN_FUNCTIONS = (F.multi_margin_loss, F.multilabel_margin_loss)
 
 
 class LossParts:
@@ -41,6 +44,7 @@ class LossParts:
         self._whole, self._each, options = _taken_apart(loss)
         self.reduction = options.get("reduction", "none")
         self.by_class = isinstance(loss, BY_CLASS) or getattr(loss, "func", loss) in BY_CLASS_FUNCTIONS
+        self._margins = isinstance(loss, MARGINS) or getattr(loss, "func", loss) in MARGIN_FUNCTIONS
         self._ignored: int = options.get("ignore_index", 0)
         self._class_weights: Tensor | None = options.get("weight")
 
@@ -75,7 +79,7 @@ class LossParts:
             raise ConfigError("task.loss", _name(self.given), text)
         losses = losses if losses.dtype == torch.float64 else losses.float()
         if losses.ndim == 1:
-            return losses
+            return losses.masked_fill(output.isnan().any(1), torch.nan) if self._margins else losses
         return losses.flatten(1).sum(1) if summed or self.reduction in ("sum", "batchmean") else losses.flatten(1).mean(1)
 
     def together(self, losses: Tensor, weights: Tensor | None) -> Tensor:
@@ -89,7 +93,7 @@ class LossParts:
 
         ``output``: that of any examples, repeated for the first of ``targets``.
         """
-        if self._whole is None or not isinstance(output, Tensor):
+        if self._whole is None or not isinstance(output, Tensor) or (self._margins and output.isnan().any()):
             return
         targets = targets[:COMPARED]
         output = output.detach()[torch.arange(len(targets), device=output.device) % len(output)]

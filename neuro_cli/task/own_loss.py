@@ -191,7 +191,9 @@ class OwnLoss(BatchJudged):
             losses, weights = self._losses(output, batch)
         sums = [losses.double().sum().item(), len(losses) if weights is None else weights.sum().item()]
         if self._accuracy:
-            sums += [(output.argmax(1) == batch.targets).sum().item(), len(losses)]
+            # the argmax of NaN is a class too
+            right = (output.argmax(1) == batch.targets) & ~output.isnan().any(1)
+            sums += [right.sum().item(), len(losses)]
         return np.array([*sums, *self._together.values(output, batch.targets)], np.float64)
 
     def summarise(self, sums: np.ndarray) -> dict[str, float]:

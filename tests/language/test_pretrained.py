@@ -1,6 +1,7 @@
 """Loading of pretrained networks and tokenizers, what is refused, and tuned copies of their files."""
 
 import json
+import re
 import resource
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from support.tiny_language import tiny_family, tiny_gguf, tiny_model, transforme
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.module.copies import PAGES, copied, has_pages
-from neuro_cli.language import pretrained
+from neuro_cli.language import gguf_file, pretrained
 from neuro_cli.language.mapped_files import map_parameters, parts_of_file
 from neuro_cli.language.pretrained import load_model, load_tokenizer
 from neuro_cli.language.tuned import write_tuned
@@ -87,6 +88,11 @@ def test_a_new_head_is_not_in_the_cache_of_a_gguf_file(tmp_path):
     torch.testing.assert_close(made.lm_head.weight, -2 * made.model.embed_tokens.weight, rtol=0, atol=0.02)
 
 
+def _begun(writer):
+    writer.add_tokenizer_pre("llama-bpe")
+    writer.add_bos_token_id(2)
+
+
 def _linear(writer, factor):
     writer.add_rope_scaling_type(SimpleNamespace(value="linear"))
     writer.add_rope_scaling_factor(factor)
@@ -99,6 +105,9 @@ def _linear(writer, factor):
         (lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 8])), "rope_freqs.weight"),
         (lambda writer: writer.add_final_logit_softcapping(30.0), "final_logit_softcapping of 30"),
         (lambda writer: writer.add_logit_scale(0.5), "logit_scale of 0.5"),
+        (lambda writer: _begun(writer), r"first token of a text \(the file has no tokenizer.ggml.add_bos_token\)"),
+        (lambda writer: writer.add_tensor("blk.1.attn_output.bias", np.ones(32, np.float32)), "blk.1.attn_output.bias"),
+        (lambda writer: writer.add_tensor("blk.0.ffn_down.bias", np.ones(32, np.float32)), "blk.0.ffn_down.bias"),
     ],
 )
 def test_a_gguf_file_with_settings_that_transformers_leaves_out_is_refused(folder, cache, tmp_path, more, line):
@@ -116,10 +125,34 @@ def test_a_gguf_file_with_settings_that_transformers_leaves_out_is_refused(folde
         lambda writer: writer.add_rope_scaling_type(SimpleNamespace(value="none")),
         lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 1])),
         lambda writer: writer.add_logit_scale(1.0),
+        lambda writer: (_begun(writer), writer.add_add_bos_token(True)),
     ],
 )
 def test_settings_of_a_gguf_file_that_change_nothing_are_taken(folder, cache, tmp_path, more):
     assert load_model(tiny_gguf(tmp_path / "plain.gguf", folder, more=more)) is not None
+
+
+@pytest.mark.parametrize(
+    ("found", "config", "line"),
+    [
+        ({"rope.freq_base": 1e6}, {}, "rope.freq_base of 1e\\+06"),
+        ({"rope.dimension_count": 6}, {}, "rope.dimension_count of 6"),
+        ({"rope.dimension_count": 6}, {"rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.75}}, None),
+        ({}, {"query_pre_attn_scalar": 256}, "attention scale"),
+        ({"attention.layer_norm_epsilon": 1e-3}, {}, "epsilon of norms, 0.001"),
+        (
+            {"attention.layer_norm_epsilon": np.float32(1e-5), "rope.freq_base": np.float32(1e4), "rope.dimension_count": 8},
+            {},
+            None,
+        ),
+    ],
+)
+def test_numbers_of_a_gguf_file_that_transformers_has_from_its_defaults_are_named(found, config, line):
+    """Starcoder's base of positions, Phi-4-mini's and Nemotron's share of turned numbers, and the scale of Gemma 2 27B."""
+    sizes = {"head_dim": 8, "rope_parameters": {"rope_theta": 1e4}, "layer_norm_eps": 1e-5, **config}
+    read = SimpleNamespace(**sizes, num_attention_heads=4, hidden_size=32)
+    said = gguf_file._other_number(found, read, read.rope_parameters)
+    assert said is None if line is None else re.match(line, said)
 
 
 def test_what_a_killed_process_has_left_in_the_cache_is_removed(file, cache):

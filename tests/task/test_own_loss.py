@@ -202,6 +202,33 @@ def test_a_mean_without_a_target_that_counts_is_none_as_torchs():
     assert np.isnan(task.summarise(np.zeros(4))["test_loss"])
 
 
+@pytest.mark.parametrize(
+    "loss", [nn.CrossEntropyLoss(), nn.MultiMarginLoss(), nn.MultiMarginLoss(reduction="sum"), F.multi_margin_loss], ids=str
+)
+def test_outputs_that_are_no_numbers_have_no_loss_and_are_never_right(loss):
+    """torch's margin losses of NaN are 0, the best there is, and the argmax of NaN is class 0."""
+    source = classes(8)
+    task, net = load(Dataset(source, source, loss=loss), batch_size=8), Outputs()
+    task.misfit(net)
+    with torch.no_grad():
+        net.scale[1] = torch.nan  # one of three classes
+    assert np.isnan(task.means(task.score(net, task.batch(0, 0, 8))[None], 8)[0, 0])
+    assert task.loss(net, task.batch(0, 0, 8)).isnan()
+    values = task.evaluation(task.evaluate_chunk(net, 0))
+    assert np.isnan(values["test_loss"])
+    assert values["test_accuracy"] == 0
+
+
+def test_margins_of_several_classes_of_no_numbers_are_none():
+    inputs, _ = classes(8)
+    targets = torch.tensor([[0, 2, -1], [1, -1, -1]] * 4)
+    task, net = load(Dataset((inputs, targets), (inputs, targets), loss=nn.MultiLabelMarginLoss()), batch_size=8), Outputs()
+    assert np.isfinite(task.means(task.score(net, task.batch(0, 0, 8))[None], 8)[0, 0])
+    with torch.no_grad():
+        net.scale[:] = torch.nan
+    assert np.isnan(task.means(task.score(net, task.batch(0, 0, 8))[None], 8)[0, 0])
+
+
 class Focal(nn.Module):
     """Its mean is over the hard examples, which its single numbers do not say."""
 

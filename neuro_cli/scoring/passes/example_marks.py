@@ -29,8 +29,8 @@ def marked(values: Iterable[Any], mark: str = DATA) -> bool:
     return any(hasattr(tensor, mark) for tensor in tensors(values))
 
 
-def with_mark(value: Any, mark: str = DATA) -> Any:
-    """Mark the tensors of ``value`` and return it."""
+def with_mark(value: Any, mark: str = DATA, content: Any = True) -> Any:
+    """Mark the tensors of ``value``, with ``content``, and return it."""
     for tensor in tensors([value]):
-        setattr(tensor, mark, True)
+        setattr(tensor, mark, content)
     return value

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from neuro_cli.scoring.passes.example_marks import DATA, marked, tensors, with_mark
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.passes.row_order import ORDER, SORTS, follow_order, sorts_rows
+from neuro_cli.scoring.passes.row_order import COUNTS, ORDER, SORTS, follow_counts, follow_order, sorts_rows
 
 # names of functions and methods that give Python a number, a truth value or an array
 READERS = frozenset(
@@ -43,10 +43,6 @@ ALONG = dict.fromkeys(
 # the dimension of those that take one by themselves; softmax without one takes the first of one or three
 DEFAULTS = {"argsort": -1, "diff": -1, "kthvalue": -1, "mode": -1, "sort": -1, "topk": -1, "flipud": 0, "msort": 0, "roll": 0}
 UNSAID = frozenset(("log_softmax", "softmax", "softmin"))
-
-COUNTS = "_neuro_counts"  # attribute of the numbers of all members' rows that each expert of a mixture gets
-GROUPED = frozenset(("grouped_mm", "_grouped_mm", "grouped_mm_fallback"))  # products of each row with its expert's weight
-BY_COUNTS = GROUPED | {"cumsum", "to", "int", "long"}
 
 
 def name_of(func: Callable[..., Any]) -> str:
@@ -123,7 +119,7 @@ def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[s
     if given is None:
         name = name_of(func)
         given = (0 if args[0].dim() in (1, 3) else 1) if name in UNSAID else DEFAULTS.get(name)
-        if sorts_rows(name, args[0]):
+        if sorts_rows(name, args[0]) and not kwargs.get("descending"):
             return False  # numbers of experts, by which a mixture sorts its rows and puts them back: they are followed
     if name_of(func) == "flip" and isinstance(given, int):
         given = args[place:]
@@ -137,11 +133,8 @@ def follow(func: Callable[..., Any], made: Any, given: Sequence[Any], rows: int)
     Raises Unsupported for a tensor without a dimension of so many ``rows``, or of several times as many: it is of all members.
     Numbers of rows are taken where they only sort rows for products with the weights of experts.
     """
-    name, first, counts = name_of(func), given[0], marked(given, COUNTS)
-    if counts and name not in BY_COUNTS:
-        raise Unsupported(f"{name} gets numbers of rows of all members")
-    if name == "histc" or (counts and name not in GROUPED):
-        with_mark(with_mark(made, COUNTS))
+    name, first = name_of(func), given[0]
+    if follow_counts(name, made, given):
         return
     for tensor in (made,) if isinstance(made, Tensor) else tensors([made]):
         shape = tensor.shape

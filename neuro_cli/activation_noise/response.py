@@ -102,11 +102,11 @@ class Dense(MatrixResponse):
     def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
         size, values = len(self.matrix), math.prod(inputs[1:])
         most = min(size, max(ROWS, MORE * inputs[0] * values // size))
-        missing = (~self.matrix.any(1)).nonzero()[:, 0]
-        turns = (torch.arange(most, device=missing.device) + turn * most) % size
-        self._read = missing[: max(most, FIRST_ROWS)] if len(missing) else turns
-        made = torch.zeros(-(-len(self._read) * size // values), *inputs[1:], device=missing.device)
-        made.view(-1, size)[torch.arange(len(self._read), device=missing.device), self._read] = SIZE
+        zero = (~self.matrix.any(1)).nonzero()[:FIRST_ROWS, 0]  # all at first
+        turns = (torch.arange(most, device=zero.device) + turn * most) % size
+        self._read = torch.cat([turns, zero]).unique()
+        made = torch.zeros(-(-len(self._read) * size // values), *inputs[1:], device=zero.device)
+        made.view(-1, size)[torch.arange(len(self._read), device=zero.device), self._read] = SIZE
         return made
 
     def read(self, outputs: Tensor) -> None:

@@ -164,13 +164,13 @@ def test_unit_inputs_read_a_matrix_in_turns():
     assert read(0) == 700  # all that were never read
     torch.testing.assert_close(model.matrix, weight)
     weight += bias
-    assert [read(turn) for turn in range(3, 8)] == [128] * 5  # the least rows of a fit
+    weight[5] = model.matrix[5] = 0  # an input that nothing uses keeps no other from its turn
+    assert [read(turn) for turn in range(3, 8)] == [129, 129, 128, 129, 129]  # the least rows of a fit
     assert (model.matrix - weight).norm(dim=1).count_nonzero() == 700 - 5 * 128
     read(8)
     torch.testing.assert_close(model.matrix, weight)
     before = model.matrix
-    model.units((3, 7, 100), 9)
-    model.read(torch.full((128, 5), torch.nan))
+    model.read(torch.full((len(model.units((3, 7, 100), 9)), 5), torch.nan))
     assert model.matrix is before
 
 

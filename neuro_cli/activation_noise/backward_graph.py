@@ -60,6 +60,11 @@ class BackwardNode:
         self.response: Response | None = None
         self.derivative: Tensor | None = None
 
+    @property
+    def is_linear(self) -> bool:
+        """Return whether the call is linear in the model's input, but for a constant, and answers any input."""
+        return self.respond is not None and self._preprocess is None
+
     def response_to(self, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Return the model's input for ``noise`` as the call's, and the outputs, less those for zeros, in float32."""
         assert self.inputs is not None

@@ -143,7 +143,8 @@ class ControlVariates:
         def noise(node: int, shape: Sequence[int]) -> Tensor:
             return self._addresses.input_numbers(clean.generation, node, draw, shape)
 
-        self._learnt.models.learn(clean.record.nodes, observed, noise, self._passes.threads)
+        turn = clean.generation // 2 + draw  # one of each two generations has a fit
+        self._learnt.models.learn(clean.record.nodes, observed, noise, turn, self._passes.threads)
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the changes (R, B, T) of rewards that are predicted for ``deltas`` (R, ..)."""

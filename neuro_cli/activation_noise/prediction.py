@@ -38,10 +38,11 @@ class ResponseModels:
 
     def learn(
         self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], noise: Callable[[int, Sequence[int]], Tensor],
-        threads: Threads,
+        turn: int, threads: Threads,
     ) -> None:  # fmt: skip
-        """Learn from nodes' responses to ``noise`` (of the node's number and a shape), or from changes in ``passes``.
+        """Learn from nodes' responses to unit inputs or to ``noise`` (of the node's number and a shape), or from ``passes``.
 
+        ``turn`` chooses among unit inputs where a fit has room for some.
         Passes are one, a mirrored pair, or none where all nodes can respond.
         """
         numbers: dict[tuple[Any, ...], list[int]] = {}
@@ -52,6 +53,12 @@ class ResponseModels:
         @torch.no_grad()
         def run(key: tuple[Any, ...]) -> None:
             model, calls, changes = self._models[key], numbers[key], []
+            inputs = nodes[calls[0]].inputs
+            if len(calls) == 1 and nodes[calls[0]].is_linear and inputs is not None:
+                units = model.units(inputs.shape, turn)
+                if units is not None:
+                    model.read(nodes[calls[0]].response_to(units)[1])
+                    return
             for node, number in ((nodes[number], number) for number in calls):
                 entries = model.entries(node.outputs.shape, len(calls))
                 if node.respond is not None:

@@ -7,17 +7,21 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
 from torch.nn.grad import conv2d_input
 
-from neuro_cli.core.rows import Geometry
+from neuro_cli.activation_noise.impulses import Impulses
+from neuro_cli.core.rows import Geometry, out_sizes
 from neuro_cli.sampler.patches import patches
 
 RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
 ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
+MORE = 4  # unit inputs of a fit at most, over the rows that the call has: with 8 large layers took longer than they gained
+SIZE = 16.0  # of unit inputs: outputs larger than a constant that is subtracted; a power of two
 SAMPLES = 16  # least values of the input in a fit of a slope
 
 
@@ -38,6 +42,17 @@ class Response(ABC):
     @abstractmethod
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
+
+    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
+        """Return inputs float32, each of one value but for zeros, for :meth:`read`. None: the model learns from noise alone.
+
+        ``inputs``: shape of the call's. Where they are too many for one fit, ``turn`` chooses.
+        """
+        return None
+
+    def read(self, outputs: Tensor) -> None:
+        """Set the numbers that a linear call's ``outputs`` (float32) for the last :meth:`units` hold."""
+        raise NotImplementedError
 
     @abstractmethod
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
@@ -84,6 +99,21 @@ class Dense(MatrixResponse):
     def __init__(self, inputs: int, outputs: int, by_position: bool, device: torch.device) -> None:
         self.matrix, self._by_position = torch.zeros(inputs, outputs, device=device, dtype=torch.float32), by_position
 
+    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
+        size, values = len(self.matrix), math.prod(inputs[1:])
+        most = min(size, max(ROWS, MORE * inputs[0] * values // size))
+        zero = (~self.matrix.any(1)).nonzero()[:FIRST_ROWS, 0]  # all at first
+        turns = (torch.arange(most, device=zero.device) + turn * most) % size
+        self._read = torch.cat([turns, zero]).unique()
+        made = torch.zeros(-(-len(self._read) * size // values), *inputs[1:], device=zero.device)
+        made.view(-1, size)[torch.arange(len(self._read), device=zero.device), self._read] = SIZE
+        return made
+
+    def read(self, outputs: Tensor) -> None:
+        rows = self.output_rows(outputs)[: len(self._read)] / SIZE
+        if rows.isfinite().all():
+            self.matrix = self.matrix.index_copy(0, self._read, rows)
+
     def input_rows(self, change: Tensor) -> Tensor:
         return change.flatten(0, -2) if self._by_position else change.flatten(1)
 
@@ -99,8 +129,29 @@ class Convolution(MatrixResponse):
 
     def __init__(self, form: ImageForm, outputs: int, device: torch.device) -> None:
         """``outputs``: channels of them."""
-        self._form = form
+        self._form, self._groups = form, 1
         self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs, device=device, dtype=torch.float32)
+
+    @cached_property
+    def _impulses(self) -> Impulses | None:
+        """Impulses that read the kernel; None where their passes have more products than a fit to noise."""
+        form = self._form
+        made = Impulses(form.kernel, form.geometry, form.image, self._groups)
+        unknowns, outputs = self.matrix.shape[-2:]
+        places = math.prod(out_sizes(form.image[1:], form.kernel, form.geometry))
+        return made if made.entries * places * outputs <= 2 * unknowns * (unknowns + outputs) else None
+
+    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
+        made = self._impulses
+        return None if made is None else made.images(self._form.image, SIZE, self.matrix.device)
+
+    def read(self, outputs: Tensor) -> None:
+        assert self._impulses is not None
+        entry, row, column = self._impulses.seen
+        rows = (outputs / SIZE).permute(0, 2, 3, 1)[entry, row, column].unflatten(1, (self._groups, -1)).movedim(1, 0)
+        if rows.isfinite().all():
+            matrix = self.matrix.view(self._groups, -1, rows.shape[2])
+            self.matrix = matrix.index_copy(1, self._impulses.tap.to(matrix.device), rows).view_as(self.matrix)
 
     def input_rows(self, change: Tensor) -> Tensor:
         return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from neuro_cli.activation_noise import control_variates
 from neuro_cli.activation_noise.prediction import RewardPredictor
-from neuro_cli.activation_noise.response import Diagonal, MatrixResponse, Response
+from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError
@@ -175,12 +175,14 @@ def test_estimates_have_no_bias_and_far_smaller_errors_and_the_prediction_alone_
 
 @pytest.mark.parametrize("name", ["pooled", "heads"])
 def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
-    def wrong(self: Response, changes: object) -> None:
+    def wrong(self: Response, _: object) -> None:
         with seeded(7):
             self.matrix.copy_(0.3 * torch.randn(self.matrix.shape))
 
     for kind in (MatrixResponse, Diagonal):
         monkeypatch.setattr(kind, "learn", wrong)
+    for kind in (Dense, Convolution):
+        monkeypatch.setattr(kind, "read", wrong)
     make, task, own = NETWORKS[name]
     error, bias, _ = errors(make, task, True, count=12, **own)
     assert error > 1e-3
@@ -344,15 +346,17 @@ def test_the_numbered_state_of_an_older_run_is_read():
     def made() -> Population:
         return bound(mlp, Made((5,), 3, 8), control_variates=True, correction="auto")
 
-    parts, other = made(), made()
+    parts, other, twice = made(), made(), made()
     estimate(parts)
     state = parts.distribution.job.scorer.state()
     named = [name for name in state if name != "control.squares"]
     assert len(named) == 2  # the first layer has no input to model
     numbers = {f"control.{number}": state[name] for number, name in enumerate(named)}
-    other.distribution.job.scorer.restore(numbers | {"control.squares": state["control.squares"]})
-    assert torch.equal(estimate(other, 3), estimate(parts, 3))
-    assert not torch.equal(estimate(made(), 3), estimate(parts, 3))
+    squares = {"control.squares": state["control.squares"]}
+    other.distribution.job.scorer.restore(numbers | squares)
+    twice.distribution.job.scorer.restore({name: 2 * value for name, value in numbers.items()} | squares)
+    assert torch.equal(estimate(other, 4), estimate(parts, 4))  # without a fit
+    assert not torch.equal(estimate(twice, 4), estimate(parts, 4))
 
 
 @pytest.mark.parametrize("algo", [OpenAIES(SIGMA), ARS()])

@@ -1,5 +1,7 @@
 """Models of calls' responses, and the backward graph of them, against torch's own derivatives."""
 
+from random import Random
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -8,6 +10,7 @@ from torch import Tensor, nn
 import neuro_cli as neuro
 from neuro_cli.activation_noise.backward_graph import depends_on_steps
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.impulses import Impulses
 from neuro_cli.activation_noise.output_mask import output_mask
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.prediction import ResponseModels
@@ -109,6 +112,66 @@ class GroupedNet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.first(x))
+
+
+def error_of(response: Response, shape: tuple[int, ...], answer) -> float:
+    """Return the relative error of a model's derivative of ``answer``, a linear function but for a constant."""
+    made, back = torch.func.vjp(answer, torch.zeros(shape))
+    derivative = torch.randn_like(made)
+    [right] = back(derivative)
+    return float((response.pull_back(derivative, shape) - right).norm() / right.norm().clamp_min(1e-9))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_impulses_hold_the_kernel_of_any_convolution(seed):
+    """Kernels, strides, padding, dilation, groups and sides of images at random."""
+    draw = Random(seed)
+    kernel, stride, padding, dilation = (
+        [draw.randint(low, high) for _ in range(2)] for low, high in ((1, 5), (1, 3), (0, 2), (1, 2))
+    )
+    groups = draw.choice([1, 1, 2, 4])
+    image, outputs = (groups * draw.randint(1, 6), draw.randint(9, 16), draw.randint(9, 16)), groups * draw.randint(1, 3)
+    weight, bias = torch.randn(outputs, image[0] // groups, *kernel), 100 * torch.randn(outputs)
+
+    def answer(x: Tensor) -> Tensor:
+        return F.conv2d(x, weight, bias, stride, padding, dilation, groups)
+
+    form = ImageForm(tuple(kernel), Geometry(tuple(stride), tuple(padding), tuple(dilation)), image)
+    model = Convolution(form, outputs, CPU) if groups == 1 else GroupedConvolution(form, outputs, groups, CPU)
+    model._impulses = Impulses(kernel, form.geometry, image, groups)  # whatever they cost
+    units = model.units((3, *image), 0)
+    model.read(answer(units) - answer(torch.zeros_like(units[:1])))
+    assert error_of(model, (3, *image), answer) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("image", "outputs", "taken"), [((64, 32, 32), 64, True), ((32, 12, 12), 64, True), ((4, 64, 64), 128, False)]
+)
+def test_impulses_are_taken_where_their_passes_have_fewer_products(image, outputs, taken):
+    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image), outputs, CPU)
+    assert (model.units((8, *image), 0) is not None) == taken
+
+
+def test_unit_inputs_read_a_matrix_in_turns():
+    weight, bias = torch.randn(700, 5), torch.randn(5)
+    model = Dense(700, 5, False, CPU)
+
+    def read(turn: int) -> int:
+        units = model.units((3, 7, 100), turn)
+        model.read(units.flatten(1) @ weight)
+        return len(units)
+
+    assert read(0) == 700  # all that were never read
+    torch.testing.assert_close(model.matrix, weight)
+    weight += bias
+    weight[5] = model.matrix[5] = 0  # an input that nothing uses keeps no other from its turn
+    assert [read(turn) for turn in range(3, 8)] == [129, 129, 128, 129, 129]  # the least rows of a fit
+    assert (model.matrix - weight).norm(dim=1).count_nonzero() == 700 - 5 * 128
+    read(8)
+    torch.testing.assert_close(model.matrix, weight)
+    before = model.matrix
+    model.read(torch.full((len(model.units((3, 7, 100), 9)), 5), torch.nan))
+    assert model.matrix is before
 
 
 def test_a_diagonal_model_learns_slopes():
@@ -268,13 +331,13 @@ FEW = {  # modules with a layer of each kind behind the first one, and two examp
 
 
 @pytest.mark.parametrize("name", FEW)
-def test_models_learn_from_noise_of_their_own_however_few_examples_there_are(name):
+def test_models_learn_however_few_examples_there_are(name):
     make, shape = FEW[name]
     record = recorded(make(), torch.randn(shape), backward=True)
     models, nodes = ResponseModels(), [node for node in record.nodes if node.make_model is not None]
     models.attach(record.nodes, CPU)
-    for _ in range(4):
-        models.learn(record.nodes, [], lambda _, shape: torch.randn(tuple(shape)), Threads(1))
+    for turn in range(4):
+        models.learn(record.nodes, [], lambda _, shape: torch.randn(tuple(shape)), turn, Threads(1))
     assert len(nodes) == len(make()) - 1 - sum(isinstance(part, nn.ReLU) for part in make())
     for node in nodes:
         change, right = node.response_to(torch.randn(node.inputs.shape))

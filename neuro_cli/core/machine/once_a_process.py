@@ -6,81 +6,63 @@ A default type and the kernels of attention (``sdpa_kernel``) are those of all t
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import torch
-from torch._functorch import predispatch
 from torch.nn.utils import parametrize
 
-SWITCHES = (
-    "_set_default_dtype",
-    "_set_sdp_use_math",
-    "_set_sdp_use_flash",
-    "_set_mkldnn_enabled",
-    "_set_float32_matmul_precision",
+CACHING = "torch.nn.utils.parametrize", "_cache_enabled"  # number of contexts of cached()
+SETTERS = (
+    ("torch._functorch.predispatch", "_enter_dual_level"),
+    ("torch._C", "_set_default_dtype"),
+    ("torch._C", "_set_default_tensor_type"),
+    ("torch._C", "_set_deterministic_algorithms"),
+    ("torch._C", "_set_sdp_use_math"),
+    ("torch._C", "_set_sdp_use_flash"),
+    ("torch._C", "_set_mkldnn_enabled"),
+    ("torch._C", "_set_float32_matmul_precision"),
+    ("torch._C", "_set_fp32_precision_setter"),
 )
 
 
 class InTurnError(RuntimeError):
-    """Raised where a thread begins to use what torch has once a process, while other threads work."""
+    """Raised where a thread begins to use what torch has once a process, while others score too."""
 
 
 class _Caching:
-    """In place of the number of contexts of ``parametrize.cached()``, where none may begin."""
+    """Number of contexts of ``parametrize.cached()`` that began since; ``refuse`` is called where one begins."""
 
-    def __init__(self, refused: threading.Event) -> None:
-        self._refused = refused
+    def __init__(self, refuse: Callable[[str], None]) -> None:
+        self.count, self._refuse = 0, refuse
 
     def __bool__(self) -> bool:
-        return False
+        return self.count > 0 and not once_a_process.scores_here
 
-    def __iadd__(self, _: int) -> "_Caching":
-        self._refused.set()
-        raise InTurnError("parametrize.cached() on several threads")
+    def __iadd__(self, number: int) -> "_Caching":
+        self._refuse("parametrize.cached()")
+        return self + number
 
+    def __add__(self, number: int) -> "_Caching":
+        self.count += number
+        return self
 
-class OnceAProcess:
-    """Contexts of any threads, nested too, in which none of this begins: who tries gets an InTurnError, and is noted."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside = threading.Lock(), 0
-        self._enter, self._refused = predispatch._enter_dual_level, threading.Event()
-        self._switches = {name: getattr(torch._C, name) for name in SWITCHES}
-
-    def _refuse(self) -> int:
-        self._refused.set()
-        raise InTurnError("forward derivatives (torch.func.jvp) on several threads")
-
-    def _refuse_switch(self, *_: Any) -> None:
-        self._refused.set()
-        raise InTurnError("a switch of the process on several threads")
-
-    @contextmanager
-    def refused(self) -> Iterator[threading.Event]:
-        """Return such a context. Yields what is set once somebody tried, in this context or in another one meanwhile."""
-        with self._lock:
-            if not self._inside:
-                self._refused, self._caching = threading.Event(), parametrize._cache_enabled
-                predispatch._enter_dual_level = self._refuse
-                for name in SWITCHES:
-                    setattr(torch._C, name, self._refuse_switch)
-                parametrize._cache_enabled = _Caching(self._refused)  # type: ignore[assignment]
-            self._inside += 1
-            noted = self._refused
-        try:
-            yield noted
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if not self._inside:
-                    predispatch._enter_dual_level, parametrize._cache_enabled = self._enter, self._caching
-                    for name, switch in self._switches.items():
-                        setattr(torch._C, name, switch)
+    def __isub__(self, number: int) -> "_Caching":
+        return self + -number
 
 
-once_a_process = OnceAProcess()
+@contextmanager
+def _caching_by(refuse: Callable[[str], None]) -> Iterator[None]:
+    """Return a context without the contexts of ``cached()`` around it. Other threads may begin and end some meanwhile."""
+    around, table, caching = parametrize._cache_enabled, parametrize._cache, _Caching(refuse)
+    parametrize._cache_enabled, parametrize._cache = caching, {}  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        parametrize._cache_enabled = around + caching.count
+        parametrize._cache = table if parametrize._cache_enabled else {}
 
 
 @contextmanager
@@ -89,9 +71,81 @@ def nothing_cached() -> Iterator[None]:
     if not parametrize._cache_enabled:
         yield
         return
-    before = parametrize._cache_enabled, parametrize._cache
-    parametrize._cache_enabled, parametrize._cache = 0, {}
-    try:
+    with _caching_by(lambda _: None):
         yield
-    finally:
-        parametrize._cache_enabled, parametrize._cache = before
+
+
+class OnceAProcess:
+    """Functions of torch that refuse threads which score, in contexts of any threads, nested too, and no other threads."""
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._refused, self._here = threading.Lock(), 0, threading.Event(), threading.local()
+        self._left: Any = None
+
+    @property
+    def scores_here(self) -> bool:
+        """State of this thread: in :meth:`scoring`."""
+        return getattr(self._here, "depth", 0) > 0
+
+    @contextmanager
+    def scoring(self) -> Iterator[None]:
+        """Return a context in which this thread is refused."""
+        self._here.depth = getattr(self._here, "depth", 0) + 1
+        try:
+            yield
+        finally:
+            self._here.depth -= 1
+
+    @contextmanager
+    def refused(self) -> Iterator[threading.Event]:
+        """Return a context of such functions. Yields what is set once one refused, in this context or one meanwhile."""
+        with self._lock:
+            if not self._inside:
+                self._refused, self._left = threading.Event(), self._replaced()
+                self._left.__enter__()
+            self._inside += 1
+            noted = self._refused
+        try:
+            yield noted
+        finally:
+            with self._lock:
+                self._inside -= 1
+                if not self._inside:
+                    self._left.__exit__(None, None, None)
+
+    @contextmanager
+    def _replaced(self) -> Iterator[None]:
+        present = [(import_module(module), name) for module, name in SETTERS]
+        before = [(module, name, getattr(module, name)) for module, name in present]
+        ours = [self._refusing(name, function) for _, name, function in before]
+        for (module, name, _), function in zip(before, ours, strict=True):
+            setattr(module, name, function)
+        with _caching_by(self._refuse):
+            yield
+        for (module, name, function), own in zip(before, ours, strict=True):
+            if getattr(module, name) is own:  # else the script's own, put there meanwhile
+                setattr(module, name, function)
+
+    def _refuse(self, name: str) -> None:
+        if self.scores_here:
+            self._refused.set()
+            raise InTurnError(f"{name} on several threads")
+
+    def _refusing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*args: Any, **options: Any) -> Any:
+            self._refuse(name)
+            return function(*args, **options)
+
+        return called
+
+
+def _lacks(module: str, name: str) -> bool:
+    try:
+        return not hasattr(import_module(module), name)
+    except ImportError:
+        return True
+
+
+once_a_process = OnceAProcess()
+_absent = next((f"{module}.{name}" for module, name in (CACHING, *SETTERS) if _lacks(module, name)), None)
+missing = _absent and f"torch {torch.__version__} has no {_absent}"

@@ -71,7 +71,7 @@ class FunctionCopies(dict[int, Any]):
             return proxy(copy.deepcopy(given, self)) if self._is_part(given) else value
         if isinstance(value, WeakSet):
             return type(value)(map(self._weak_part, value))
-        if isinstance(value, TABLES):
+        if isinstance(value, WeakKeyDictionary | WeakValueDictionary):
             return type(value)({self._weak_part(key): self._weak_part(held) for key, held in value.items()})
         return type(value)(copy.deepcopy(value(), self))
 

@@ -175,6 +175,25 @@ def test_other_threads_use_what_torch_has_once_a_process_meanwhile(caplog, what:
     threads.close()
 
 
+def test_passes_of_others_meanwhile_are_not_put_in_turn(caplog) -> None:
+    one, other = Threads(2), Threads(2)
+    began, ended = threading.Event(), threading.Event()
+
+    def work(item: int) -> None:
+        began.set()
+        ended.wait(60)
+
+    meanwhile = threading.Thread(target=one.passes, args=(work, range(2)))
+    meanwhile.start()
+    began.wait(60)
+    other.passes(in_double, range(2))
+    ended.set()
+    meanwhile.join()
+    assert len(caplog.records) == 1
+    one.close()
+    other.close()
+
+
 def test_functions_of_torch_are_the_scripts_own_after_passes(monkeypatch) -> None:
     threads, own = Threads(2), [lambda *_: None, lambda *_: None]
     monkeypatch.setattr(torch._C, "_set_default_dtype", own[0])

@@ -7,7 +7,7 @@ A default type and the kernels of attention (``sdpa_kernel``) are those of all t
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -79,39 +79,36 @@ class OnceAProcess:
     """Functions of torch that refuse threads which score, in contexts of any threads, nested too, and no other threads."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._refused, self._here = threading.Lock(), 0, threading.Event(), threading.local()
-        self._left: Any = None
+        self._lock, self._inside, self._here, self._left = threading.Lock(), 0, threading.local(), ExitStack()
 
     @property
     def scores_here(self) -> bool:
         """State of this thread: in :meth:`scoring`."""
-        return getattr(self._here, "depth", 0) > 0
+        return getattr(self._here, "noted", None) is not None
 
     @contextmanager
-    def scoring(self) -> Iterator[None]:
-        """Return a context in which this thread is refused."""
-        self._here.depth = getattr(self._here, "depth", 0) + 1
+    def scoring(self, noted: threading.Event) -> Iterator[None]:
+        """Return a context in which this thread is refused; ``noted`` is set then."""
+        before, self._here.noted = getattr(self._here, "noted", None), noted
         try:
             yield
         finally:
-            self._here.depth -= 1
+            self._here.noted = before
 
     @contextmanager
     def refused(self) -> Iterator[threading.Event]:
-        """Return a context of such functions. Yields what is set once one refused, in this context or one meanwhile."""
+        """Return a context of such functions. Yields what :meth:`scoring` takes."""
         with self._lock:
             if not self._inside:
-                self._refused, self._left = threading.Event(), self._replaced()
-                self._left.__enter__()
+                self._left.enter_context(self._replaced())
             self._inside += 1
-            noted = self._refused
         try:
-            yield noted
+            yield threading.Event()
         finally:
             with self._lock:
                 self._inside -= 1
                 if not self._inside:
-                    self._left.__exit__(None, None, None)
+                    self._left.close()
 
     @contextmanager
     def _replaced(self) -> Iterator[None]:
@@ -128,7 +125,7 @@ class OnceAProcess:
 
     def _refuse(self, name: str) -> None:
         if self.scores_here:
-            self._refused.set()
+            self._here.noted.set()
             raise InTurnError(f"{name} on several threads")
 
     def _refusing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:

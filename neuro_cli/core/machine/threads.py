@@ -102,12 +102,13 @@ class Threads:
                 function(item)
             return
 
-        def scoring(item: T) -> None:
-            with once_a_process.scoring():
-                function(item)
-
         error: Exception | None = None
         with once_a_process.refused() as wanted:
+
+            def scoring(item: T) -> None:
+                with once_a_process.scoring(wanted):
+                    function(item)
+
             try:
                 self.map(scoring, todo)
             except Exception as raised:

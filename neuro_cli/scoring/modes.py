@@ -40,7 +40,8 @@ def refuse_computed_by_modes(module: nn.Module) -> None:
             )
             return
     with torch.no_grad(), drawing(0):
-        behind.train().eval()
+        behind.train()
+        behind.eval()
         name = difference(before, behind)
         if name is None and not all(map(same, _trainable(before), wanted)):
             name = "a parameter"

@@ -792,7 +792,14 @@ class Bounded(Frozen):
         return super().train(mode)
 
 
-@pytest.mark.parametrize("kind", [Drawn, Bounded])
+class Silent(Frozen):
+    """Returns no module, as torch never needs it to."""
+
+    def train(self, mode: bool = True) -> None:
+        super().train(mode)
+
+
+@pytest.mark.parametrize("kind", [Drawn, Bounded, Silent])
 def test_modes_that_compute_nothing_from_parameters_are_not_refused(kind, caplog):
     module = kind()
     state = torch.get_rng_state()

@@ -204,6 +204,17 @@ def test_functions_of_torch_are_the_scripts_own_after_passes(monkeypatch) -> Non
     threads.close()
 
 
+def test_values_that_are_set_already_are_set_by_threads(caplog) -> None:
+    """As torch.compile sets them after each compilation."""
+    threads, compiled = Threads(2), torch.compile(lambda x: x.sin(), backend="eager")
+    threads.passes(lambda item: compiled(torch.ones(3 + item)), range(2))
+    assert "in turn" not in caplog.text
+    threads.passes(lambda _: torch.use_deterministic_algorithms(True), range(2))
+    torch.use_deterministic_algorithms(False)
+    assert "in turn" in caplog.text
+    threads.close()
+
+
 def test_a_torch_without_these_functions_scores_in_turn(caplog, monkeypatch) -> None:
     monkeypatch.setattr("neuro_cli.core.machine.threads.missing", "torch 9 has no torch._C._set")
     threads, met = Threads(2), set()

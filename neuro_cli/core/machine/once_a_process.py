@@ -8,24 +8,25 @@ A default type and the kernels of attention (``sdpa_kernel``) are those of all t
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 import torch
 from torch.nn.utils import parametrize
 
-CACHING = "torch.nn.utils.parametrize", "_cache_enabled"  # number of contexts of cached()
+# functions that set a value, their last argument, and those that give it: torch.compile sets what is set already
 SETTERS = (
-    ("torch._functorch.predispatch", "_enter_dual_level"),
-    ("torch._C", "_set_default_dtype"),
-    ("torch._C", "_set_default_tensor_type"),
-    ("torch._C", "_set_deterministic_algorithms"),
-    ("torch._C", "_set_sdp_use_math"),
-    ("torch._C", "_set_sdp_use_flash"),
-    ("torch._C", "_set_mkldnn_enabled"),
-    ("torch._C", "_set_float32_matmul_precision"),
-    ("torch._C", "_set_fp32_precision_setter"),
+    ("_functorch.predispatch._enter_dual_level", None),
+    ("_C._set_default_dtype", "get_default_dtype"),
+    ("_C._set_default_tensor_type", None),
+    ("_C._set_deterministic_algorithms", "_C._get_deterministic_algorithms"),
+    ("_C._set_sdp_use_math", "_C._get_math_sdp_enabled"),
+    ("_C._set_sdp_use_flash", "_C._get_flash_sdp_enabled"),
+    ("_C._set_mkldnn_enabled", "_C._get_mkldnn_enabled"),
+    ("_C._set_float32_matmul_precision", "_C._get_float32_matmul_precision"),
+    ("_C._set_fp32_precision_setter", "_C._get_fp32_precision_getter"),
 )
+CACHING = "nn.utils.parametrize._cache_enabled"  # number of contexts of cached()
 
 
 class InTurnError(RuntimeError):
@@ -112,9 +113,9 @@ class OnceAProcess:
 
     @contextmanager
     def _replaced(self) -> Iterator[None]:
-        present = [(import_module(module), name) for module, name in SETTERS]
-        before = [(module, name, getattr(module, name)) for module, name in present]
-        ours = [self._refusing(name, function) for _, name, function in before]
+        places = [(*_place(setter), getter) for setter, getter in SETTERS]
+        before = [(module, name, getattr(module, name)) for module, name, _ in places]
+        ours = [self._refusing(name, getattr(module, name), getter) for module, name, getter in places]
         for (module, name, _), function in zip(before, ours, strict=True):
             setattr(module, name, function)
         with _caching_by(self._refuse):
@@ -128,21 +129,32 @@ class OnceAProcess:
             self._here.noted.set()
             raise InTurnError(f"{name} on several threads")
 
-    def _refusing(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _refusing(self, name: str, function: Callable[..., Any], getter: str | None) -> Callable[..., Any]:
+        present = getter and attrgetter(getter)(torch)
+
         def called(*args: Any, **options: Any) -> Any:
-            self._refuse(name)
+            if not present or not args or present(*args[:-1]) != args[-1]:
+                self._refuse(name)
             return function(*args, **options)
 
         return called
 
 
-def _lacks(module: str, name: str) -> bool:
+def _place(path: str) -> tuple[Any, str]:
+    """Return the module of a path within torch, and the name in it."""
+    module, _, name = path.rpartition(".")
+    return attrgetter(module)(torch), name
+
+
+def _lacks(path: str) -> bool:
     try:
-        return not hasattr(import_module(module), name)
-    except ImportError:
+        attrgetter(path)(torch)
+    except AttributeError:
         return True
+    return False
 
 
 once_a_process = OnceAProcess()
-_absent = next((f"{module}.{name}" for module, name in (CACHING, *SETTERS) if _lacks(module, name)), None)
-missing = _absent and f"torch {torch.__version__} has no {_absent}"
+_wanted = [CACHING, *(path for pair in SETTERS for path in pair if path is not None)]
+_absent = next(filter(_lacks, _wanted), None)
+missing = _absent and f"torch {torch.__version__} has no torch.{_absent}"

@@ -7,7 +7,7 @@ A default type and the kernels of attention (``sdpa_kernel``) are those of all t
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from operator import attrgetter
 from typing import Any
 
@@ -33,59 +33,88 @@ class InTurnError(RuntimeError):
     """Raised where a thread begins to use what torch has once a process, while others score too."""
 
 
-class _Caching:
-    """Number of contexts of ``parametrize.cached()`` that began since; ``refuse`` is called where one begins."""
+class _Shared:
+    """Context of the process: the first of its users enters it, and the last one leaves it."""
 
-    def __init__(self, refuse: Callable[[str], None]) -> None:
-        self.count, self._refuse = 0, refuse
+    def __init__(self, make: Callable[[], AbstractContextManager[None]]) -> None:
+        self._make, self._lock, self._users, self._left = make, threading.Lock(), 0, ExitStack()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        with self._lock:
+            if not self._users:
+                self._left.enter_context(self._make())
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._left.close()
+
+
+class _Contexts(threading.local):
+    """Number of contexts of ``parametrize.cached()`` that this thread has begun."""
+
+    count = 0
+
+
+class _Caching:
+    """In place of the number of all threads' contexts of ``parametrize.cached()``: each is its own thread's alone."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.here, self._lock = total, _Contexts(), threading.Lock()
 
     def __bool__(self) -> bool:
-        return self.count > 0 and not once_a_process.scores_here
+        return self.here.count > 0
 
     def __iadd__(self, number: int) -> "_Caching":
-        self._refuse("parametrize.cached()")
-        return self + number
-
-    def __add__(self, number: int) -> "_Caching":
-        self.count += number
-        return self
+        once_a_process.refuse("parametrize.cached()")
+        return self._moved(number)
 
     def __isub__(self, number: int) -> "_Caching":
-        return self + -number
+        return self._moved(-number)
+
+    def _moved(self, number: int) -> "_Caching":
+        with self._lock:
+            self.total += number
+        self.here.count = max(0, self.here.count + number)  # 0: of one that began before
+        return self
 
 
 @contextmanager
-def _caching_by(refuse: Callable[[str], None]) -> Iterator[None]:
-    """Return a context without the contexts of ``cached()`` around it. Other threads may begin and end some meanwhile."""
-    around, table, caching = parametrize._cache_enabled, parametrize._cache, _Caching(refuse)
+def _caching_apart() -> Iterator[None]:
+    table, caching = parametrize._cache, _Caching(parametrize._cache_enabled)
     parametrize._cache_enabled, parametrize._cache = caching, {}  # type: ignore[assignment]
     try:
         yield
     finally:
-        parametrize._cache_enabled = around + caching.count
+        if parametrize._cache_enabled is caching:
+            parametrize._cache_enabled = caching.total
         parametrize._cache = table if parametrize._cache_enabled else {}
+
+
+_apart = _Shared(_caching_apart)
 
 
 @contextmanager
 def nothing_cached() -> Iterator[None]:
-    """Return a context without the weights that ``parametrize.cached()`` around it has: another member's are others."""
-    if not parametrize._cache_enabled:
-        yield
-        return
-    with _caching_by(lambda _: None):
-        yield
+    """Return a context without the weights that ``parametrize.cached()`` around it or of others has: a member has its own."""
+    with _apart.entered():
+        here = getattr(parametrize._cache_enabled, "here", _Contexts())
+        before, here.count = here.count, 0
+        try:
+            yield
+        finally:
+            here.count = before
 
 
 class OnceAProcess:
     """Functions of torch that refuse threads which score, in contexts of any threads, nested too, and no other threads."""
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._here, self._left = threading.Lock(), 0, threading.local(), ExitStack()
-
-    @property
-    def scores_here(self) -> bool:
-        """State of this thread: in :meth:`scoring`."""
-        return getattr(self._here, "noted", None) is not None
+        self._here, self._replaced = threading.local(), _Shared(self._replace)
 
     @contextmanager
     def scoring(self, noted: threading.Event) -> Iterator[None]:
@@ -99,34 +128,26 @@ class OnceAProcess:
     @contextmanager
     def refused(self) -> Iterator[threading.Event]:
         """Return a context of such functions. Yields what :meth:`scoring` takes."""
-        with self._lock:
-            if not self._inside:
-                self._left.enter_context(self._replaced())
-            self._inside += 1
-        try:
+        with _apart.entered(), self._replaced.entered():
             yield threading.Event()
-        finally:
-            with self._lock:
-                self._inside -= 1
-                if not self._inside:
-                    self._left.close()
 
     @contextmanager
-    def _replaced(self) -> Iterator[None]:
+    def _replace(self) -> Iterator[None]:
         places = [(*_place(setter), getter) for setter, getter in SETTERS]
         before = [(module, name, getattr(module, name)) for module, name, _ in places]
         ours = [self._refusing(name, getattr(module, name), getter) for module, name, getter in places]
         for (module, name, _), function in zip(before, ours, strict=True):
             setattr(module, name, function)
-        with _caching_by(self._refuse):
-            yield
+        yield
         for (module, name, function), own in zip(before, ours, strict=True):
             if getattr(module, name) is own:  # else the script's own, put there meanwhile
                 setattr(module, name, function)
 
-    def _refuse(self, name: str) -> None:
-        if self.scores_here:
-            self._here.noted.set()
+    def refuse(self, name: str) -> None:
+        """Raise InTurnError where this thread is :meth:`scoring`."""
+        noted = getattr(self._here, "noted", None)
+        if noted is not None:
+            noted.set()
             raise InTurnError(f"{name} on several threads")
 
     def _refusing(self, name: str, function: Callable[..., Any], getter: str | None) -> Callable[..., Any]:
@@ -134,7 +155,7 @@ class OnceAProcess:
 
         def called(*args: Any, **options: Any) -> Any:
             if not present or not args or present(*args[:-1]) != args[-1]:
-                self._refuse(name)
+                self.refuse(name)
             return function(*args, **options)
 
         return called

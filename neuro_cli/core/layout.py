@@ -72,6 +72,10 @@ class ParameterLayout:
                     f"model: parameter {name} is a DTensor; evolved parameters must be plain tensors: "
                     "give the module before fully_shard or parallelize_module, complete on every rank"
                 )
+            if parameter.layout is not torch.strided:
+                raise UserError(
+                    f"model: parameter {name} is {parameter.layout}; evolved parameters must be dense: use .to_dense()"
+                )
             if parameter.dtype not in STORED:
                 raise UserError(
                     f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32 or torch.bfloat16"

@@ -17,7 +17,7 @@ CAPS = ("attn_logit_softcapping", "final_logit_softcapping")
 SCALES = ("attention.scale", "attention.clamp_kqv", "logit_scale", "embedding_scale", "residual_scale", "rope.scale_linear")
 FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 # kinds of vocabularies with which llama.cpp puts a first token before a text though the file does not ask for it
-BEGUN = ("llama3", "llama-v3", "llama-bpe", "tekken")
+BEGUN = ("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2", "jina-v5-nano", "tekken")
 # names in files of what transformers' configs call by one of several names
 EPSILONS = ("attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon")
 EPSILON_NAMES = ("rms_norm_eps", "layer_norm_eps", "norm_eps", "layer_norm_epsilon", "norm_epsilon")
@@ -109,13 +109,18 @@ def left_out(file: Path, config: Any, names: Iterable[str]) -> str | None:
     kind, factor = found.get("rope.scaling.type", "linear"), found.get("rope.scaling.factor", 1)
     if kind != "none" and factor != 1 and (rope.get("rope_type"), rope.get("factor")) != (kind, factor):
         return f"rope.scaling of type {kind} by {factor:g}"
-    words = {name.removeprefix("tokenizer.ggml."): field for name, field in reader.fields.items()}
-    if "bos_token_id" in words and "add_bos_token" not in words and "pre" in words and words["pre"].contents() in BEGUN:
-        return "first token of a text (the file has no tokenizer.ggml.add_bos_token)"
     for tensor in reader.tensors:
         if tensor.name in FACTORS and (tensor.data != 1).any() and rope.get("rope_type", "default") == "default":
             return tensor.name
     return _other_number(found, config, rope) or GgufFile(file, config.num_hidden_layers).without_place(names)
+
+
+def begins_texts(file: Path) -> bool:
+    """Return whether llama.cpp puts a first token before a text though the file does not say so, as most of Llama 3 do not."""
+    from gguf import GGUFReader
+
+    words = {name.removeprefix("tokenizer.ggml."): field for name, field in GGUFReader(file).fields.items()}
+    return "bos_token_id" in words and "add_bos_token" not in words and "pre" in words and words["pre"].contents() in BEGUN
 
 
 def _other_number(found: dict[str, Any], config: Any, rope: dict[str, Any]) -> str | None:

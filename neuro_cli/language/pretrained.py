@@ -16,7 +16,7 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.messages.install import absent, install
-from neuro_cli.language.gguf_file import left_out
+from neuro_cli.language.gguf_file import begins_texts, left_out
 from neuro_cli.language.kept_folder import kept_folder
 from neuro_cli.language.mapped_files import map_parameters
 from neuro_cli.language.quantised import in_blocks
@@ -180,12 +180,16 @@ def _of_folder(path: str, what: str, kind: str) -> Any:
         if missing is not None:
             reason = f"transformers leaves its {missing} out, so it would be another network; give the folder with config.json"
             raise ConfigError(KEY, path, reason)
+        if what == "tokenizer" and begins_texts(place):
+            read.add_bos_token = True
         return read
 
     if place.is_dir():
         return _read(path, what, reader, path)
     # cached, as reading it from the file takes seconds
-    folder = kept_folder(place, f"{_versions()} compared with names", what, lambda folder: of_file().save_pretrained(folder))
+    folder = kept_folder(
+        place, f"{_versions()} compared with names and first tokens", what, lambda folder: of_file().save_pretrained(folder)
+    )
     return of_file() if folder is None else _read(path, what, reader, str(folder))
 
 

@@ -1,5 +1,6 @@
 """Modules whose ``train`` or ``eval`` computes numbers from parameters: adapters merged into a weight, fused branches."""
 
+import logging
 from functools import partial
 
 import torch
@@ -7,9 +8,12 @@ from torch import nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.module.copies import copied, state_of
-from neuro_cli.scoring.isolation import difference
+from neuro_cli.scoring.candidate import brief
+from neuro_cli.scoring.isolation import difference, drawing
 
-OTHER = 1.5  # factor of the parameters with which a mode is tried
+log = logging.getLogger(__name__)
+
+FACTOR, STEP = 1.5, 0.25  # of the parameters with which a mode is tried: adapters begin with zeros
 
 
 def refuse_computed_by_modes(module: nn.Module) -> None:
@@ -21,12 +25,22 @@ def refuse_computed_by_modes(module: nn.Module) -> None:
     own = [part for part in module.modules() if _sets_modes(part)]
     if not own or isinstance(module, torch.jit.ScriptModule):
         return
-    before, behind = (copied(module).train() for _ in range(2))
-    with torch.no_grad():
+    before, behind = copied(module), copied(module)
+    with torch.no_grad(), drawing(0):
+        before.train()
         for parameter in _trainable(before):
-            parameter.mul_(OTHER)
+            parameter.mul_(FACTOR).add_(STEP)
         wanted = [parameter.clone() for parameter in _trainable(before)]
-        before.eval()
+        try:
+            before.eval()
+        except Exception as error:  # any kind: the module's own, with parameters that are no user's
+            kind = type(own[0]).__name__
+            log.warning(
+                "model: eval() of %s may compute numbers from its parameters, as it refuses others: %s", kind, brief(error)
+            )
+            return
+    with torch.no_grad(), drawing(0):
+        behind.train()
         behind.eval()
         name = difference(before, behind)
         if name is None and not all(map(same, _trainable(before), wanted)):

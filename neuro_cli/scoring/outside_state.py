@@ -4,6 +4,7 @@ Copies of a module share it, so that threads would meet each other's values.
 """
 
 import sys
+from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -34,7 +35,7 @@ class OutsideState:
 
 
 def _is_written(value: Any) -> bool:
-    return not isinstance(value, (*FIXED, nn.Module, FunctionType, MethodType, partial))
+    return not isinstance(value, (*FIXED, FunctionType, MethodType, partial))
 
 
 FIXED = (str, bytes, int, float, complex, tuple, frozenset, type(None), ModuleType, BuiltinFunctionType, CodeType)
@@ -51,8 +52,9 @@ def _contents(value: Any) -> list[Any]:
         return value.values()
     if isinstance(value, Tensor):
         return [0 if value.is_inference() else value._version]
-    if isinstance(value, np.ndarray):
-        return [hash(value.tobytes())] if value.size <= LARGEST else []
+    if isinstance(value, np.ndarray | array | bytearray):
+        size = value.size if isinstance(value, np.ndarray) else len(value)
+        return [hash(value.tobytes() if isinstance(value, np.ndarray) else bytes(value))] if size <= LARGEST else []
     if isinstance(value, CellType):
         return _filled(value)
     if isinstance(value, type):
@@ -62,12 +64,14 @@ def _contents(value: Any) -> list[Any]:
     kind = next((kind for kind in CONTAINERS if isinstance(value, kind)), None)
     if kind is not None:
         return [len(value)] if len(value) > LARGEST else list(kind.__iter__(value))
-    return [] if _is_closed(value) else list(_attributes(value).values())
+    held = {} if _is_closed(value) else _attributes(value)
+    return [part for name, part in held.items() if name != "training" or not isinstance(value, nn.Module)]
 
 
 def _attributes(value: Any) -> dict[str, Any]:
     """Return an object's attributes, those of ``__slots__`` too."""
-    slots = [name for kind in type(value).__mro__ for name in vars(kind).get("__slots__", ())]
+    given = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__]
+    slots = [name for names in given for name in ((names,) if isinstance(names, str) else names)]
     own = {name: getattr(value, name) for name in slots if name not in ("__dict__", "__weakref__") and hasattr(value, name)}
     return own | (getattr(value, "__dict__", None) or {})
 
@@ -108,7 +112,13 @@ def _parts(value: Any, names: dict[int, _Names]) -> list[Any]:
         own = [name for name in _names(value.__code__) if name in value.__globals__]
         used.names.update(dict.fromkeys(own))
         held = [value.__globals__[name] for name in own]
-        return [*held, *(value.__closure__ or ()), *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+        return [
+            vars(value),
+            *held,
+            *(value.__closure__ or ()),
+            *(value.__defaults__ or ()),
+            *(value.__kwdefaults__ or {}).values(),
+        ]
     if isinstance(value, CellType):
         return _filled(value)
     if isinstance(value, MethodType):
@@ -121,7 +131,7 @@ def _parts(value: Any, names: dict[int, _Names]) -> list[Any]:
         return [value.__func__]
     if isinstance(value, property):
         return [value.fget]
-    if isinstance(value, Tensor | np.ndarray | ModuleType | str | bytes | int | float):
+    if isinstance(value, Tensor | np.ndarray | array | bytearray | ModuleType | str | bytes | int | float):
         return []
     if isinstance(value, dict):
         return list(islice(dict.values(value), LARGEST))

@@ -110,6 +110,8 @@ class Classification(BatchJudged):
         integer("batch_size", batch_size, 1)
         if batch_size > size:
             raise ConfigError("batch_size", batch_size, f"task={self.name} has {size} training examples")
+        if self.distort > max(self.input_shape[1:], default=0):
+            raise ConfigError("task.distort", self.distort, f"images are {shape_text(self.input_shape)}")
         self.batch_size, self._seed = batch_size, seed
         self._stream = ExampleStream(seed, size, device)
         self._moves = ExampleStream(number_seed(seed, MOVES), size, device)

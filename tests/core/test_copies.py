@@ -176,3 +176,29 @@ def test_a_weak_reference_of_a_copy_is_to_the_copys_part():
     made = copied(module)
     assert made.first() is made[0]
     assert made.other() is other
+
+
+def test_weak_tables_and_proxies_of_a_copy_are_of_the_copys_parts():
+    module, other = nn.Sequential(nn.Linear(2, 2)), nn.Linear(1, 1)
+    module.by_name, module.every = weakref.WeakValueDictionary(a=module[0], b=other), weakref.WeakSet([module[0], other])
+    module.number = weakref.WeakKeyDictionary({module[0]: 1, other: 2})
+    module.__dict__["near"], module.__dict__["far"] = weakref.proxy(module[0]), weakref.proxy(other)
+    made = copied(module)
+    assert made.by_name["a"] is made[0]
+    assert made.by_name["b"] is other
+    assert set(made.every) == {made[0], other}
+    assert made.number == {made[0]: 1, other: 2}
+    assert made.near.weight is made[0].weight
+    assert made.far.weight is other.weight
+
+
+def test_a_weak_reference_to_who_holds_a_module_stays():
+    class Trainer:
+        """Its copy would be nobody's, and gone at once."""
+
+    trainer, module = Trainer(), nn.Sequential(nn.Linear(2, 2))
+    trainer.module = module
+    module.trainer, module.__dict__["seen"] = weakref.ref(trainer), weakref.proxy(trainer)
+    made = copied(module)
+    assert made.trainer() is trainer
+    assert made.seen.module is module

@@ -159,3 +159,11 @@ def test_an_array_in_a_parameters_memory_is_refused():
     module.rows = [module.weight.detach().numpy()[1:]]
     with pytest.raises(UserError, match=r"^model: attribute rows is an array in a parameter's memory"):
         ParameterLayout(module)
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+def test_a_sparse_parameter_is_refused_in_one_line(layout):
+    module = nn.Linear(3, 3)
+    module.links = nn.Parameter(getattr(torch.eye(3), layout)())
+    with pytest.raises(UserError, match=r"^model: parameter links is torch\.sparse_c\w+; evolved parameters must be dense"):
+        neuro.Evolution(module, population=4)

@@ -139,6 +139,91 @@ def test_what_torch_has_once_a_process_is_used_in_turn(caplog, what: str, swallo
     threads.close()
 
 
+@pytest.mark.parametrize("what", ["passes", "a step"])
+def test_other_threads_use_what_torch_has_once_a_process_meanwhile(caplog, what: str) -> None:
+    """As those of a web server in the same program do, which also ends contexts that began before."""
+    threads, layer, used = Threads(2), parametrizations.weight_norm(torch.nn.Linear(2, 2)), []
+    begun, scoring, done = (threading.Event() for _ in range(3))
+
+    def stranger() -> None:
+        with parametrize.cached():
+            begun.set()
+            scoring.wait(60)
+        torch.set_default_dtype(torch.float32)
+        used.append(tangent(torch.zeros(1)))
+        used.append(weight_of(layer))
+        done.set()
+
+    def work(item: int) -> None:
+        scoring.set()
+        done.wait(60)
+
+    other = threading.Thread(target=stranger)
+    other.start()
+    begun.wait(60)
+    if what == "passes":
+        threads.passes(work, range(2))
+    else:
+        with threads_kept():
+            work(0)
+    other.join()
+    torch.testing.assert_close(used, [torch.ones(1), layer.weight.detach()])
+    assert not caplog.records
+    with torch.no_grad():
+        layer.parametrizations.weight.original0.mul_(2.0)
+    torch.testing.assert_close(layer.weight, 2 * used[1])  # nothing is cached for good
+    threads.close()
+
+
+def test_passes_of_others_meanwhile_are_not_put_in_turn(caplog) -> None:
+    one, other = Threads(2), Threads(2)
+    began, ended = threading.Event(), threading.Event()
+
+    def work(item: int) -> None:
+        began.set()
+        ended.wait(60)
+
+    meanwhile = threading.Thread(target=one.passes, args=(work, range(2)))
+    meanwhile.start()
+    began.wait(60)
+    other.passes(in_double, range(2))
+    ended.set()
+    meanwhile.join()
+    assert len(caplog.records) == 1
+    one.close()
+    other.close()
+
+
+def test_functions_of_torch_are_the_scripts_own_after_passes(monkeypatch) -> None:
+    threads, own = Threads(2), [lambda *_: None, lambda *_: None]
+    monkeypatch.setattr(torch._C, "_set_default_dtype", own[0])
+    threads.passes(lambda _: None, range(2))
+    assert torch._C._set_default_dtype is own[0]
+    threads.passes(lambda _: setattr(torch._C, "_set_default_dtype", own[1]), range(2))
+    assert torch._C._set_default_dtype is own[1]
+    threads.close()
+
+
+def test_values_that_are_set_already_are_set_by_threads(caplog) -> None:
+    """As torch.compile sets them after each compilation."""
+    threads, compiled = Threads(2), torch.compile(lambda x: x.sin(), backend="eager")
+    threads.passes(lambda item: compiled(torch.ones(3 + item)), range(2))
+    assert "in turn" not in caplog.text
+    threads.passes(lambda _: torch.use_deterministic_algorithms(True), range(2))
+    torch.use_deterministic_algorithms(False)
+    assert "in turn" in caplog.text
+    threads.close()
+
+
+def test_a_torch_without_these_functions_scores_in_turn(caplog, monkeypatch) -> None:
+    monkeypatch.setattr("neuro_cli.core.machine.threads.missing", "torch 9 has no torch._C._set")
+    threads, met = Threads(2), set()
+    threads.passes(lambda _: met.add(threading.get_ident()), range(9), repeats=False)
+    assert met == {threading.get_ident()}
+    assert "torch 9 has no torch._C._set" in caplog.text
+    threads.close()
+
+
 def test_weights_cached_around_a_call_are_no_members() -> None:
     layer = parametrizations.weight_norm(torch.nn.Linear(2, 2))
     with parametrize.cached():

@@ -105,7 +105,6 @@ def _linear(writer, factor):
         (lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 8])), "rope_freqs.weight"),
         (lambda writer: writer.add_final_logit_softcapping(30.0), "final_logit_softcapping of 30"),
         (lambda writer: writer.add_logit_scale(0.5), "logit_scale of 0.5"),
-        (lambda writer: _begun(writer), r"first token of a text \(the file has no tokenizer.ggml.add_bos_token\)"),
         (lambda writer: writer.add_tensor("blk.1.attn_output.bias", np.ones(32, np.float32)), "blk.1.attn_output.bias"),
         (lambda writer: writer.add_tensor("blk.0.ffn_down.bias", np.ones(32, np.float32)), "blk.0.ffn_down.bias"),
     ],
@@ -125,11 +124,25 @@ def test_a_gguf_file_with_settings_that_transformers_leaves_out_is_refused(folde
         lambda writer: writer.add_rope_scaling_type(SimpleNamespace(value="none")),
         lambda writer: writer.add_tensor("rope_freqs.weight", np.float32([1, 1])),
         lambda writer: writer.add_logit_scale(1.0),
-        lambda writer: (_begun(writer), writer.add_add_bos_token(True)),
     ],
 )
 def test_settings_of_a_gguf_file_that_change_nothing_are_taken(folder, cache, tmp_path, more):
     assert load_model(tiny_gguf(tmp_path / "plain.gguf", folder, more=more)) is not None
+
+
+@pytest.mark.parametrize(("says", "begins"), [(None, True), (True, True), (False, False)])
+def test_a_gguf_file_of_llama_3_begins_texts_as_llama_cpp_does(folder, cache, tmp_path, says, begins):
+    """Most such files do not say so."""
+
+    def more(writer):
+        _begun(writer)
+        if says is not None:
+            writer.add_add_bos_token(says)
+
+    file = tiny_gguf(tmp_path / "begun.gguf", folder, more=more)
+    for _ in range(2):  # the second one from the cache
+        assert (load_tokenizer(file)("12")["input_ids"][0] == 2) == begins
+        pretrained._tokenizer.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
 from neuro_cli.core.module.copies import copied, in_pages
 from neuro_cli.scoring.isolation import Generators, difference, drawing, same
+from neuro_cli.scoring.modes import refuse_computed_by_modes
 from neuro_cli.scoring.outside_state import OutsideState
 
 POPULATION = 12
@@ -709,6 +710,8 @@ def test_a_fitness_that_writes_nothing_outside_is_scored_by_threads(caplog):
         lambda state: state["list"].append(1), lambda state: state["space"].__dict__.update(best=1.0),
         lambda state: state["array"].__setitem__(0, 1.0), lambda state: state["tensor"].add_(1.0),
         lambda state: setattr(state["slots"], "value", 1),
+        lambda state: state["bytes"].__setitem__(0, 1), lambda state: setattr(state["module"], "count", 1),
+        lambda state: setattr(state["cell"], "best", 1), lambda state: state["numbers"].__setitem__(0, 1.0),
         lambda state: setattr(state["class"], "shared", 2), lambda state: state.update(new=1), lambda state: state["cell"](),
     ],
 )  # fmt: skip
@@ -720,8 +723,9 @@ def test_writes_to_state_of_a_script_are_seen(write):
         count += 1
 
     state = {"list": [], "space": types.SimpleNamespace(), "array": np.zeros(3), "tensor": torch.zeros(3), "cell": counts}
-    state["class"] = type("Own", (), {"shared": 1})
-    state["slots"] = type("Slots", (), {"__slots__": ("value",)})()
+    state |= {"class": type("Own", (), {"shared": 1}), "slots": type("Slots", (), {"__slots__": "value"})()}
+    state |= {"bytes": bytearray(3), "numbers": array("d", [0.0]), "module": Net()}
+    state["module"].count = 0
     outside = OutsideState([Net(), Net()], [lambda: state])
     assert not outside.changed()
     write(state)
@@ -733,7 +737,7 @@ class Merged(Net):
 
     def start(self) -> None:
         self.layer.requires_grad_(False)
-        self.adapter, self.is_merged = nn.Parameter(torch.ones(3, 8)), False
+        self.adapter, self.is_merged = nn.Parameter(torch.zeros(3, 8)), False  # as adapters begin
 
     def train(self, mode: bool = True) -> nn.Module:
         if mode is self.is_merged:
@@ -769,6 +773,39 @@ def test_numbers_that_evaluation_mode_computes_from_parameters_are_refused(use):
     with pytest.raises(UserError, match=r"eval\(\) of Merged computes layer.weight of Linear from its parameters"):
         use(Merged())
     use(Frozen())
+
+
+class Drawn(Frozen):
+    """A mask that each change of mode draws."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        self.mask = torch.rand(8)
+        return super().train(mode)
+
+
+class Bounded(Frozen):
+    """Weights out of range are an error."""
+
+    def train(self, mode: bool = True) -> nn.Module:
+        if float(self.layer.weight.detach().max()) > 0.36:
+            raise ValueError("out of range")
+        return super().train(mode)
+
+
+class Silent(Frozen):
+    """Returns no module, as torch never needs it to."""
+
+    def train(self, mode: bool = True) -> None:
+        super().train(mode)
+
+
+@pytest.mark.parametrize("kind", [Drawn, Bounded, Silent])
+def test_modes_that_compute_nothing_from_parameters_are_not_refused(kind, caplog):
+    module = kind()
+    state = torch.get_rng_state()
+    refuse_computed_by_modes(module)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert ("out of range" in caplog.text) == (kind is Bounded)
 
 
 class Signs(Net):

@@ -7,6 +7,7 @@ from test_chains import plain
 from test_small import evolution, share_passes
 from torch import Tensor, nn
 
+from neuro_cli.core.rows import layer_norm
 from neuro_cli.scoring.passes import losses, mapped, perturbed
 from neuro_cli.scoring.passes.losses import cross_entropy
 
@@ -25,6 +26,14 @@ def test_rows_have_torchs_numbers(classes, count):
     x, y = logits(count, classes), targets(classes, count)
     made = cross_entropy(x, y, reduction="none")
     torch.testing.assert_close(made.double(), F.cross_entropy(x.double(), y, reduction="none"), rtol=1e-5, atol=4e-6)
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, -1e4])
+@pytest.mark.parametrize("classes", [10, 50_257])
+def test_logits_far_from_zero_and_many_classes_lose_no_digits(classes, offset):
+    x, y = logits(20, classes) + offset, targets(classes, 20)
+    made = cross_entropy(x, y, reduction="none")
+    torch.testing.assert_close(made.double(), F.cross_entropy(x.double(), y, reduction="none"), rtol=3e-7, atol=3e-7)
 
 
 def test_places_behind_the_classes_and_ignored_targets():
@@ -55,7 +64,7 @@ X, Y = logits(4, 3), targets(3, 4)
     ("x", "y", "options"),
     [
         (X, Y, {"reduction": "mean"}), (X, Y, {"reduction": "sum"}),
-        (X, Y, {"weight": torch.ones(3)}), (X, Y, {"label_smoothing": 0.1}),
+        (X, Y, {"weight": torch.ones(3)}), (X, Y, {"label_smoothing": 0.1}), (X, Y, {"ignore_index": None}),
         (X, Y, {"reduce": False}), (X.double(), Y, {}), (X, X.softmax(1), {}), (X[0], Y[0], {}), (logits(3, 4).T, Y, {}),
         (logits(2, 3, 4), targets(3, 2, 4), {}), (X.clone().requires_grad_(), Y, {}), (X, Y + 3, {}), (X, Y[:2], {}),
         (torch.empty(0, 3), Y[:0], {}),
@@ -102,6 +111,16 @@ def test_members_have_the_scores_of_single_ones(module, served):
     assert served
     assert all(served)
     share_passes(es)
+
+
+def test_layer_norms_of_numbers_whose_squares_overflow_are_no_numbers():
+    """As torch's: a diverged member has no ordinary score."""
+    x, weight, bias = 1e25 * logits(2, 3, 8), torch.ones(2, 8), torch.zeros(2, 8)
+    x[0, 0] = 1.0
+    made = layer_norm(x, weight, bias, 1e-5)
+    torch.testing.assert_close(made, F.layer_norm(x, (8,)), equal_nan=True)
+    assert made[1].isnan().all()
+    assert not made[0, 0].any()
 
 
 def test_a_target_that_is_no_class_is_torchs_error():

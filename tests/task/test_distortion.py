@@ -75,3 +75,9 @@ def test_a_task_distorts_training_images_alone():
 def test_a_negative_bound_is_refused():
     with pytest.raises(ConfigError, match=r"^task\.distort=-1: must be"):
         Digits("negative_cross_entropy", 100, distort=-1)
+
+
+def test_a_bound_beyond_the_image_is_refused():
+    task = Digits("negative_cross_entropy", 100, distort=1e300)
+    with pytest.raises(ConfigError, match=r"^task\.distort=1e\+300: images are 1x8x8"):
+        task.load(input_shape=(1, 8, 8), device=torch.device("cpu"), seed=1, batch_size=32)

@@ -24,6 +24,20 @@ def greatest(builder, scores, count, out):
 
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+BLOCK = 512  # numbers that are summed in order: more lose digits
+
+
+@_compiled
+def _sums(numbers, out):
+    """Set ``out`` (LANES,) to the sums of ``numbers`` (n, LANES), as sums of sums of BLOCK."""
+    out[:] = 0
+    part = np.empty_like(out)
+    for first in range(0, len(numbers), BLOCK):
+        part[:] = 0
+        for line in range(first, min(first + BLOCK, len(numbers))):
+            for lane in range(LANES):
+                part[lane] += numbers[line, lane]
+        out += part
 
 
 @_compiled
@@ -44,7 +58,10 @@ def cross_entropies(logits, targets, ignored, out):
         put_in_lanes(nb.uintp(logits[first].ctypes.data), step, some, classes, nb.uintp(near.ctypes.data))
         greatest(nb.uintp(near.ctypes.data), nb.uintp(classes), nb.uintp(best.ctypes.data))
         weights(nb.uintp(near.ctypes.data), nb.uintp(classes), nb.uintp(sums.ctypes.data))
+        if classes > BLOCK:
+            _sums(near, sums)
         for row in range(some):
             target = targets[first + row]
-            out[first + row] = 0 if target == ignored else np.log(sums[row]) + best[row] - logits[first + row, target]
+            # logits far from zero lose no digits: their difference comes first
+            out[first + row] = 0 if target == ignored else np.log(sums[row]) + (best[row] - logits[first + row, target])
     return True

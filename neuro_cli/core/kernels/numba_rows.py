@@ -216,7 +216,7 @@ def normalised(x, weights, biases, numbers, out):
             mean = share * total
             for c in range(size):
                 squares += (source[c] - mean) * (source[c] - mean)
-            deviation = np.sqrt(share * squares + epsilon)
+            deviation = np.sqrt(share * squares + epsilon) + nothing * squares  # NaN, as torch's, where squares overflow
             for c in range(size):
                 target[c] = (source[c] - mean) / deviation * weight[c] + bias[c]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.machine.once_a_process import nothing_cached, once_a_process
+from neuro_cli.core.machine.once_a_process import missing, nothing_cached, once_a_process
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -94,14 +94,23 @@ class Threads:
         then; without that, raises ConfigError.
         """
         todo = list(items)
+        if missing is not None and self._pool is not None and not self._in_turn:
+            log.warning("%s, by which neuro sees what is of one thread at a time: members are scored in turn, slower", missing)
+            self._in_turn = True
         if self._pool is None or self._in_turn or len(todo) < 2:
             for item in todo:
                 function(item)
             return
+
         error: Exception | None = None
         with once_a_process.refused() as wanted:
+
+            def scoring(item: T) -> None:
+                with once_a_process.scoring(wanted):
+                    function(item)
+
             try:
-                self.map(function, todo)
+                self.map(scoring, todo)
             except Exception as raised:
                 error = raised
         reason = IN_TURN if wanted.is_set() else OUTSIDE if wrote is not None and wrote() else None

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from functools import partial
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
-from weakref import ReferenceType
+from weakref import KeyedRef, ProxyTypes, ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary, proxy
 
 from torch import Tensor, nn
 
+TABLES = (WeakKeyDictionary, WeakSet, WeakValueDictionary)
 LISTS = (list, tuple, deque, set, frozenset)
 FUNCTIONS = (FunctionType, MethodType, partial, ReferenceType)
 # never written to
@@ -32,23 +33,49 @@ class FunctionCopies(dict[int, Any]):
         self._targets |= set(map(id, self._held))
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
-        kinds = (FunctionType, ReferenceType)
-        self._functions = {id(each): each for each in _reached(module) if isinstance(each, kinds) and self._refers(each)}
+        self._functions = {id(each): each for each in _reached(module) if self._is_copied(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the copy of the bound object with the identity ``key``."""
         if key in self._functions and key not in self:
-            self._copy(self._functions[key])
+            value = self._functions[key]
+            if type(value) is FunctionType:
+                self._copy(value)
+            else:
+                self[key] = self._weak_copy(value)
         return super().get(key, default)
 
     def _refers(self, value: Any) -> bool:
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
         return any(id(each) in self._targets for each in _reached(value))
 
-    def _copy(self, function: FunctionType | ReferenceType[Any]) -> None:
-        if isinstance(function, ReferenceType):
-            self[id(function)] = type(function)(copy.deepcopy(function(), self))
-            return
+    def _is_copied(self, value: Any) -> bool:
+        if type(value) in ProxyTypes:
+            return True
+        if isinstance(value, TABLES):
+            return any(map(self._is_part, value.values() if isinstance(value, WeakValueDictionary) else value))
+        if isinstance(value, ReferenceType):
+            return not isinstance(value, KeyedRef) and self._is_part(value())
+        return isinstance(value, FunctionType) and self._refers(value)
+
+    def _is_part(self, value: Any) -> bool:
+        """Return whether the module holds ``value``, or what it is a method of: a copy of anything else would die at once."""
+        return id(value.__self__ if isinstance(value, MethodType) else value) in self._targets
+
+    def _weak_part(self, value: Any) -> Any:
+        return copy.deepcopy(value, self) if self._is_part(value) else value
+
+    def _weak_copy(self, value: Any) -> Any:
+        if type(value) in ProxyTypes:
+            given = value.__repr__.__self__
+            return proxy(copy.deepcopy(given, self)) if self._is_part(given) else value
+        if isinstance(value, WeakSet):
+            return type(value)(map(self._weak_part, value))
+        if isinstance(value, WeakKeyDictionary | WeakValueDictionary):
+            return type(value)({self._weak_part(key): self._weak_part(held) for key, held in value.items()})
+        return type(value)(copy.deepcopy(value(), self))
+
+    def _copy(self, function: FunctionType) -> None:
         cells = tuple(self._cells.setdefault(id(cell), CellType()) for cell in function.__closure__ or ())
         made = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
         self[id(function)] = made  # stored before its parts, which may hold the function
@@ -80,7 +107,7 @@ def _reached(start: Any, functions: bool = True) -> Iterator[Any]:
 
 def _parts(value: Any) -> list[Any]:
     """Return what ``value`` holds: a function its cells and defaults, an object its attributes."""
-    if isinstance(value, type | ModuleType | Tensor):
+    if type(value) in ProxyTypes or isinstance(value, type | ModuleType | Tensor):
         return []
     found = list((getattr(value, "__dict__", None) or {}).values())
     if isinstance(value, FunctionType):

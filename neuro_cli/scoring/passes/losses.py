@@ -16,7 +16,9 @@ def cross_entropy(
 
     NotImplemented elsewhere, and for a target that is no class, which torch names. A row has the same bits wherever it lies.
     """
-    changed = (weight, size_average, reduce) != (None,) * 3 or reduction != "none" or label_smoothing
+    changed = (
+        (weight, size_average, reduce) != (None,) * 3 or reduction != "none" or label_smoothing or type(ignore_index) is not int
+    )
     if changed or type(input) is not Tensor or type(target) is not Tensor or input.dim() < 2 or not input.numel():
         return NotImplemented
     kinds = input.dtype, target.dtype, input.device.type, target.device.type

@@ -80,6 +80,7 @@ class ControlVariates:
         noisier = numbers / addresses.each > addresses.draws * addresses.sides * rewards
         self._tolerated = HALF if noisier else UNEXPLAINED
         self._said = False
+        self._early, self._ran = 0, 1  # fits before a generation's predictions; passes until then
         self.fitted: int | None = None
 
     def predict(self, clean: CleanPass, sigma: float) -> None:
@@ -88,6 +89,13 @@ class ControlVariates:
         # a step function responds to no change smaller than the noise
         last = self._measured_derivative(clean, max(STEP, sigma)) if record.scores is None else None
         self._learnt.models.attach(record.nodes, self._passes.settings.device)
+        # a fit comes first, so that predictions are those of this generation's parameters
+        clean.smooth = record.smooth and last is None
+        self._early, observed = int(clean.smooth and self._learnt.squares is not None), list[ObservedChanges]()
+        if self._early:
+            observed = self._observe(clean, self._addresses.draws, False)
+            self._learn(clean, observed, self._addresses.draws)
+        self._ran = 1 + len(observed)
         joint = self._is_joint(clean) and self._is_checked(clean) and self._begins_with_check(clean)
         clean.predictor = RewardPredictor(record, clean.layers, last, joint)
         if not self._said:
@@ -103,19 +111,18 @@ class ControlVariates:
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
 
     def fit(self, clean: CleanPass) -> bool:
-        """Fit the response models, or not in half of the generations if predictions suffice; return whether they stand alone.
+        """Fit the response models, unless predictions suffice and are not measured; return whether they stand alone.
 
         The draws of these fits are never used for a fitness, so that a correction stays unbiased.
         """
         learnt = self._learnt
-        if not self._is_checked(clean) and clean.generation.bit_count() % 2:
-            # half of the generations, and half of those of any step: batches of two forms in turn are both fitted
-            self.fitted = self._addresses.rewards  # the clean pass
+        if not self._is_checked(clean):
+            self.fitted = self._ran * self._addresses.rewards
             return True
-        new, first = learnt.squares is None, self._addresses.draws
+        new, first = learnt.squares is None, self._addresses.draws + self._early
         most = FIRST_FITS if new else FITS
         observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
-        passes = 1 + len(observed)
+        passes = self._ran + len(observed)
         for draw in range(first + 1, first + 1 + most):
             # nothing is measured here, or no more is needed. Models without a fit may explain enough by the last layer alone
             if learnt.squares is None or (self._suffices and not (new and fits == 1)):
@@ -123,19 +130,27 @@ class ControlVariates:
             self._learn(clean, observed, draw - 1)
             checked = not self._passes.plan.mixed or fits % COUPLED == 0 or fits == most
             if checked:
-                clean.forget()
-                clean.predictor = RewardPredictor(clean.record, clean.layers, None, self._is_joint(clean))
+                self._renew(clean, self._is_joint(clean))
             observed, fits = self._observe(clean, draw, checked), fits + 1
             passes += len(observed)
-        self._learn(clean, observed, first + fits - 1)
+        renewed = bool(self._early) and fits == 1
+        if not renewed:
+            self._learn(clean, observed, first + fits - 1)
         trusted = self._explains(self._tolerated)
         alone = trusted or self._correction == "never"
         self.fitted = passes * self._addresses.rewards if alone else None
+        if alone and clean.smooth and not renewed:
+            self._renew(clean, False)
         if trusted and not learnt.reported:
             learnt.reported = True
             log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
                      clean.generation, 100 * (1 - self._tolerated))  # fmt: skip
         return alone
+
+    def _renew(self, clean: CleanPass, joint: bool) -> None:
+        """Set what is predicted by the models as they are now."""
+        clean.forget()
+        clean.predictor = RewardPredictor(clean.record, clean.layers, None, joint)
 
     def _learn(self, clean: CleanPass, observed: list[ObservedChanges], draw: int) -> None:
         """Fit the models to what was ``observed`` in passes, and to calls' responses to noise of a ``draw``."""
@@ -143,7 +158,7 @@ class ControlVariates:
         def noise(node: int, shape: Sequence[int]) -> Tensor:
             return self._addresses.input_numbers(clean.generation, node, draw, shape)
 
-        turn = clean.generation // 2 + draw  # one of each two generations has a fit
+        turn = clean.generation + draw
         self._learnt.models.learn(clean.record.nodes, observed, noise, turn, self._passes.threads)
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:

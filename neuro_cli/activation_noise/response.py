@@ -20,7 +20,7 @@ from neuro_cli.sampler.patches import patches
 RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
 ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
-MORE = 4  # unit inputs of a fit at most, over the rows that the call has: with 8 large layers took longer than they gained
+MORE = 4  # unit inputs of a fit at most, over the rows that the call has: large layers gain less by 8 than they take
 SIZE = 16.0  # of unit inputs: outputs larger than a constant that is subtracted; a power of two
 SAMPLES = 16  # least values of the input in a fit of a slope
 

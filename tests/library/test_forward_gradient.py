@@ -474,3 +474,21 @@ def test_evolution_with_noise_on_activations_needs_batches():
         es.ask()
     with pytest.raises(neuro.ConfigError, match="distribution=semi_updates: with noise on activations"):
         neuro.Evolution(mlp(), sampler="activation", distribution="semi_updates")
+
+
+def test_predictions_are_those_of_the_parameters_of_their_step():
+    """Parameters that are drawn again before every step: models of the step before have no part of the gradient."""
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 20),
+                           nn.Tanh(), nn.Linear(20, 3))  # fmt: skip
+    estimate = neuro.ForwardGradient(module, draws=1, seed=1, threads=1)
+    inputs, targets = torch.randn(32, 1, 8, 8), torch.randint(3, (32,))
+    for _ in range(20):
+        with torch.no_grad():
+            for parameter in module.parameters():
+                parameter.copy_(torch.randn_like(parameter) / max(1, parameter[0].numel()) ** 0.5)
+        module.zero_grad()
+        estimate.backward(cross_entropy, inputs, targets)
+        right = torch.autograd.grad(F.cross_entropy(module(inputs), targets), list(module.parameters()))
+        for parameter, wanted in zip(module.parameters(), right, strict=True):
+            assert (parameter.grad - wanted).norm() < 0.01 * wanted.norm()

@@ -53,9 +53,9 @@ class Impulses:
         self.entry, self.channel, self.row, self.column = torch.tensor(impulses).view(-1, 4).T
         self.seen, self.tap = torch.tensor(seen).view(-1, 3).T, torch.tensor(taps)
 
-    def images(self, image: Sequence[int], size: float, device: torch.device) -> Tensor:
+    def images(self, image: Sequence[int], size: float) -> Tensor:
         """Return the images (entries, channels, height, width) float32 with impulses of this ``size``."""
-        made = torch.zeros(self.entries, *image, device=device)
+        made = torch.zeros(self.entries, *image)
         made[self.entry, self.channel, self.row, self.column] = size
         return made
 

@@ -21,7 +21,7 @@ RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's change
 ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
 MORE = 4  # unit inputs of a fit at most, over the rows that the call has: large layers gain less by 8 than they take
-SIZE = 16.0  # of unit inputs: outputs larger than a constant that is subtracted; a power of two
+SIZE = 16.0  # value of a unit input, a power of two: outputs are larger than the constant that is subtracted
 SAMPLES = 16  # least values of the input in a fit of a slope
 
 
@@ -133,25 +133,29 @@ class Convolution(MatrixResponse):
         self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs, device=device, dtype=torch.float32)
 
     @cached_property
-    def _impulses(self) -> Impulses | None:
-        """Impulses that read the kernel; None where their passes have more products than a fit to noise."""
-        form = self._form
-        made = Impulses(form.kernel, form.geometry, form.image, self._groups)
-        unknowns, outputs = self.matrix.shape[-2:]
-        places = math.prod(out_sizes(form.image[1:], form.kernel, form.geometry))
-        return made if made.entries * places * outputs <= 2 * unknowns * (unknowns + outputs) else None
+    def _impulses(self) -> Impulses:
+        return Impulses(self._form.kernel, self._form.geometry, self._form.image, self._groups)
 
     def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
-        made = self._impulses
-        return None if made is None else made.images(self._form.image, SIZE, self.matrix.device)
+        form, (unknowns, outputs), entries = self._form, self.matrix.shape[-2:], self._impulses.entries
+        most = min(entries, MORE * inputs[0])
+        places = math.prod(out_sizes(form.image[1:], form.kernel, form.geometry))
+        if most * places * outputs > 2 * unknowns * (unknowns + outputs):
+            return None  # a fit to noise has fewer products
+        most = most if self.matrix.any() else entries
+        self._read = ((torch.arange(most) + turn * most) % entries).unique()
+        return self._impulses.images(form.image, SIZE)[self._read].to(self.matrix.device)
 
     def read(self, outputs: Tensor) -> None:
-        assert self._impulses is not None
+        place = torch.full((self._impulses.entries,), -1)
+        place[self._read] = torch.arange(len(self._read))
         entry, row, column = self._impulses.seen
-        rows = (outputs / SIZE).permute(0, 2, 3, 1)[entry, row, column].unflatten(1, (self._groups, -1)).movedim(1, 0)
+        here = place[entry] >= 0
+        seen = (outputs / SIZE).permute(0, 2, 3, 1)[place[entry[here]], row[here], column[here]]
+        rows = seen.unflatten(1, (self._groups, -1)).movedim(1, 0)
         if rows.isfinite().all():
             matrix = self.matrix.view(self._groups, -1, rows.shape[2])
-            self.matrix = matrix.index_copy(1, self._impulses.tap.to(matrix.device), rows).view_as(self.matrix)
+            self.matrix = matrix.index_copy(1, self._impulses.tap[here].to(matrix.device), rows).view_as(self.matrix)
 
     def input_rows(self, change: Tensor) -> Tensor:
         return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))

@@ -378,9 +378,7 @@ def _has_tensor(made: Any) -> bool:
     return isinstance(made, Tensor) or any(isinstance(part, Tensor) for part in made)
 
 
-PRODUCTS: frozenset[Callable[..., Any]] = frozenset(
-    (torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__)
-)
+PRODUCTS: frozenset[Any] = frozenset((torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__))
 SUMS = (torch.addmm, Tensor.addmm)
 FIRST_PARAMETER = PRODUCTS | {*SUMS}
 # functions by which modules of torch.nn and of transformers call these operations

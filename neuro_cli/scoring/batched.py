@@ -221,7 +221,7 @@ class BatchedScorer(PopulationScorer):
         failed: dict[int, str] = {}
 
         def run(chunk: int) -> Tensor | None:
-            failed.pop(chunk, None)  # of a first try
+            failed.pop(chunk, None)  # a first try failed
             try:
                 return self._served(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # any kind: the module's own, or the fitness's, which single members raise again

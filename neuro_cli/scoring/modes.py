@@ -13,7 +13,7 @@ from neuro_cli.scoring.isolation import difference, drawing
 
 log = logging.getLogger(__name__)
 
-FACTOR, STEP = 1.5, 0.25  # of the parameters with which a mode is tried: adapters begin with zeros
+FACTOR, STEP = 1.5, 0.25  # change of the parameters with which a mode is tried: adapters begin with zeros
 
 
 def refuse_computed_by_modes(module: nn.Module) -> None:

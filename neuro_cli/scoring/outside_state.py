@@ -22,7 +22,7 @@ FOREIGN = frozenset(("torch", "numpy", "neuro_cli")) | frozenset(sys.stdlib_modu
 
 
 class OutsideState:
-    """What two ``modules``, copies of one, and ``functions`` that get them reach in common, as it is now."""
+    """State that two ``modules``, copies of one, and ``functions`` that get them have in common, as it is now."""
 
     def __init__(self, modules: Iterable[nn.Module], functions: Iterable[Any]) -> None:
         one, other = (_reached([module, *functions]) for module in modules)

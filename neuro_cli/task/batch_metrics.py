@@ -73,7 +73,7 @@ class BatchMetrics:
         ):  # argmax and sorts of NaN give numbers, so a diverged member would have an ordinary fitness
             return math.nan
         score = self._scores[name]
-        if isinstance(score, nn.Module):  # of torchmetrics: it changes its state, and threads share it
+        if isinstance(score, nn.Module):  # torchmetrics: it changes its state, and threads share it
             score = copy.deepcopy(score)
             if targets.is_floating_point() and not any(True for _ in score.parameters()):
                 # its sums of squares lose the variance of targets far from zero in float32: an R2 of 0.76 becomes 0.9998

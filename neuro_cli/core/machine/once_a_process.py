@@ -1,4 +1,4 @@
-"""What torch has once a process, so that two threads cannot use it side by side: derivatives, computed weights, switches.
+"""State that torch has once a process, so that two threads cannot use it side by side: derivatives, computed weights, switches.
 
 ``torch.func.jvp`` has one level: the first thread to leave it ends the derivatives of all, which are zeros then without an error.
 ``parametrize.cached()`` has one table, which copies of a module share too: one thread's weight served another thread's module.

@@ -14,10 +14,10 @@ from neuro_cli.scoring.passes.example_marks import DATA, marked, tensors, with_m
 from neuro_cli.scoring.passes.operators import Unsupported
 
 ORDER = "_neuro_order"  # attribute of rows in the order of a sort, and of the places that give it: an object for each sort
-NUMBERS = "_neuro_numbers"  # of the integers that were sorted
-PLACES = "_neuro_places"  # of these places: how many of them each row has
-INVERSE = "_neuro_inverse"  # of the places that give the first order back
-COUNTS = "_neuro_counts"  # of how many rows of all members each expert gets: the order that they count, None of any other
+NUMBERS = "_neuro_numbers"  # mark of the integers that were sorted
+PLACES = "_neuro_places"  # mark of these places: how many of them each row has
+INVERSE = "_neuro_inverse"  # mark of the places that give the first order back
+COUNTS = "_neuro_counts"  # mark of how many rows of all members each expert gets: the order that they count, None of any other
 SORTS = frozenset(("argsort", "sort"))
 LOOKUPS = frozenset(("__getitem__", "index_select"))
 WRITES = frozenset(("__setitem__", "index_add", "index_add_", "index_copy", "index_copy_", "index_put", "index_put_"))

@@ -11,7 +11,7 @@ from neuro_cli.core.rows import Geometry, out_sizes
 
 
 class Line(NamedTuple):
-    """``places`` of impulses along an axis, of which one output sees one at most, and ``taps`` of the kernel that meet each."""
+    """Impulses at ``places`` along an axis, too far apart for an output to see two; each meets these ``taps`` of the kernel."""
 
     places: list[int]
     taps: list[int]

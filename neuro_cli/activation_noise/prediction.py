@@ -13,7 +13,7 @@ from neuro_cli.activation_noise.backward_graph import BackwardNode
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer, real
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges
-from neuro_cli.activation_noise.response import Diagonal, Response
+from neuro_cli.activation_noise.response import Diagonal, MatrixResponse, Response
 from neuro_cli.core.machine.threads import Threads
 
 
@@ -53,11 +53,11 @@ class ResponseModels:
         @torch.no_grad()
         def run(key: tuple[Any, ...]) -> None:
             model, calls, changes = self._models[key], numbers[key], []
-            inputs = nodes[calls[0]].inputs
-            if len(calls) == 1 and nodes[calls[0]].is_linear and inputs is not None:
-                units = model.units(inputs.shape, turn)
+            only = nodes[calls[0]] if len(calls) == 1 else None
+            if only is not None and only.is_linear and only.inputs is not None and isinstance(model, MatrixResponse):
+                units = model.units(only.inputs.shape, turn)
                 if units is not None:
-                    model.read(nodes[calls[0]].response_to(units)[1])
+                    model.read(only.response_to(units)[1])
                     return
             for node, number in ((nodes[number], number) for number in calls):
                 entries = model.entries(node.outputs.shape, len(calls))

@@ -43,17 +43,6 @@ class Response(ABC):
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
 
-    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
-        """Return inputs float32, each of one value but for zeros, for :meth:`read`. None: the model learns from noise alone.
-
-        ``inputs``: shape of the call's. Where they are too many for one fit, ``turn`` chooses.
-        """
-        return None
-
-    def read(self, outputs: Tensor) -> None:
-        """Set the numbers that a linear call's ``outputs`` (float32) for the last :meth:`units` hold."""
-        raise NotImplementedError
-
     @abstractmethod
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
         """Fit what the model does not explain of ``changes`` of the input and of the outputs."""
@@ -77,6 +66,17 @@ class MatrixResponse(Response):
         most = max(ROWS, min(present, math.isqrt(present * columns)), 0 if self._fitted else FIRST_ROWS)
         most = min(most, 2 * unknowns)
         return -(-most // (calls * each))
+
+    @abstractmethod
+    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
+        """Return inputs float32, each of one value but for zeros, for :meth:`read`. None: a fit to noise takes fewer products.
+
+        ``inputs``: shape of the call's. Where they are too many for one fit, ``turn`` chooses.
+        """
+
+    @abstractmethod
+    def read(self, outputs: Tensor) -> None:
+        """Set the numbers that a linear call's ``outputs`` (float32) for the last :meth:`units` hold."""
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:
@@ -141,7 +141,7 @@ class Convolution(MatrixResponse):
         most = min(entries, MORE * inputs[0])
         places = math.prod(out_sizes(form.image[1:], form.kernel, form.geometry))
         if most * places * outputs > 2 * unknowns * (unknowns + outputs):
-            return None  # a fit to noise has fewer products
+            return None
         most = most if self.matrix.any() else entries
         self._read = ((torch.arange(most) + turn * most) % entries).unique()
         return self._impulses.images(form.image, SIZE)[self._read].to(self.matrix.device)

@@ -6,7 +6,7 @@ from typing import Any
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.cores import usable_cores
 
-PRECISION_NAMES = ("float32", "bfloat16")  # of a member's pass and of the weights
+PRECISION_NAMES = ("float32", "bfloat16")  # types of members' passes and of stored weights
 THREADS, THREADS_A_CORE = 1024, 64  # most threads of a process: each takes memory, and more finish no sooner
 
 

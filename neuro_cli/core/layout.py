@@ -212,7 +212,7 @@ def refuse_shared_memory(module: nn.Module) -> None:
 
 def _refuse_arrays(module: nn.Module, parameters: Sequence[Tensor]) -> None:
     """Raise UserError where an array among the attributes views a parameter's memory."""
-    # by addresses: an array of a parameter would keep its memory from ever moving
+    # addresses, since an array of a parameter would keep its memory from ever moving
     spans = [(each.data_ptr(), each.data_ptr() + _span(each)[1] - _span(each)[0]) for each in parameters]
     for name, value in attributes_of(module):
         if not isinstance(value, np.ndarray) or not value.size:

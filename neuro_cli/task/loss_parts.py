@@ -24,7 +24,7 @@ COMPARED, TOLERANCE = 64, 1e-4
 OPTIONS = ("reduction", "weight", "ignore_index")
 BY_CLASS = (nn.CrossEntropyLoss, nn.NLLLoss)
 BY_CLASS_FUNCTIONS = (F.cross_entropy, F.nll_loss)
-# of NaN they are 0, the best value, for no margin of NaN is larger than 0
+# outputs of NaN have a loss of 0 by these, the best one, as no margin of NaN is larger than 0
 MARGINS = (nn.MultiMarginLoss, nn.MultiLabelMarginLoss)
 MARGIN_FUNCTIONS = (F.multi_margin_loss, F.multilabel_margin_loss)
 

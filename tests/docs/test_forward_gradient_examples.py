@@ -4,6 +4,7 @@ import difflib
 import re
 from itertools import pairwise
 
+import numpy as np
 import pytest
 import torch
 from doc_commands import ROOT
@@ -49,6 +50,21 @@ def test_lightning_trains_by_manual_optimisation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     losses = [float(line.split()[-1]) for line in printed("lightning_forward_gradient.py", "3").splitlines() if "loss" in line]
     assert all(later < earlier for earlier, later in pairwise(losses))
+
+
+@pytest.mark.slow
+def test_a_model_of_timm_trains_on_a_folder_of_images(tmp_path):
+    pytest.importorskip("timm")
+    image = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(1)
+    for part, each in (("train", 64), ("test", 16)):
+        for name, red in (("bright", 200), ("dark", 60)):
+            (tmp_path / part / name).mkdir(parents=True)
+            for number in range(each):
+                pixels = np.clip(random.normal([red, 120, 120], 20, (32, 32, 3)), 0, 255).astype(np.uint8)
+                image.fromarray(pixels).save(tmp_path / part / name / f"{number}.png")
+    printed_lines = printed("timm_forward_gradient.py", "test_resnet", str(tmp_path), "4").splitlines()
+    assert float(printed_lines[-1].split()[-1]) > 0.9
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.run_folder.folder_name import folder_of
+from neuro_cli.run_folder.short_names import folder_of
 
 RUN_HELP = "a run folder, for example outputs/train/<stamp>; or latest, or a part of the stamp"
 PATHS = ("file", "output")  # keys whose values are paths, which may have characters that Hydra's grammar refuses

@@ -37,8 +37,8 @@ from neuro_cli.launch.requeue import checkpoint_left
 from neuro_cli.library.result import Result
 from neuro_cli.logger.base import Logger
 from neuro_cli.run_folder.config import is_search, resumed_config, save_config
-from neuro_cli.run_folder.folder_name import folder_of
 from neuro_cli.run_folder.log import log_to, messages
+from neuro_cli.run_folder.short_names import folder_of
 from neuro_cli.runner import evaluate as evaluation
 from neuro_cli.runner import loop
 from neuro_cli.runner.consensus import collectively

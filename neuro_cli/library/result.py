@@ -13,9 +13,9 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.messages.install import install
 from neuro_cli.factory.own_code import import_path_put_back
 from neuro_cli.run_folder.declaration import declared, declared_inputs
-from neuro_cli.run_folder.folder_name import folder_of
 from neuro_cli.run_folder.metrics import read_metrics
 from neuro_cli.run_folder.saved_summary import read_summary
+from neuro_cli.run_folder.short_names import folder_of
 from neuro_cli.runner.load import MODULE, load_model, read_checkpoint, read_config, training_config, with_inputs
 
 

@@ -25,7 +25,7 @@ from neuro_cli.algo.base import State
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import HeldFolder, sync_folder
 from neuro_cli.core.files import write_atomically as write_atomically
-from neuro_cli.run_folder.folder_name import refuse_unbegun
+from neuro_cli.run_folder.short_names import refuse_unbegun
 from neuro_cli.run_folder.state_file import STATE, TENSOR_FILE, decoded, encoded, files_of, read_entries, state_content, verified
 
 log = logging.getLogger(__name__)

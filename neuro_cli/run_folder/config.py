@@ -10,8 +10,8 @@ from omegaconf import OmegaConf
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder import saved_yaml
-from neuro_cli.run_folder.folder_name import refuse_unbegun
 from neuro_cli.run_folder.identity import leaves
+from neuro_cli.run_folder.short_names import refuse_unbegun
 from neuro_cli.run_folder.state_file import STATE
 
 

@@ -21,10 +21,10 @@ from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
 from neuro_cli.run_folder.config import rewrite
 from neuro_cli.run_folder.declaration import declare
-from neuro_cli.run_folder.folder_name import remember
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
 from neuro_cli.run_folder.progress import Progress
+from neuro_cli.run_folder.short_names import remember
 from neuro_cli.run_folder.summary import SUMMARY_KEYS, git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.task.inputs import Inputs
 

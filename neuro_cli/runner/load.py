@@ -18,8 +18,8 @@ from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
 from neuro_cli.run_folder.config import config_file, saved_config
 from neuro_cli.run_folder.declaration import declared_inputs
-from neuro_cli.run_folder.folder_name import folder_of
 from neuro_cli.run_folder.identity import refuse_other
+from neuro_cli.run_folder.short_names import folder_of
 from neuro_cli.runner.build import form_of, make_model
 from neuro_cli.runner.ensemble.members import JointPrediction, load_members
 from neuro_cli.runner.initial import Constants

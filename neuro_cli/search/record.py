@@ -15,8 +15,8 @@ from neuro_cli.factory.instantiate import make
 from neuro_cli.logger.base import Logger, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
-from neuro_cli.run_folder.folder_name import remember
 from neuro_cli.run_folder.record import curves_wanted
+from neuro_cli.run_folder.short_names import remember
 from neuro_cli.run_folder.summary import git_revision, peak_memory_bytes, versions, write_summary
 from neuro_cli.search.candidate import network_of
 from neuro_cli.search.config import ALL, BEST, SearchConfig, identity_of

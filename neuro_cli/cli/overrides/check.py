@@ -41,7 +41,7 @@ from neuro_cli.core.messages.did_you_mean import no_option
 from neuro_cli.core.messages.install import install
 from neuro_cli.launch import lock, slurm_submit
 from neuro_cli.launch.restarts import restarts
-from neuro_cli.run_folder.folder_name import refuse_unbegun
+from neuro_cli.run_folder.short_names import refuse_unbegun
 from neuro_cli.run_folder.sweep_record import FILE as SWEEP_RECORD
 
 # files that mark the folder of a run or a sweep

@@ -10,7 +10,7 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import UserError, no_exit, printable
 from neuro_cli.core.files import write_atomically
 from neuro_cli.run_folder.config import saved_config
-from neuro_cli.run_folder.folder_name import folder_of
+from neuro_cli.run_folder.short_names import folder_of
 
 EXPORT_KEYS = ("file", "checkpoint", "trust")
 PREDICT_KEYS = ("checkpoint", "trust", "top", "output")

@@ -7,7 +7,7 @@ from neuro_cli.cli.arguments import Parser, files_and_values
 from neuro_cli.cli.registry import HELP
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError, printable
-from neuro_cli.run_folder.folder_name import folder_of
+from neuro_cli.run_folder.short_names import folder_of
 
 if TYPE_CHECKING:
     from neuro_cli.report.run_state import RunState

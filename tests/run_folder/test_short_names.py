@@ -7,7 +7,7 @@ import pytest
 from support.inside import neuro_inside, one_line
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.run_folder.folder_name import folder_of, remember
+from neuro_cli.run_folder.short_names import folder_of, remember
 
 FIRST, SECOND = "2026-11-22_13-06-51-236223", "2026-11-23_05-10-00-000001"
 TINY = ("generations=1", "population=4", "threads=1", "batch_size=8")

@@ -1,7 +1,8 @@
-"""Wrong commands: what a user mistypes, copies badly or tries, each with a part of the one line that answers it.
+"""Wrong commands: what a user mistypes, copies badly or tries, each with parts of the one line that answers it (A ... B).
 
-They are typed in a folder with ``run`` (a finished run of one generation), ``digit.png``, ``text.txt``, ``broken.yaml``,
-``list.yaml``, ``options/algo/steep.yaml``, ``empty/`` and ``swept/``, the folder of a sweep of another verb.
+They are typed in a folder with ``run`` (a finished run of one generation), ``digit.png``, ``deep.png``, ``text.png``,
+``text.txt``, ``broken.yaml``, ``list.yaml``, ``options/algo/steep.yaml``, ``empty/`` and ``swept/``, the folder of a sweep of
+another verb.
 """
 
 Command = tuple[tuple[str, ...], str]
@@ -61,10 +62,8 @@ MISTYPED: list[Command] = [
     (("train", "~nothing"), "nothing"),
     (("train", "hydra.nothing=1"), "hydra.nothing"),
     (("train", "hydra.run.dir="), "hydra.run.dir=: must be a folder"),
-    (("train", "hydra.run.dir=run"), "hydra.run.dir=run: already contains a run"),
     (("train", "hydra.run.dir=text.txt"), "text.txt"),
     (("train", "hydra.run.dir=text.txt/deeper"), "text.txt"),
-    (("train", "hydra.run.dir=${nothing}"), "nothing"),
     (("train", f"hydra.run.dir={'d' * 300}"), "File name too long"),
     (("train", "hydra.run.dir='a\0b'"), "hydra.run.dir"),
     (("train", "hydra.searchpath=[options]"), "must begin with file:// or pkg://"),
@@ -73,6 +72,50 @@ MISTYPED: list[Command] = [
     (("train", "hydra/launcher=slrum"), "hydra/launcher=slrum: no such option; did you mean slurm?"),
     (("train", "hydra/launcher=slurm"), "needs -m"),
     (("train", "hydra/sweeper=optunaa"), "hydra/sweeper=optunaa: no such option; valid are basic"),
+]  # fmt: skip
+
+# what a run, a study or an export would refuse later
+EARLY: list[Command] = [
+    (("train", "~seed"), "error: seed: it is missing in the config"),
+    (("train", "checkpoint=5"), "error: checkpoint=5: it has keys of its own: checkpoint.every, "),
+    (("train", "~evaluate.every"), "error: evaluate.every: it is missing in the config"),
+    (("train", "~algo"), "error: algo=None: must be a config with a _target_"),
+    (("train", "~fabric.name"), "error: fabric._target_= ... Network:  ... missing 1 required positional argument: 'name'"),
+    (("train", "+algo.sgma=1"), "error: algo._target_= ... OpenAIES: ... argument 'sgma'; did you mean sigma?"),
+    (("train", "+algo.lr_schedule.finel=1"), "error: algo.lr_schedule._target_= ... Schedule: ... 'finel'; did you mean final"),
+    (("train", "model._target_=no_such_package.Net"), "model._target_=no_such_package.Net: No module named 'no_such_package'"),
+    (("train", "+model.outputs=[10]"), "error: model.outputs=[10]: must be an integer >= 1"),
+    (("train", "device=null"), "error: device=None: must be auto, cpu or cuda[:N]"),
+    # the largest number of which any method could make use: more would be started for nothing
+    (("train", "ranks=17", "population=8", "batch_size=16"), "error: ranks=17: must be an integer from 1 to 16"),
+    (("train", "ranks=100000", "population=200000"), "error: ranks=100000"),
+    (("train", "threads=99999999999"), "error: threads=99999999999"),
+    (("train", "threads=1025"), "error: threads=1025"),
+    (("train", "population=${population}"), "error: population=${population}"),
+    (("train", "population=${nothing}"), "error: population=${nothing}"),
+    (("train", "hydra.output_subdir=elsewhere"), "error: hydra.output_subdir=elsewhere"),
+    (("train", "hydra.output_subdir=null"), "error: hydra.output_subdir=None"),
+    (("train", "hydra.run.dir=${nope}"), "error: hydra.run.dir: Interpolation key 'nope' not found"),
+    (("train", "hydra.run.dir=/proc/run"), "error: /proc/run: No such file or directory"),
+    (("train", "hydra.run.dir=run", "--config-dir", "options"), "hydra.run.dir=run: already contains a run"),
+    (("train", "--config-dir", "options", "+alg=snes"), "+alg=snes: no such group or key; did you mean algo?"),  # Hydra trains
+    (("train", "--config-dir", "options", "algo=stepe"), "algo=stepe: no such option; did you mean steep"),
+    (("train", "--config-dir", "options", "populaton=8"), "populaton=8: no such key; did you mean population"),
+    (("train", "--config-dir", "options", "seed=1,2"), "seed=1,2: a sweep over several values needs -m"),
+    (("train", "-m", "algo=openai_es,sgd", "algo.sigma=0.1"), "error: algo.sigma=0.1: no such key; "),
+    (("train", "-m", "algo=sgd,openai_es", "algo.sigma=0.1"), "error: algo.sigma=0.1: no such key; "),
+    (("train", "-m", "algo=glob(zzz*)"), "algo=glob(zzz*): matches no option; valid are ars, cma_es, cr_fm_nes, "),
+    (("bench", "layr"), "error: what=layr: must be one of layer, correlation, diversity, ensemble, ensemble_bytes, "),
+    (("bench", "diversity", "algo=ensemble"), "error: algo=ensemble: neuro bench ensemble and ensemble_bytes measure ensembles"),
+    (("bench", "correlation", "model._target_=nowhere.Net"), "error: model._target_=nowhere.Net: "),
+    (("bench", "records", "records.only=[mnist_100]"), "error: records.only=mnist_100"),
+    (("bench", "records", "records.seeds=[]"), "error: records.seeds=[]"),
+    (("bench", "records", "records.seeds=[-1]"), "error: records.seeds=-1"),
+    (("bench", "records", "records.minutes=0"), "error: records.minutes=0"),
+    (("bench", "records", "records.goals.int8.better=more"), "error: records.goals.int8.better=more"),
+    (("bench", "search", "search.only=[mnist]"), "error: search.only=mnist: must be one of digits, cifar10_subset"),
+    (("bench", "search", "search.seeds=[]"), "error: search.seeds=[]: must be a non-empty list, for example [1,2]"),
+    (("bench", "search", "search.strategies=[best]"), "strategies=best: must be one of generational, steady_state, random"),
 ]  # fmt: skip
 
 # options of groups
@@ -95,10 +138,8 @@ OPTIONS: list[Command] = [
 
 # sweeps
 SWEEPS: list[Command] = [
-    (("train", "seed=1,2"), "needs -m"),
     (("train", "-m", "algo=snes,pgp"), "algo=pgp: no such option"),
     (("train", "-m", "experiment=null,mnist_fast"), "experiment=null"),
-    (("train", "-m", "algo=glob(zzz*)"), "matches no option"),
     (("train", "-m", "seed=range(1,1)"), "seed=range(1,1)"),
     (("train", "-m", "seed=choice()"), "seed=choice()"),
     (("train", "-m", "seed=1,2", "sweep.fail_fast=maybe"), "sweep.fail_fast=maybe: must be true or false"),
@@ -147,9 +188,7 @@ VALUES: list[Command] = [
     (("train", "algo.lr_schedule.kind=cosinus"), "cosinus"),
     (("train", "algo.lr_schedule=null"), "lr_schedule"),
     (("train", "device=''"), "device="),
-    (("train", "threads=99999999999"), "threads=99999999999"),
     (("train", "ranks=0"), "ranks=0"),
-    (("train", "ranks=100000", "population=200000"), "ranks=100000"),
     (("train", "time_limit=soon"), "time_limit=soon"),
     (("train", f"population={LONG}"), "population="),
     (("train", f"+model.deep={DEEP}"), "model"),
@@ -191,17 +230,22 @@ FOLDERS: list[Command] = [
     (("evaluate", "run", "output=scores.txt"), "must be a file NAME.json"),
     (("evaluate", "run", "output=nowhere/scores.json"), "must be a file NAME.json"),
     (("evaluate", "run", "threads=many"), "threads=many"),
-    (("export", "run", "file=net.h5"), "net.h5"),
+    (("export", "run", "file=net.h5"), "file=net.h5: must end in .safetensors, .pt, .onnx"),
     (("export", "run", "file="), "file="),
-    (("export", "run", "file=nowhere/net.pt"), "nowhere"),
+    (("export", "run", "file=nowhere/net.pt"), "file=nowhere/net.pt: there is no folder nowhere"),
+    (("export", "run", "file=run/model.safetensors"), "file=run/model.safetensors: exists already"),
     (("export", "run", "file=empty"), "empty"),
-    (("export", "run", "checkpoint=77", "file=net.pt"), "77"),
-    (("export", "run", "as=net.pt"), "neuro export takes"),
+    (("export", "run", "checkpoint=77", "file=net.pt"), "no checkpoint for generation 77"),
+    (("export", "run", "checkpoint=best"), "checkpoint=best: no best checkpoint was kept"),
+    (("export", "run", "as=net.pt"), "as=net.pt: neuro export takes file, checkpoint, trust"),
     (("predict", "run"), "FILE"),
     (("predict", "run", "nowhere.png"), "there is no such file"),
-    (("predict", "run", "empty"), "a folder"),
+    (("predict", "run", "empty"), "a folder: name the images in it"),
+    (("predict", "run", "text.png"), "cannot be read as an image"),
+    (("predict", "run", "deep.png"), "more than 8 bits a channel"),
+    (("predict", "run", "top=2"), "which files?"),
     (("predict", "run", "text.txt"), "text.txt"),
-    (("predict", "run", "digit.png", "top=0"), "top=0"),
+    (("predict", "run", "digit.png", "top=0"), "top=0: must be"),
     (("predict", "run", "digit.png", "output=scores"), "must be a file NAME.json"),
     (("predict", "nowhere", "digit.png"), "not a neuro run"),
     (("report",), "RUN"),
@@ -213,7 +257,6 @@ FOLDERS: list[Command] = [
 
 # studies and clusters
 STUDIES: list[Command] = [
-    (("bench", "speed"), "what=speed"),
     (("bench", "what=''"), "what="),
     (("train", "model=nowhere.yaml"), "it cannot be read"),
     (("train", "model=broken.yaml"), "it is no YAML"),
@@ -241,6 +284,6 @@ STUDIES: list[Command] = [
 ]  # fmt: skip
 
 # answered by the words alone, and by reading the config or more
-WRONG_AT_ONCE = VERBS + WORDS + OPTIONS + FOLDERS
+WRONG_AT_ONCE = VERBS + WORDS + EARLY + OPTIONS + FOLDERS
 WRONG = MISTYPED + SWEEPS + CODE + VALUES + STUDIES
 WRONG += [(("train", f"{key}={value}"), f"{key}=") for key in NUMBERS for value in NOT_NUMBERS]

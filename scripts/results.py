@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import markdown
-from neuro_cli.reproduce.markdown import counts, facts, table, verdict_words
+from neuro_cli.reproduce.results import counts, facts, table, verdict_words
 from neuro_cli.reproduce.outputs import SUFFIXES
 from neuro_cli.reproduce.results import RATIO, RowResult, hardware, ratio, shown, spread
 from neuro_cli.reproduce.verdict import REFERENCE

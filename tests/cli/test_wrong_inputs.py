@@ -60,7 +60,7 @@ def children() -> set[str]:
 def refused(place: Path, arguments: tuple[str, ...]) -> str:
     """The line that answers a wrong command, which leaves nothing."""
     before, processes = contents(place), children()
-    done = neuro_inside(*arguments, cwd=place)
+    done = neuro_inside(*arguments, cwd=place, NEURO_CLUSTER_SECRET="long enough, and known")
     assert done.returncode == 2, (arguments, done)
     assert re.fullmatch(r"neuro: error: [^\n]+\n", done.stderr), (arguments, done.stderr)
     assert done.stderr[:-1].isprintable(), (arguments, done.stderr)

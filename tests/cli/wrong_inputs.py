@@ -118,6 +118,73 @@ EARLY: list[Command] = [
     (("bench", "search", "search.strategies=[best]"), "strategies=best: must be one of generational, steady_state, random"),
 ]  # fmt: skip
 
+# before a peer begins (the secret is known), a search, a table
+EVOLVE = [
+    (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
+    (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
+    (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
+    (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
+    (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
+    (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is in it"),
+    (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
+    (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
+    (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
+    (
+        ("+experiment=smollm_additions", "model.path=nowhere"),
+        "experiment=smollm_additions: is for neuro train: it sets algo.lr_schedule, which neuro evolve lacks; "
+        "take experiment=smollm_additions_peers",
+    ),
+    (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo"),
+    (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
+    (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),
+    (("selection.lr_schedule.kind=slow",), "selection.lr_schedule.kind=slow: must be one of constant, linear"),
+    (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
+    (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),
+    (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
+    (("cluster.bind=",), "cluster.bind=: must be an address or the name of a host"),
+    (("cluster.bind='0'",), "cluster.bind=0: means all addresses of this machine: say 0.0.0.0, if that is meant"),
+    (("cluster.advertise='a b'",), "cluster.advertise=a b: must be an address or the name of a host"),
+    (("cluster.secret_file=/dev/zero",), "cluster.secret_file=/dev/zero: must be a regular file"),
+    (("cluster.from_run=there", "cluster.force_new=true"), "there: no peer's run folder of neuro evolve"),
+    (("selection.shaping=none",), "selection.shaping=none: must be one of"),
+    (("logger=tensorboard", "logger._target_=nowhere.Logger"), "logger._target_=nowhere.Logger: "),
+]  # fmt: skip
+SEARCH = [
+    (("layers=[3x3,7x7]",), "layers=[3x3,7x7]: 7x7 is no layer; must be a list of 1x1, 3x3, 3x1-1x3, 5x5, 5x1-1x5"),
+    (("layers=[3x3,3x3]",), "layers=[3x3,3x3]: a layer occurs twice"),
+    (("training.epochs=0",), "training.epochs=0: must be an integer >= 1"),
+    (("training.validation=1.0",), "training.validation=1.0: must be a number > 0 and <= 0.9"),
+    (("training.optimizer.lr=-1",), "training.optimizer.lr=-1: must be a number >= 0"),
+    (("max_layers=1", "strategy.initial_layers=1"), "strategy.population=8: there are 5 modules of up to 1 layers"),
+    (("strategy=genetic",), "strategy=genetic: no such option; did you mean gener"),
+    (("trainings=0",), "trainings=0: must be an integer from 1 to 1000000"),
+    (("model.filters=0",), "model.filters=0: must be an integer >= 1"),
+    (("model=MNIST_10K",), "model._target_=neuro_cli.model.mnist.MNIST_10K: "),
+    (("task=image_folder", "task.root=nowhere"), "task.root=nowhere: no train folder there"),
+    (("task=lunar_lander",), "task=Reinforcement: a search needs a task of images with classes to train on"),
+    (("role=boss",), "role=boss: must be one of "),
+    (
+        ("role=model", "pool=embedded"),
+        "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
+    ),
+    (("training.device=cuda:9",), "device=cuda:9: must be auto, cpu or cuda[:N]"),
+]  # fmt: skip
+REPRODUCE = [
+    (("table=nes_table_9",), "table=nes_table_9: no such option; did you mean nes_table_"),
+    (("table=[nes_table_1,nes_table_9]",), "table=nes_table_9: no such option; did you mean nes_table_"),
+    (("table=nes_table_1", "tables.nes_table_1.titel=x"), "tables.nes_table_1.titel=x: no such key; did you mean"),
+    (("table=nes_table_1", "with=3"), "with=3: must be keys for the commands: +with.seed=2"),
+    (("tabel=all",), "tabel=all: no such key; did you mean table or tables?"),
+    (("table",), "table: not an override of the form key=value"),
+    (("table=nes_table_1", "size=large"), "size=large: must be one of quick, full"),
+    (("size=full",), "table=None: which one? valid are all, darwinn_figure_2_strong, "),
+    (("table=nowhere.yaml",), "table=nowhere.yaml: it cannot be read: No such file or directory"),
+    (("table=nes_table_1", "folder=text.txt"), "folder=text.txt: there is a file of that name"),
+    (("table=nes_table_1,nes_table_2",), "table=nes_table_1,nes_table_2: a sweep over several values needs -m"),
+]  # fmt: skip
+BEGUN = {("evolve", "cluster.local_peers=1"): EVOLVE, ("search",): SEARCH, ("reproduce",): REPRODUCE}
+VERBS_AT_WORK: list[Command] = [((*verb, *typed), f"error: {said}") for verb, rows in BEGUN.items() for typed, said in rows]
+
 # options of groups
 OPTIONS: list[Command] = [
     (("train", "algo=cmaes"), "algo=cmaes: no such option"),
@@ -261,29 +328,20 @@ STUDIES: list[Command] = [
     (("train", "model=nowhere.yaml"), "it cannot be read"),
     (("train", "model=broken.yaml"), "it is no YAML"),
     (("train", "model=list.yaml"), "an option is a file of keys"),
-    (("evolve", "cluster.from_run=nowhere"), "cluster.from_run=nowhere: no run of neuro evolve is there"),
     (("scale", "ranks=[0]"), "ranks"),
     (("scale", "methods=[magic]"), "magic"),
     (("scale", "fabrics=[carrier_pigeon]"), "carrier_pigeon"),
-    (("reproduce", "table=nothing"), "nothing"),
-    (("reproduce", "table=nes_table_1", "size=huge"), "size=huge"),
-    (("reproduce", "table=nowhere.yaml"), "nowhere.yaml"),
-    (("reproduce", "size=full"), "table"),
     (("evolve", "cluster.port=99999"), "cluster.port=99999"),
     (("evolve", "cluster.bind=nowhere.invalid"), "cluster.bind=nowhere.invalid"),
     (("evolve", "export", "run"), "run"),
     (("evolve", "export"), "RUN"),
-    (("search", "role=king"), "role=king"),
-    (("search", "layers=[9x9]"), "9x9"),
     (("search", "keep_weights=some"), "keep_weights=some"),
-    (("search", "training.validation=1"), "training.validation=1"),
-    (("search", "task=lunar_lander"), "task"),
     (("search", "status", "nowhere"), "nowhere"),
     (("search", "status", "--fast"), "--fast"),
     (("search", "certs"), "usage: neuro search certs"),
 ]  # fmt: skip
 
 # answered by the words alone, and by reading the config or more
-WRONG_AT_ONCE = VERBS + WORDS + EARLY + OPTIONS + FOLDERS
+WRONG_AT_ONCE = VERBS + WORDS + EARLY + VERBS_AT_WORK + OPTIONS + FOLDERS
 WRONG = MISTYPED + SWEEPS + CODE + VALUES + STUDIES
 WRONG += [(("train", f"{key}={value}"), f"{key}=") for key in NUMBERS for value in NOT_NUMBERS]

@@ -92,7 +92,7 @@ class Check:
         """Reproduce tables 1 to 4 of the paper and the memory; ``scripts/results.py FOLDER/reproduce`` keeps them."""
         from results import headlines, read_results, summary
 
-        from neuro_cli.reproduce.markdown import counts
+        from neuro_cli.reproduce.results import counts
 
         folder = self.folder / "reproduce"
         options = [f"table=[{','.join(ENTRIES)}]", "size=full"]

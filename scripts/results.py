@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from neuro_cli.bench.table import markdown
-from neuro_cli.reproduce.markdown import counts, facts, table, verdict_words
 from neuro_cli.reproduce.outputs import SUFFIXES
-from neuro_cli.reproduce.results import RATIO, RowResult, hardware, ratio, shown, spread
+from neuro_cli.reproduce.results import RATIO, RowResult, counts, facts, hardware, ratio, shown, spread, table, verdict_words
 from neuro_cli.reproduce.verdict import REFERENCE
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -53,7 +53,7 @@ ALLOWED = {
         *below("cli"),
         "neuro_cli.run_folder.config",
         "neuro_cli.run_folder.saved_yaml",
-        "neuro_cli.evolve.local_peers",
+        "neuro_cli.evolve.peer",
         "neuro_cli.library.named",
     },
     "cryptography": below("tls"),

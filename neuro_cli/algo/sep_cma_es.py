@@ -5,8 +5,6 @@ Ros, Hansen, "A simple modification in CMA-ES achieving linear time and space co
 """
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import torch
@@ -15,7 +13,6 @@ from torch import Tensor
 from neuro_cli.algo.base import Combination, Proposal, State
 from neuro_cli.algo.centre.formula import OwnCentre
 from neuro_cli.algo.covariance.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat
@@ -24,24 +21,10 @@ from neuro_cli.core.shaping import by_rank, is_flat
 class SepCMAES(OwnCentre):
     """Moves the centre to the weighted mean of the better half; a step size and a variance of every parameter follow.
 
-    ``sigma`` > 0: initial step size. ``learning_rate`` in (0, 1]: share of the way to that mean. ``covariance_rate``
-    >= 0: factor on the rates of the covariance, 1: the published ones, 0: variances keep their ratios. ``layers``: factors on
-    the initial sigma by pattern of parameter names. Raises ConfigError.
+    ``sigma`` > 0: initial step size. ``layers``: factors on the initial sigma by pattern of parameter names. Raises ConfigError.
     """
 
     sums_add_up = False  # squares of noise become variances, which a late correction would make negative
-
-    def __init__(
-        self,
-        sigma: float = 0.05,
-        learning_rate: float = 1.0,
-        covariance_rate: float = 1.0,
-        non_finite: str = "raise",
-        layers: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(sigma, non_finite, layers)
-        self.learning_rate = number("algo.learning_rate", learning_rate, above=0.0, high=1.0)
-        self.covariance_rate = number("algo.covariance_rate", covariance_rate, low=0.0)
 
     def start(self, centre: Tensor, layout: ParameterLayout, population: int, seed: int) -> None:
         if population < 4:
@@ -61,11 +44,8 @@ class SepCMAES(OwnCentre):
         many = min(1 - one, (0.25 + mass + 1 / mass - 2) / (n + 4 * math.sqrt(n) + mass / 2))
         ranked = with_negative(weights, one, many)[::-1]  # worst first
         self._ranked = np.array([np.maximum(ranked, 0.0), ranked])
-        faster = self.covariance_rate * math.log(2)  # a square of 2 then doubles a variance, as in a sum
+        faster = math.log(2)  # a square of 2 then doubles a variance, as in a sum
         self._rank_one, self._rank_many, self._length = faster * one, faster * many, expected_length(n)
-
-    def rate_at(self, generation: int) -> float:
-        return self.learning_rate
 
     @property
     def needs_parameters(self) -> str | None:
@@ -85,7 +65,7 @@ class SepCMAES(OwnCentre):
         if self._flat:
             return  # ties: weights for all members would still move the centre by the members' mean
         mean, squares, n = sums[0], sums[1], self._centre.numel()
-        self._centre.addcmul_(self._variance.sqrt(), mean, value=self.learning_rate * self._size)
+        self._centre.addcmul_(self._variance.sqrt(), mean, value=self._size)
         rate, along = self._step_rate, self._path_rate
         self._step_path.mul_(1 - rate).add_(mean, alpha=math.sqrt(rate * (2 - rate) * self._mass))
         squared = float(self._step_path.double().square().sum())

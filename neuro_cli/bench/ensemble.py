@@ -81,7 +81,7 @@ def bench_ensemble(config: BenchConfig, run: Path) -> None:
     show(title, columns, lines, config.threads or 1, run / "ensemble.csv")
 
 
-def bench_bytes(config: BenchConfig, run: Path) -> None:
+def bench_ensemble_bytes(config: BenchConfig, run: Path) -> None:
     """Print the bytes that one of two ranks sends per iteration, for networks of several sizes; write ``ensemble_bytes.csv``."""
     worlds, rows = _Worlds(config, run), []
     own, batch = worlds.own.bytes, worlds.own.bytes.batch_size

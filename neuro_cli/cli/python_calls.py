@@ -6,12 +6,15 @@ Under an MPI launcher every rank calls them alike; rank 0 has the run folder.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+import logging
+import signal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from neuro_cli.algo.base import Algorithm
@@ -20,7 +23,6 @@ from neuro_cli.cli.compose import composed_training
 from neuro_cli.cli.error_lines import mending
 from neuro_cli.cli.hydra_job import at_work, shown
 from neuro_cli.cli.overrides.grammar import overrides_of, parse_plain, text_of
-from neuro_cli.cli.process_state import pass_on_signals, process_put_back
 from neuro_cli.cli.verbs.evaluate import EVALUATE_KEYS, evaluate_arguments
 from neuro_cli.cli.verbs.resume import ReadyRun, resumed
 from neuro_cli.cli.verbs.train import start
@@ -31,21 +33,24 @@ from neuro_cli.distribution.method import Method
 from neuro_cli.fabric.base import SingleProcess, World
 from neuro_cli.fabric.network import Network
 from neuro_cli.fabric.start import launched, launched_world
-from neuro_cli.factory.own_code import let_import
+from neuro_cli.factory.own_code import import_path_put_back, let_import
 from neuro_cli.factory.script_objects import Made, placed, plain
 from neuro_cli.launch.requeue import checkpoint_left
 from neuro_cli.library.result import Result
 from neuro_cli.logger.base import Logger
+from neuro_cli.run_folder import log as run_log
 from neuro_cli.run_folder.config import is_search, resumed_config, save_config
 from neuro_cli.run_folder.log import log_to, messages
 from neuro_cli.run_folder.short_names import folder_of
 from neuro_cli.runner import evaluate as evaluation
-from neuro_cli.runner import loop
+from neuro_cli.runner import loop, stop_signals
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.runner.options import Options
 from neuro_cli.runner.session import hand_out, receive, unanimous
 from neuro_cli.sampler.base import Estimator
 from neuro_cli.task.base import Task
+
+_LOG = logging.getLogger("neuro_cli")
 
 CONTRACTS: dict[str, type] = {
     "task": Task,
@@ -247,3 +252,33 @@ def _on_ranks(session: ReadyRun) -> None:
     said = [line.removeprefix("failed: ") for line in messages(session.run) if line.startswith("failed: ")]
     text = said[-1] if said else f"the world of {session.options.config.ranks} ranks ended with exit code {code}"
     raise UserError(text) if code == BAD_INPUT else RuntimeError(text)
+
+
+@contextmanager
+def process_put_back() -> Iterator[None]:
+    """Restore what a run changes of its process: torch's threads, the log, the import path, signals that were heard."""
+    threads = torch.get_num_threads()
+    log = list(_LOG.handlers), _LOG.level, _LOG.propagate
+    _LOG.handlers = []  # a run would close the handlers that it finds
+    stop_signals.forget()
+    try:
+        with import_path_put_back():
+            yield
+    finally:
+        run_log.leave()
+        for handler in list(_LOG.handlers):
+            _LOG.removeHandler(handler)
+            handler.close()
+        _LOG.handlers, _LOG.propagate = log[0], log[2]
+        _LOG.setLevel(log[1])
+        torch.set_num_threads(threads)
+
+
+def pass_on_signals(run: Path) -> None:
+    """Raise the signals that stopped the run in the folder ``run`` again, for the script, now that the checkpoint is written."""
+    heard = stop_signals.heard()
+    stop_signals.forget()
+    for name in heard:
+        if name == "SIGINT":
+            raise KeyboardInterrupt(f"stopped with a checkpoint; neuro_cli.resume({str(run)!r}) continues")
+        signal.raise_signal(signal.Signals[name])

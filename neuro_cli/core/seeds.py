@@ -14,8 +14,9 @@ another law a config makes another run. tests/core/test_seeds.py holds the bits.
 import hashlib
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -70,22 +71,72 @@ def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
     if threads != 1:  # initial weights by a decomposition (orthogonal_) have other bits on another count of threads
         torch.set_num_threads(1)
     try:
-        with GENERATORS, torch.random.fork_rng(devices=None if gpus else []), _numpy_and_python(seed):
+        with GENERATORS, torch.random.fork_rng(devices=None if gpus else []):
+            before = Generators()
             torch.manual_seed(seed)
-            yield
+            np.random.seed(seed % 2**32)  # networks choose streams, masks and orders by it and by Python's
+            random.seed(seed)
+            try:
+                yield
+            finally:
+                before.restore()
     finally:
         if threads != 1:
             torch.set_num_threads(threads)
 
 
-@contextmanager
-def _numpy_and_python(seed: int) -> Iterator[None]:
-    """Let numpy's global generator and Python's draw from ``seed`` inside; networks choose streams, masks and orders by them."""
-    states = np.random.get_state(), random.getstate()
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
-    try:
-        yield
-    finally:
-        np.random.set_state(states[0])
-        random.setstate(states[1])
+class Generators:
+    """State of the random generators that all threads of a process share."""
+
+    def __init__(self) -> None:
+        self._states = self._read()
+
+    def _read(self) -> dict[str, Any]:
+        import torch
+
+        states = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "Python": random.getstate()}
+        if torch.cuda.is_initialized():
+            states["CUDA"] = torch.cuda.get_rng_state()
+        return states
+
+    def moved(self) -> list[str]:
+        """Return the names of the generators that were drawn from since."""
+        now = self._read()
+        return [name for name, state in self._states.items() if _plain(state) != _plain(now[name])]
+
+    def drawn(self, again: Callable[[], object]) -> list[str]:
+        """Return the names of the generators that ``again`` draws from; where there are any, all get back their state.
+
+        What moved alone may be the draws of another thread.
+        """
+        if not self.moved():
+            return []
+        with GENERATORS:
+            alone = Generators()
+            again()
+            names = alone.moved()
+            alone.restore()
+        if names:
+            self.restore()
+        return names
+
+    def restore(self) -> None:
+        """Set the generators back."""
+        import torch
+
+        setters: dict[str, Callable[[Any], object]] = {
+            "torch": torch.set_rng_state,
+            "numpy": np.random.set_state,
+            "Python": random.setstate,
+            "CUDA": torch.cuda.set_rng_state,
+        }
+        for name, state in self._states.items():
+            setters[name](state)
+
+
+def _plain(state: Any) -> Any:
+    """Return the state of a generator as values that compare fast."""
+    if not isinstance(state, tuple):
+        return state.numpy().tobytes()
+    _, *rest = state
+    return (rest[0].tobytes(), *rest[1:]) if isinstance(rest[0], np.ndarray) else state

@@ -1,16 +1,23 @@
 """Peer of a cluster: its model, its network, its run folder, and the further peers that it starts."""
 
+import logging
+import os
+import subprocess
+import sys
 from pathlib import Path
 from socket import socket
+from typing import Any
 
+from omegaconf import OmegaConf
 from rich.console import Console
 
+from neuro_cli.core.machine.process import last_line, start, stop
 from neuro_cli.election.base import Election
 from neuro_cli.evolve.config import ClusterConfig
 from neuro_cli.evolve.identity import canonical
 from neuro_cli.evolve.ledger.ledger import Ledger, origin
-from neuro_cli.evolve.local_peers import LocalPeers
 from neuro_cli.evolve.network.messages import Limits
+from neuro_cli.evolve.network.secret import VARIABLE
 from neuro_cli.evolve.node import Node
 from neuro_cli.evolve.node_thread import NodeThread
 from neuro_cli.evolve.peer_ledger import Snapshot
@@ -37,6 +44,10 @@ from neuro_cli.runner.options import Options
 from neuro_cli.runner.stop_signals import StopRequest
 from neuro_cli.selection.base import Selection
 from neuro_cli.tls.evolve_peer import Authority
+
+log = logging.getLogger(__name__)
+TERMINAL = "terminal.txt"  # file of a peer's output
+PATIENCE = 15.0  # seconds to end after being asked
 
 
 class Peer:
@@ -123,3 +134,35 @@ def limits_of(parts: Parts, initial: Snapshot, selection: Selection) -> Limits:
         stride=stride(parts),
         pairs=selection.needs_pairs,
     )
+
+
+class LocalPeers:
+    """Peers 1 to ``count``, each in a folder of ``run``/peers. They join at ``address``."""
+
+    def __init__(self, count: int, run: Path, config: dict[str, Any], address: str, secret: str) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._folder = run / "peers"
+        environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+        for number in range(1, count + 1):
+            folder = self._folder / str(number)
+            (folder / ".hydra").mkdir(parents=True)
+            cluster = config["cluster"] | {"local_peers": 1, "join": address, "port": 0, "from_run": None, "force_new": False}
+            OmegaConf.save(OmegaConf.create({**config, "cluster": cluster}), folder / ".hydra" / "config.yaml")
+            with (folder / TERMINAL).open("wb") as terminal:
+                self._processes.append(
+                    start(
+                        [sys.executable, "-P", "-m", "neuro_cli", "peer", str(folder)],
+                        env=environment | {VARIABLE: secret},
+                        stdin=subprocess.DEVNULL,
+                        stdout=terminal,
+                        stderr=terminal,
+                    )
+                )
+
+    def end(self, finished: bool) -> None:
+        """Wait for their end, and ask for it unless all work is ``finished`` and they end by themselves."""
+        for number, code in enumerate(stop(*self._processes, patience=PATIENCE, ask=not finished), 1):
+            if code:
+                folder = self._folder / str(number)
+                said = last_line(folder / TERMINAL) or f"see {folder}"
+                log.warning("local peer %d ended with exit code %d: %s", number, code, said)

@@ -4,7 +4,10 @@ import configparser
 import logging
 import netrc
 import os
+import re
+import struct
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +17,10 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.current_folder import advice, importable, trusted_by_user
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.logger.base import Tracker, reason
-from neuro_cli.logger.wandb_sessions import last_step, previous_identifier, sessions
+
+_FOLDER = re.compile(r"(?:offline-)?run-\d+_\d+-(\w+)")
+_BLOCK, _HEADER = 32768, struct.Struct("<IHB")
+_MAGIC = b":W&B"
 
 log = logging.getLogger(__name__)
 
@@ -202,3 +208,49 @@ def has_key(server: str) -> bool:
         if keys is not None and any(keys.authenticators(host) for host in hosts):
             return True
     return False
+
+
+def sessions(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return the folders of sessions under ``folder``, the newest last."""
+    found = [path for path in folder.glob(pattern) if _FOLDER.fullmatch(path.name) and path.is_dir()]
+    return sorted(found, key=lambda path: path.name.removeprefix("offline-"))
+
+
+def previous_identifier(folder: Path) -> str | None:
+    """Return the identifier at wandb of the newest session under ``folder``, None without a session."""
+    newest = sessions(folder)
+    return newest[-1].name.rsplit("-", 1)[1] if newest else None
+
+
+def last_step(folder: Path) -> int:
+    """Return the last step in the files of the sessions under ``folder``, 0 without any. Raises ValueError for another format."""
+    record_of = import_module("wandb.proto.wandb_internal_pb2").Record.FromString
+
+    for session in reversed(sessions(folder)):
+        for path in session.glob("run-*.wandb"):
+            for content in reversed(_records(path.read_bytes())):
+                record = record_of(content)
+                if record.WhichOneof("record_type") == "history":
+                    return int(record.history.step.num)
+    return 0
+
+
+def _records(data: bytes) -> list[bytes]:
+    """Return the complete records of a session's file. Raises ValueError for another format."""
+    if data and not data.startswith(_MAGIC):
+        raise ValueError("its file is not in the format of wandb 0.19 to 0.31")
+    records, at, parts = [], 7, b""
+    while at + 7 <= len(data):
+        left = _BLOCK - at % _BLOCK
+        _, length, kind = _HEADER.unpack_from(data, at) if left >= 7 else (0, 0, 0)
+        if kind == 0:  # the rest of a block is empty
+            at += left
+            continue
+        end = at + 7 + length
+        if end > len(data):  # a kill cut it off
+            break
+        parts = data[at + 7 : end] if kind in (1, 2) else parts + data[at + 7 : end]
+        if kind in (1, 4):
+            records.append(parts)
+        at = end
+    return records

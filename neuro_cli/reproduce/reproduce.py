@@ -13,11 +13,21 @@ from rich.markup import escape
 
 from neuro_cli.core.messages.tables import print_table
 from neuro_cli.reproduce.entry import Entry
-from neuro_cli.reproduce.markdown import counts, page, verdict_words
 from neuro_cli.reproduce.outputs import keep_pictures
 from neuro_cli.reproduce.plot import plot
 from neuro_cli.reproduce.requirements import missing
-from neuro_cli.reproduce.results import RATIO, RowResult, ratio, results_of, shown, spread, write_results
+from neuro_cli.reproduce.results import (
+    RATIO,
+    RowResult,
+    counts,
+    page,
+    ratio,
+    results_of,
+    shown,
+    spread,
+    verdict_words,
+    write_results,
+)
 from neuro_cli.reproduce.run import EntryRun, RunOutcome, all_of
 from neuro_cli.reproduce.verdict import AS_EXPECTED, FAILED, NOT_AS_EXPECTED, NOT_REPRODUCED, REPRODUCED
 from neuro_cli.run_folder.checkpoint import write_atomically

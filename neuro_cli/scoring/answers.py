@@ -17,9 +17,9 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.rows import MemberBatch
+from neuro_cli.core.seeds import Generators
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.isolation import Generators
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.outputs import by_tensor, joined, rows_of

@@ -20,13 +20,14 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.machine.memory import give_back_memory
 from neuro_cli.core.rows import MemberBatch, repeated
+from neuro_cli.core.seeds import Generators
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.sampler.dense import Dense, DensePerturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.chunk_size import CHUNKS, chunk_rows, dense_directions, shared_directions
-from neuro_cli.scoring.isolation import Generators, difference
+from neuro_cli.scoring.isolation import difference
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.example_marks import with_mark

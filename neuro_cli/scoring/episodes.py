@@ -13,8 +13,9 @@ from torch import Tensor
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.seeds import Generators
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
-from neuro_cli.scoring.isolation import Generators, difference
+from neuro_cli.scoring.isolation import difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.task.reinforcement import Reinforcement

@@ -9,7 +9,8 @@ from torch import nn
 
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.module.copies import copied
-from neuro_cli.scoring.isolation import Generators, InputCopies, Isolation, difference
+from neuro_cli.core.seeds import Generators
+from neuro_cli.scoring.isolation import InputCopies, Isolation, difference
 from neuro_cli.task.base import Task
 
 

@@ -27,7 +27,7 @@ from torch.utils.hooks import RemovableHandle
 
 from neuro_cli.core.machine.pages import unwritten
 from neuro_cli.core.module.copies import in_same_pages
-from neuro_cli.core.seeds import GENERATORS, number_seed, seeded
+from neuro_cli.core.seeds import Generators, number_seed, seeded
 from neuro_cli.scoring.candidate import UNSUPPORTED
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Isolation:
             self.inputs = True
             log.warning("model: a forward pass changes its input in place: every member gets a copy")
 
-    def see_draws(self, before: "Generators", again: Callable[[], object]) -> bool:
+    def see_draws(self, before: Generators, again: Callable[[], object]) -> bool:
         """Compare the process's random generators with their state ``before``; True where members drew from them unseeded.
 
         Gives them back their state. ``again`` scores once more, to tell these draws from those of other threads.
@@ -101,59 +101,6 @@ def drawing(seed: int, *address: int) -> AbstractContextManager[None]:
     One thread at a time.
     """
     return seeded(number_seed(seed, *address), gpus=torch.cuda.is_initialized())
-
-
-class Generators:
-    """State of the random generators that all threads of a process share."""
-
-    def __init__(self) -> None:
-        self._states = self._read()
-
-    def _read(self) -> dict[str, Any]:
-        states = {"torch": torch.get_rng_state(), "numpy": np.random.get_state(), "Python": random.getstate()}
-        if torch.cuda.is_initialized():
-            states["CUDA"] = torch.cuda.get_rng_state()
-        return states
-
-    def moved(self) -> list[str]:
-        """Return the names of the generators that were drawn from since."""
-        now = self._read()
-        return [name for name, state in self._states.items() if _plain(state) != _plain(now[name])]
-
-    def drawn(self, again: Callable[[], object]) -> list[str]:
-        """Return the names of the generators that ``again`` draws from; where there are any, all get back their state.
-
-        What moved alone may be the draws of another thread.
-        """
-        if not self.moved():
-            return []
-        with GENERATORS:
-            alone = Generators()
-            again()
-            names = alone.moved()
-            alone.restore()
-        if names:
-            self.restore()
-        return names
-
-    def restore(self) -> None:
-        """Set the generators back."""
-        setters: dict[str, Callable[[Any], object]] = {
-            "torch": torch.set_rng_state,
-            "numpy": np.random.set_state,
-            "Python": random.setstate,
-            "CUDA": torch.cuda.set_rng_state,
-        }
-        for name, state in self._states.items():
-            setters[name](state)
-
-
-def _plain(state: Any) -> Any:
-    """Return the state of a generator as values that compare fast."""
-    if isinstance(state, Tensor):
-        return state.numpy().tobytes()
-    _, *rest = state
-    return (rest[0].tobytes(), *rest[1:]) if isinstance(rest[0], np.ndarray) else state
 
 
 class InputCopies:

@@ -20,10 +20,11 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.seeds import Generators
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.convolutions import put_convolutions, saves_products
-from neuro_cli.scoring.isolation import Generators, InputCopies, difference
+from neuro_cli.scoring.isolation import InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.tolerance import TWICE

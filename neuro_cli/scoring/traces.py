@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from neuro_cli.core.seeds import GENERATORS
+from neuro_cli.core.seeds import GENERATORS, Generators
 from neuro_cli.scoring.base import PassSettings
-from neuro_cli.scoring.isolation import Generators, difference
+from neuro_cli.scoring.isolation import difference
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.tolerance import SCALE

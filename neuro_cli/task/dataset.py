@@ -7,11 +7,12 @@ import torch
 from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.seeds import seeded
 from neuro_cli.task.adapters import columns_of, sources_of
 from neuro_cli.task.classification import Classification, Data, Split
 from neuro_cli.task.inputs import Inputs, with_columns
 from neuro_cli.task.map_style import NoData as NoData
-from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators
+from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of
 from neuro_cli.task.own_loss import OwnLoss
 
 
@@ -66,7 +67,7 @@ class Dataset(Classification):
     def read(self, input_shape: tuple[int, ...] | None) -> Data:
         if self._data is None:
             reader = Reader(self._fields, _class)
-            with seeded_generators():
+            with seeded(0):  # transforms may draw
                 train, test = (Split(*reader.read(key, source)) for key, source in zip(_KEYS, self._sources, strict=True))
             named = (len(getattr(source, "classes", None) or ()) for source in self._sources)
             classes = max(*named, *(int(split.targets.max()) + 1 for split in (train, test)))

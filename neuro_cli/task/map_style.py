@@ -1,8 +1,6 @@
 """Reader of map-style datasets: ``dataset[i]`` is a pair (input, target), or a dict with two named fields."""
 
-import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +13,6 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.memory import free_memory
-from neuro_cli.core.seeds import seeded
 from neuro_cli.task.images import shape_text
 
 TargetOf = Callable[[str, Any, int, Any], Tensor]  # arguments: key, source, number of the example, raw target
@@ -138,20 +135,6 @@ def as_inputs(kept: Tensor, memory_format: torch.memory_format) -> Tensor:
         return inputs
     inputs = inputs.permute(0, 3, 1, 2)
     return inputs if memory_format is torch.channels_last else inputs.clone(memory_format=memory_format)
-
-
-@contextmanager
-def seeded_generators() -> Iterator[None]:
-    """Seed the generators that a transform may draw from, and restore them at the end."""
-    python, numpy = random.getstate(), np.random.get_state()
-    random.seed(0)
-    np.random.seed(0)
-    try:
-        with seeded(0):
-            yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
 
 
 def name_of(source: Any) -> str:

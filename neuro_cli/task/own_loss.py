@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.metric import ACCURACY, LOSS, Metric
+from neuro_cli.core.seeds import seeded
 from neuro_cli.task.adapters import columns_of, sources_of
 from neuro_cli.task.base import Batch
 from neuro_cli.task.batch_metrics import WHOLE, BatchJudged, outputs_of
@@ -19,7 +20,7 @@ from neuro_cli.task.example_order import ExampleStream
 from neuro_cli.task.images import shape_text
 from neuro_cli.task.inputs import Inputs, class_names, with_columns
 from neuro_cli.task.loss_parts import LossParts
-from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of, seeded_generators
+from neuro_cli.task.map_style import Reader, as_inputs, channels_last, fields_of, name_of
 
 TEST_LOSS = replace(LOSS, form=".4g", column=True)
 
@@ -66,7 +67,7 @@ class OwnLoss(BatchJudged):
     def _read(self) -> list[tuple[Tensor, Tensor]]:
         if self._data is None:
             reader = Reader(self._fields, _target, words=True)
-            with seeded_generators():
+            with seeded(0):  # transforms may draw
                 keys = ("task.train", "task.test")
                 self._data = [reader.read(key, source) for key, source in zip(keys, self._sources, strict=True)]
         return self._data

@@ -2,7 +2,7 @@
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line, well
+from support.inside import neuro_inside, well
 from support.tables import rows_of
 from support.worlds import needs_mpi
 
@@ -66,13 +66,6 @@ def test_the_training_on_which_correlations_are_measured_trains():
         config.own(Correlation, "correlation")
 
 
-def test_bench_refuses_an_unknown_subject(tmp_path):
-    done = neuro_inside("bench", "layr", "hydra.run.dir=bench", cwd=tmp_path)
-    assert done.returncode == 2
-    kinds = "layer, correlation, diversity, ensemble, ensemble_bytes, reinforcement"
-    assert done.stderr == f"neuro: error: what=layr: must be one of {kinds}, records, growth, search\n"
-
-
 @pytest.mark.slow  # by default tests/distribution/test_ensemble_methods.py counts what is handed to the fabric
 @needs_mpi
 def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
@@ -103,8 +96,3 @@ def test_bench_ensemble_compares_with_one_graph(tmp_path):
         assert 0.0 <= float(row["early_gap"]) <= float(row["largest_gap"])
     assert (tmp_path / "bench" / "ensemble.png").stat().st_size > 10_000
     assert "difference from the first" in (tmp_path / "bench" / "ensemble.svg").read_text()
-
-
-def test_other_benchmarks_take_no_ensemble(tmp_path):
-    done = neuro_inside("bench", "diversity", "algo=ensemble", "hydra.run.dir=bench", cwd=tmp_path)
-    assert one_line(done).startswith("algo=ensemble: neuro bench ensemble and ensemble_bytes measure ensembles")

@@ -5,7 +5,7 @@ import math
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line, well
+from support.inside import neuro_inside, well
 from support.tables import rows_of as table_rows
 
 from neuro_cli.bench.records import FIELDS, IDENTITY, Records, p_value, plan, table
@@ -86,21 +86,6 @@ def test_a_seed_that_did_not_reach_the_goal_is_slower_than_any_that_did():
 def test_where_no_seed_reached_the_goal_the_line_says_how_long_each_tried():
     [line] = table(*rows_of("new", [math.inf] * 3))
     assert (line["reached"], line["seconds"], line["least_seconds"]) == (0, 180.0, math.inf)
-
-
-@pytest.mark.parametrize(
-    ("override", "said"),
-    [
-        ("records.only=[mnist_100]", "records.only=mnist_100"),
-        ("records.seeds=[]", "records.seeds=[]"),
-        ("records.seeds=[-1]", "records.seeds=-1"),
-        ("records.minutes=0", "records.minutes=0"),
-        ("records.goals.int8.better=more", "records.goals.int8.better=more"),
-    ],
-)
-def test_what_cannot_be_run_is_refused_before_a_trial_begins(override, said, tmp_path):
-    done = neuro_inside("bench", "records", override, "hydra.run.dir=run", cwd=tmp_path)
-    assert one_line(done).startswith(said)
 
 
 @pytest.mark.slow

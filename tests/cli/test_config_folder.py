@@ -39,21 +39,6 @@ def test_options_of_the_folder_are_chosen_like_ours(folder, way):
     assert config.sampler._target_ == "neuro_cli.sampler.iid.Iid"
 
 
-@pytest.mark.parametrize(
-    ("overrides", "line"),
-    [
-        (["+alg=snes"], "+alg=snes: no such group or key; did you mean algo?"),  # Hydra alone trains the default
-        (["algo=stepe"], "algo=stepe: no such option; did you mean steep"),
-        (["populaton=8"], "populaton=8: no such key; did you mean population"),
-        (["seed=1,2"], "seed=1,2: a sweep over several values needs -m"),
-        (["hydra.run.dir=there"], "hydra.run.dir=there: already contains a run"),
-    ],
-)
-def test_every_check_is_on(folder, overrides, line):
-    (folder / "there" / ".hydra").mkdir(parents=True)
-    assert one_line(neuro_inside("train", *WAYS[0], *overrides, cwd=folder)).startswith(line)
-
-
 def test_a_config_of_its_own_name(folder):
     done = neuro_inside("train", "--config-dir", "mine", "--config-name", "my_train", "algo=steep", "--cfg", "job", cwd=folder)
     assert OmegaConf.create(done.stdout).seed == 77

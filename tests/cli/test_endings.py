@@ -65,25 +65,6 @@ def test_evaluate_of_code_that_exits_is_no_success(folder):
     assert "SystemExit: 0" in done.stderr
 
 
-@pytest.mark.parametrize(
-    "overrides",
-    [
-        ("threads=99999999999",),
-        ("threads=1025",),
-        ("ranks=1000", "population=2000"),
-        ("population=${population}",),
-        ("population=${nothing}",),
-        ("hydra.output_subdir=elsewhere",),
-        ("hydra.output_subdir=null",),
-    ],
-)
-def test_refused_before_anything_is_written(overrides, tmp_path):
-    text = one_line(neuro_inside("train", *SMALL, *overrides, cwd=tmp_path))
-    assert text.startswith(overrides[0].replace("null", "None"))
-    left = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert left == []
-
-
 @pytest.mark.parametrize(("verb", "nulls"), [("train", ("+experiment=null",)), ("evolve", ("experiment=null", "+algo=null"))])
 def test_the_value_that_a_group_has_by_default(verb, nulls, tmp_path):
     well(neuro_inside(verb, *nulls, "seed=4", "--cfg", "job", cwd=tmp_path))

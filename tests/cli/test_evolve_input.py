@@ -2,53 +2,11 @@
 
 import socket
 
-import pytest
 from support.inside import neuro_inside, one_line, well
 
 from neuro_cli.evolve.ledger.file import HEADER
 
 SECRET = {"NEURO_CLUSTER_SECRET": "long enough, and known"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
-        (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
-        (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
-        (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
-        (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
-        (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is in it"),
-        (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
-        (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
-        (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
-        (
-            ("+experiment=smollm_additions", "model.path=nowhere"),
-            "experiment=smollm_additions: is for neuro train: it sets algo.lr_schedule, which neuro evolve lacks; "
-            "take experiment=smollm_additions_peers",
-        ),
-        (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo"),
-        (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
-        (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),
-        (("selection.lr_schedule.kind=slow",), "selection.lr_schedule.kind=slow: must be one of constant, linear"),
-        (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
-        (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),
-        (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
-        (("cluster.bind=",), "cluster.bind=: must be an address or the name of a host"),
-        (("cluster.bind='0'",), "cluster.bind=0: means all addresses of this machine: say 0.0.0.0, if that is meant"),
-        (("cluster.advertise='a b'",), "cluster.advertise=a b: must be an address or the name of a host"),
-        (("cluster.secret_file=/dev/zero",), "cluster.secret_file=/dev/zero: must be a regular file"),
-        (("cluster.from_run=there", "cluster.force_new=true"), "there: no peer's run folder of neuro evolve"),
-        (("selection.shaping=none",), "selection.shaping=none: must be one of"),
-        (("logger=tensorboard", "logger._target_=nowhere.Logger"), "logger._target_=nowhere.Logger: "),
-    ],
-)
-def test_bad_input_is_one_line(arguments, line, tmp_path):
-    done = neuro_inside("evolve", "cluster.local_peers=1", *arguments, cwd=tmp_path, **SECRET)
-    assert one_line(done).startswith(line)
-    # before anything was shown, and nothing is left
-    assert done.stdout == ""
-    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_run_that_exists_may_have_a_cluster_that_lives_on(tmp_path):

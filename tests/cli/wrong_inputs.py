@@ -1,7 +1,8 @@
-"""Wrong commands: what a user mistypes, copies badly or tries, each with a part of the one line that answers it.
+"""Wrong commands: what a user mistypes, copies badly or tries, each with parts of the one line that answers it (A ... B).
 
-They are typed in a folder with ``run`` (a finished run of one generation), ``digit.png``, ``text.txt``, ``broken.yaml``,
-``list.yaml``, ``options/algo/steep.yaml``, ``empty/`` and ``swept/``, the folder of a sweep of another verb.
+They are typed in a folder with ``run`` (a finished run of one generation), ``digit.png``, ``deep.png``, ``text.png``,
+``text.txt``, ``broken.yaml``, ``list.yaml``, ``options/algo/steep.yaml``, ``empty/`` and ``swept/``, the folder of a sweep of
+another verb.
 """
 
 Command = tuple[tuple[str, ...], str]
@@ -61,10 +62,8 @@ MISTYPED: list[Command] = [
     (("train", "~nothing"), "nothing"),
     (("train", "hydra.nothing=1"), "hydra.nothing"),
     (("train", "hydra.run.dir="), "hydra.run.dir=: must be a folder"),
-    (("train", "hydra.run.dir=run"), "hydra.run.dir=run: already contains a run"),
     (("train", "hydra.run.dir=text.txt"), "text.txt"),
     (("train", "hydra.run.dir=text.txt/deeper"), "text.txt"),
-    (("train", "hydra.run.dir=${nothing}"), "nothing"),
     (("train", f"hydra.run.dir={'d' * 300}"), "File name too long"),
     (("train", "hydra.run.dir='a\0b'"), "hydra.run.dir"),
     (("train", "hydra.searchpath=[options]"), "must begin with file:// or pkg://"),
@@ -74,6 +73,117 @@ MISTYPED: list[Command] = [
     (("train", "hydra/launcher=slurm"), "needs -m"),
     (("train", "hydra/sweeper=optunaa"), "hydra/sweeper=optunaa: no such option; valid are basic"),
 ]  # fmt: skip
+
+# what a run, a study or an export would refuse later
+EARLY: list[Command] = [
+    (("train", "~seed"), "error: seed: it is missing in the config"),
+    (("train", "checkpoint=5"), "error: checkpoint=5: it has keys of its own: checkpoint.every, "),
+    (("train", "~evaluate.every"), "error: evaluate.every: it is missing in the config"),
+    (("train", "~algo"), "error: algo=None: must be a config with a _target_"),
+    (("train", "~fabric.name"), "error: fabric._target_= ... Network:  ... missing 1 required positional argument: 'name'"),
+    (("train", "+algo.sgma=1"), "error: algo._target_= ... OpenAIES: ... argument 'sgma'; did you mean sigma?"),
+    (("train", "+algo.lr_schedule.finel=1"), "error: algo.lr_schedule._target_= ... Schedule: ... 'finel'; did you mean final"),
+    (("train", "model._target_=no_such_package.Net"), "model._target_=no_such_package.Net: No module named 'no_such_package'"),
+    (("train", "+model.outputs=[10]"), "error: model.outputs=[10]: must be an integer >= 1"),
+    (("train", "device=null"), "error: device=None: must be auto, cpu or cuda[:N]"),
+    # the largest number of which any method could make use: more would be started for nothing
+    (("train", "ranks=17", "population=8", "batch_size=16"), "error: ranks=17: must be an integer from 1 to 16"),
+    (("train", "ranks=100000", "population=200000"), "error: ranks=100000"),
+    (("train", "threads=99999999999"), "error: threads=99999999999"),
+    (("train", "threads=1025"), "error: threads=1025"),
+    (("train", "population=${population}"), "error: population=${population}"),
+    (("train", "population=${nothing}"), "error: population=${nothing}"),
+    (("train", "hydra.output_subdir=elsewhere"), "error: hydra.output_subdir=elsewhere"),
+    (("train", "hydra.output_subdir=null"), "error: hydra.output_subdir=None"),
+    (("train", "hydra.run.dir=${nope}"), "error: hydra.run.dir: Interpolation key 'nope' not found"),
+    (("train", "hydra.run.dir=/proc/run"), "error: /proc/run: No such file or directory"),
+    (("train", "hydra.run.dir=run", "--config-dir", "options"), "hydra.run.dir=run: already contains a run"),
+    (("train", "--config-dir", "options", "+alg=snes"), "+alg=snes: no such group or key; did you mean algo?"),  # Hydra trains
+    (("train", "--config-dir", "options", "algo=stepe"), "algo=stepe: no such option; did you mean steep"),
+    (("train", "--config-dir", "options", "populaton=8"), "populaton=8: no such key; did you mean population"),
+    (("train", "--config-dir", "options", "seed=1,2"), "seed=1,2: a sweep over several values needs -m"),
+    (("train", "-m", "algo=openai_es,sgd", "algo.sigma=0.1"), "error: algo.sigma=0.1: no such key; "),
+    (("train", "-m", "algo=sgd,openai_es", "algo.sigma=0.1"), "error: algo.sigma=0.1: no such key; "),
+    (("train", "-m", "algo=glob(zzz*)"), "algo=glob(zzz*): matches no option; valid are ars, cma_es, cr_fm_nes, "),
+    (("bench", "layr"), "error: what=layr: must be one of layer, correlation, diversity, ensemble, ensemble_bytes, "),
+    (("bench", "diversity", "algo=ensemble"), "error: algo=ensemble: neuro bench ensemble and ensemble_bytes measure ensembles"),
+    (("bench", "correlation", "model._target_=nowhere.Net"), "error: model._target_=nowhere.Net: "),
+    (("bench", "records", "records.only=[mnist_100]"), "error: records.only=mnist_100"),
+    (("bench", "records", "records.seeds=[]"), "error: records.seeds=[]"),
+    (("bench", "records", "records.seeds=[-1]"), "error: records.seeds=-1"),
+    (("bench", "records", "records.minutes=0"), "error: records.minutes=0"),
+    (("bench", "records", "records.goals.int8.better=more"), "error: records.goals.int8.better=more"),
+    (("bench", "search", "search.only=[mnist]"), "error: search.only=mnist: must be one of digits, cifar10_subset"),
+    (("bench", "search", "search.seeds=[]"), "error: search.seeds=[]: must be a non-empty list, for example [1,2]"),
+    (("bench", "search", "search.strategies=[best]"), "strategies=best: must be one of generational, steady_state, random"),
+]  # fmt: skip
+
+# before a peer begins (the secret is known), a search, a table
+EVOLVE = [
+    (("cluster.join=somewhere",), "cluster.join=somewhere: must be HOST:PORT"),
+    (("cluster.grace=0",), "cluster.grace=0: must be a number > 0"),
+    (("cluster.local_iterations=0",), "cluster.local_iterations=0: must be an integer from 1 to 256"),
+    (("cluster.local_iterations=2",), "cluster.local_iterations=2: must be 1, or selection=max"),
+    (("cluster.force_new=true",), "cluster.force_new=True: needs cluster.from_run=RUN, the folder of a surviving peer"),
+    (("cluster.from_run=there",), "cluster.from_run=there: no run of neuro evolve is in it"),
+    (("cluster.secret_file=nowhere",), "cluster.secret_file=nowhere: cannot be read"),
+    (("cluster.bind=198.51.100.7",), "cluster.bind=198.51.100.7: cannot listen at 198.51.100.7"),
+    (("algo=snes",), "algo=snes: neuro evolve does not use it: see election, selection and cluster"),
+    (
+        ("+experiment=smollm_additions", "model.path=nowhere"),
+        "experiment=smollm_additions: is for neuro train: it sets algo.lr_schedule, which neuro evolve lacks; "
+        "take experiment=smollm_additions_peers",
+    ),
+    (("+experiment=language_model", "model.path=no"), "experiment=language_model: is for neuro train: it sets algo"),
+    (("election=paxos",), "election=paxos: no such option; valid are raft, takeover"),
+    (("layout=per_example", "selection=max"), "selection=max: compares members that have different examples here"),
+    (("selection.lr_schedule.kind=slow",), "selection.lr_schedule.kind=slow: must be one of constant, linear"),
+    (("election.timeout_max=0.1",), "election.timeout_max=0.1: must be > timeout_min=0.8"),
+    (("election=takeover", "election.port=0"), "election.port=0: must be an integer from 1 to 65535"),
+    (("ranks=2",), "ranks=2: neuro evolve has peers: cluster.local_peers"),
+    (("cluster.bind=",), "cluster.bind=: must be an address or the name of a host"),
+    (("cluster.bind='0'",), "cluster.bind=0: means all addresses of this machine: say 0.0.0.0, if that is meant"),
+    (("cluster.advertise='a b'",), "cluster.advertise=a b: must be an address or the name of a host"),
+    (("cluster.secret_file=/dev/zero",), "cluster.secret_file=/dev/zero: must be a regular file"),
+    (("cluster.from_run=there", "cluster.force_new=true"), "there: no peer's run folder of neuro evolve"),
+    (("selection.shaping=none",), "selection.shaping=none: must be one of"),
+    (("logger=tensorboard", "logger._target_=nowhere.Logger"), "logger._target_=nowhere.Logger: "),
+]  # fmt: skip
+SEARCH = [
+    (("layers=[3x3,7x7]",), "layers=[3x3,7x7]: 7x7 is no layer; must be a list of 1x1, 3x3, 3x1-1x3, 5x5, 5x1-1x5"),
+    (("layers=[3x3,3x3]",), "layers=[3x3,3x3]: a layer occurs twice"),
+    (("training.epochs=0",), "training.epochs=0: must be an integer >= 1"),
+    (("training.validation=1.0",), "training.validation=1.0: must be a number > 0 and <= 0.9"),
+    (("training.optimizer.lr=-1",), "training.optimizer.lr=-1: must be a number >= 0"),
+    (("max_layers=1", "strategy.initial_layers=1"), "strategy.population=8: there are 5 modules of up to 1 layers"),
+    (("strategy=genetic",), "strategy=genetic: no such option; did you mean gener"),
+    (("trainings=0",), "trainings=0: must be an integer from 1 to 1000000"),
+    (("model.filters=0",), "model.filters=0: must be an integer >= 1"),
+    (("model=MNIST_10K",), "model._target_=neuro_cli.model.mnist.MNIST_10K: "),
+    (("task=image_folder", "task.root=nowhere"), "task.root=nowhere: no train folder there"),
+    (("task=lunar_lander",), "task=Reinforcement: a search needs a task of images with classes to train on"),
+    (("role=boss",), "role=boss: must be one of "),
+    (
+        ("role=model", "pool=embedded"),
+        "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
+    ),
+    (("training.device=cuda:9",), "device=cuda:9: must be auto, cpu or cuda[:N]"),
+]  # fmt: skip
+REPRODUCE = [
+    (("table=nes_table_9",), "table=nes_table_9: no such option; did you mean nes_table_"),
+    (("table=[nes_table_1,nes_table_9]",), "table=nes_table_9: no such option; did you mean nes_table_"),
+    (("table=nes_table_1", "tables.nes_table_1.titel=x"), "tables.nes_table_1.titel=x: no such key; did you mean"),
+    (("table=nes_table_1", "with=3"), "with=3: must be keys for the commands: +with.seed=2"),
+    (("tabel=all",), "tabel=all: no such key; did you mean table or tables?"),
+    (("table",), "table: not an override of the form key=value"),
+    (("table=nes_table_1", "size=large"), "size=large: must be one of quick, full"),
+    (("size=full",), "table=None: which one? valid are all, darwinn_figure_2_strong, "),
+    (("table=nowhere.yaml",), "table=nowhere.yaml: it cannot be read: No such file or directory"),
+    (("table=nes_table_1", "folder=text.txt"), "folder=text.txt: there is a file of that name"),
+    (("table=nes_table_1,nes_table_2",), "table=nes_table_1,nes_table_2: a sweep over several values needs -m"),
+]  # fmt: skip
+BEGUN = {("evolve", "cluster.local_peers=1"): EVOLVE, ("search",): SEARCH, ("reproduce",): REPRODUCE}
+VERBS_AT_WORK: list[Command] = [((*verb, *typed), f"error: {said}") for verb, rows in BEGUN.items() for typed, said in rows]
 
 # options of groups
 OPTIONS: list[Command] = [
@@ -95,10 +205,8 @@ OPTIONS: list[Command] = [
 
 # sweeps
 SWEEPS: list[Command] = [
-    (("train", "seed=1,2"), "needs -m"),
     (("train", "-m", "algo=snes,pgp"), "algo=pgp: no such option"),
     (("train", "-m", "experiment=null,mnist_fast"), "experiment=null"),
-    (("train", "-m", "algo=glob(zzz*)"), "matches no option"),
     (("train", "-m", "seed=range(1,1)"), "seed=range(1,1)"),
     (("train", "-m", "seed=choice()"), "seed=choice()"),
     (("train", "-m", "seed=1,2", "sweep.fail_fast=maybe"), "sweep.fail_fast=maybe: must be true or false"),
@@ -147,9 +255,7 @@ VALUES: list[Command] = [
     (("train", "algo.lr_schedule.kind=cosinus"), "cosinus"),
     (("train", "algo.lr_schedule=null"), "lr_schedule"),
     (("train", "device=''"), "device="),
-    (("train", "threads=99999999999"), "threads=99999999999"),
     (("train", "ranks=0"), "ranks=0"),
-    (("train", "ranks=100000", "population=200000"), "ranks=100000"),
     (("train", "time_limit=soon"), "time_limit=soon"),
     (("train", f"population={LONG}"), "population="),
     (("train", f"+model.deep={DEEP}"), "model"),
@@ -191,17 +297,22 @@ FOLDERS: list[Command] = [
     (("evaluate", "run", "output=scores.txt"), "must be a file NAME.json"),
     (("evaluate", "run", "output=nowhere/scores.json"), "must be a file NAME.json"),
     (("evaluate", "run", "threads=many"), "threads=many"),
-    (("export", "run", "file=net.h5"), "net.h5"),
+    (("export", "run", "file=net.h5"), "file=net.h5: must end in .safetensors, .pt, .onnx"),
     (("export", "run", "file="), "file="),
-    (("export", "run", "file=nowhere/net.pt"), "nowhere"),
+    (("export", "run", "file=nowhere/net.pt"), "file=nowhere/net.pt: there is no folder nowhere"),
+    (("export", "run", "file=run/model.safetensors"), "file=run/model.safetensors: exists already"),
     (("export", "run", "file=empty"), "empty"),
-    (("export", "run", "checkpoint=77", "file=net.pt"), "77"),
-    (("export", "run", "as=net.pt"), "neuro export takes"),
+    (("export", "run", "checkpoint=77", "file=net.pt"), "no checkpoint for generation 77"),
+    (("export", "run", "checkpoint=best"), "checkpoint=best: no best checkpoint was kept"),
+    (("export", "run", "as=net.pt"), "as=net.pt: neuro export takes file, checkpoint, trust"),
     (("predict", "run"), "FILE"),
     (("predict", "run", "nowhere.png"), "there is no such file"),
-    (("predict", "run", "empty"), "a folder"),
+    (("predict", "run", "empty"), "a folder: name the images in it"),
+    (("predict", "run", "text.png"), "cannot be read as an image"),
+    (("predict", "run", "deep.png"), "more than 8 bits a channel"),
+    (("predict", "run", "top=2"), "which files?"),
     (("predict", "run", "text.txt"), "text.txt"),
-    (("predict", "run", "digit.png", "top=0"), "top=0"),
+    (("predict", "run", "digit.png", "top=0"), "top=0: must be"),
     (("predict", "run", "digit.png", "output=scores"), "must be a file NAME.json"),
     (("predict", "nowhere", "digit.png"), "not a neuro run"),
     (("report",), "RUN"),
@@ -213,34 +324,24 @@ FOLDERS: list[Command] = [
 
 # studies and clusters
 STUDIES: list[Command] = [
-    (("bench", "speed"), "what=speed"),
     (("bench", "what=''"), "what="),
     (("train", "model=nowhere.yaml"), "it cannot be read"),
     (("train", "model=broken.yaml"), "it is no YAML"),
     (("train", "model=list.yaml"), "an option is a file of keys"),
-    (("evolve", "cluster.from_run=nowhere"), "cluster.from_run=nowhere: no run of neuro evolve is there"),
     (("scale", "ranks=[0]"), "ranks"),
     (("scale", "methods=[magic]"), "magic"),
     (("scale", "fabrics=[carrier_pigeon]"), "carrier_pigeon"),
-    (("reproduce", "table=nothing"), "nothing"),
-    (("reproduce", "table=nes_table_1", "size=huge"), "size=huge"),
-    (("reproduce", "table=nowhere.yaml"), "nowhere.yaml"),
-    (("reproduce", "size=full"), "table"),
     (("evolve", "cluster.port=99999"), "cluster.port=99999"),
     (("evolve", "cluster.bind=nowhere.invalid"), "cluster.bind=nowhere.invalid"),
     (("evolve", "export", "run"), "run"),
     (("evolve", "export"), "RUN"),
-    (("search", "role=king"), "role=king"),
-    (("search", "layers=[9x9]"), "9x9"),
     (("search", "keep_weights=some"), "keep_weights=some"),
-    (("search", "training.validation=1"), "training.validation=1"),
-    (("search", "task=lunar_lander"), "task"),
     (("search", "status", "nowhere"), "nowhere"),
     (("search", "status", "--fast"), "--fast"),
     (("search", "certs"), "usage: neuro search certs"),
 ]  # fmt: skip
 
 # answered by the words alone, and by reading the config or more
-WRONG_AT_ONCE = VERBS + WORDS + OPTIONS + FOLDERS
+WRONG_AT_ONCE = VERBS + WORDS + EARLY + VERBS_AT_WORK + OPTIONS + FOLDERS
 WRONG = MISTYPED + SWEEPS + CODE + VALUES + STUDIES
 WRONG += [(("train", f"{key}={value}"), f"{key}=") for key in NUMBERS for value in NOT_NUMBERS]

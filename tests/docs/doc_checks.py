@@ -20,11 +20,11 @@ from support.composing import composed_of
 from support.inside import neuro_inside
 from torch import nn
 
-from neuro_cli.bench.bench import KINDS
 from neuro_cli.cli.options.groups import with_members
 from neuro_cli.cli.overrides.check import IN_EXTRA, checked
 from neuro_cli.cli.overrides.grammar import parse_plain
 from neuro_cli.cli.registry import SHARED, listed
+from neuro_cli.cli.verbs.bench import KINDS
 from neuro_cli.cli.verbs.reproduce import entries_of
 from neuro_cli.cli.verbs.resume import RESUME_GROUPS, RESUME_KEYS, SEARCH_RESUME_KEYS
 from neuro_cli.core.files import config_folder

@@ -1,23 +1,12 @@
 """docs/examples of training without back-propagation run, and the page's diff is that of two scripts."""
 
-import difflib
 import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
 import torch
-from doc_commands import ROOT
-from test_library_page import EXAMPLES, images_of, printed
-
-
-def test_the_diff_is_that_of_the_two_scripts():
-    before, after = ((EXAMPLES / name).read_text().splitlines() for name in ("mnist_backprop.py", "mnist_forward_gradient.py"))
-    changed = [line[0] + line[2:] for line in difflib.ndiff(before, after) if line[0] in "+-" and line[2:].strip()]
-    changed = [line for line in changed if '"""' not in line]
-    page = (ROOT / "docs" / "how_to" / "forward_gradient.md").read_text()
-    (shown,) = re.findall(r"^```diff\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert sorted(changed) == sorted(line for line in shown.splitlines() if line[1:].strip())
+from test_library_page import images_of, printed
 
 
 def test_the_script_trains_on_files_of_mnists_form(tmp_path, monkeypatch):

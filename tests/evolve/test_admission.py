@@ -7,8 +7,8 @@ import socket
 import pytest
 from node_lab import AUTHORITY, IDENTITY, LIMITS, InProcess, progress, visit, wait
 
-from neuro_cli.evolve.network.admission import STRANGERS
 from neuro_cli.evolve.network.channel import FIRST, RefusedError
+from neuro_cli.evolve.network.listener import STRANGERS
 from neuro_cli.evolve.network.rate_limit import PERIOD, RateLimitedLog
 
 

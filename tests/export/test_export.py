@@ -159,26 +159,6 @@ def test_without_the_extra_a_line_says_so(run: Path, tmp_path: Path, monkeypatch
     assert not (tmp_path / "net.onnx").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["file=net.h5"], "file=net.h5: must end in .safetensors, .pt, .onnx"),
-        (["file=there.pt"], "file=there.pt: exists already"),
-        (["file=no/net.pt"], "file=no/net.pt: there is no folder no"),
-        (["speed=1"], "speed=1: neuro export takes file, checkpoint, trust"),
-        (["checkpoint=best"], "checkpoint=best: no best checkpoint was kept"),
-        (["checkpoint=77"], "no checkpoint for generation 77"),
-    ],
-)
-def test_what_cannot_be_exported_is_one_line(run: Path, tmp_path: Path, arguments: list[str], said: str) -> None:
-    (tmp_path / "there.pt").write_text("mine")
-    before = sorted(run.iterdir())
-    assert said in one_line(neuro_inside("export", str(run), *arguments, cwd=tmp_path))
-    assert (tmp_path / "there.pt").read_text() == "mine"
-    assert sorted(run.iterdir()) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["there.pt"]
-
-
 def test_an_ensemble_is_one_network_of_all_members(tmp_path: Path) -> None:
     train("algo=ensemble", "algo.size=2", "generations=2", "evaluate.every=2", "threads=1", folder=tmp_path / "run")
     state, module = load_file(tmp_path / "run" / "model.safetensors"), load(tmp_path / "run")
@@ -295,21 +275,6 @@ def test_a_picture_of_another_size_and_mode_is_resized(run: Path, tmp_path: Path
     Image.new("RGBA", (50, 31), (10, 200, 30, 255)).save(tmp_path / "big.png")
     done = well(neuro_inside("predict", str(run), "big.png", cwd=tmp_path))
     assert done.stdout.endswith("  big.png\n")
-
-
-def test_what_is_no_image_is_one_line(run: Path, tmp_path: Path) -> None:
-    (tmp_path / "text.png").write_text("no picture")
-    (tmp_path / "folder").mkdir()
-    Image.new("I;16", (8, 8)).save(tmp_path / "deep.png")
-    for name, said in (
-        ("text.png", "cannot be read as an image"),
-        ("folder", "a folder: name the images in it"),
-        ("none.png", "there is no such file"),
-        ("deep.png", "more than 8 bits a channel"),
-        ("top=0", "top=0: must be"),
-        ("top=2", "which files?"),
-    ):
-        assert said in one_line(neuro_inside("predict", str(run), name, cwd=tmp_path)), name
 
 
 def test_a_small_file_of_a_huge_picture_is_refused(run: Path, tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from neuro_cli.logger.lightning import LightningLogger, comet_step
 from neuro_cli.logger.several import Several, with_csv
 from neuro_cli.logger.stored_rows import StoredRows
 from neuro_cli.logger.tensorboard import TensorBoardLogger
-from neuro_cli.logger.wandb import WandbLogger
-from neuro_cli.logger.wandb_sessions import last_step
+from neuro_cli.logger.wandb import WandbLogger, last_step
 
 
 def row(generation: int) -> dict[str, float | None]:

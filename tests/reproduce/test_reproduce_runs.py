@@ -135,28 +135,6 @@ def test_the_list_names_every_entry(tmp_path):
     assert not (tmp_path / "outputs").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["table=nes_table_9"], "table=nes_table_9: no such option; did you mean nes_table_"),
-        (["table=[nes_table_1,nes_table_9]"], "table=nes_table_9: no such option; did you mean nes_table_"),
-        (["table=nes_table_1", "tables.nes_table_1.titel=x"], "tables.nes_table_1.titel=x: no such key; did you mean"),
-        (["table=nes_table_1", "with=3"], "with=3: must be keys for the commands: +with.seed=2"),
-        (["tabel=all"], "tabel=all: no such key; did you mean table or tables?"),
-        (["table"], "table: not an override of the form key=value"),
-        (["table=nes_table_1", "size=large"], "size=large: must be one of quick, full"),
-        (["size=full"], "table=None: which one? valid are all, darwinn_figure_2_strong, "),
-        (["table=nowhere.yaml"], "table=nowhere.yaml: it cannot be read: No such file or directory"),
-        (["table=nes_table_1", "folder=file"], "folder=file: there is a file of that name"),
-        (["table=nes_table_1,nes_table_2"], "table=nes_table_1,nes_table_2: a sweep over several values needs -m"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, line):
-    (tmp_path / "file").write_text("")
-    assert one_line(neuro_inside("reproduce", *arguments, cwd=tmp_path)).startswith(line)
-    assert [path.name for path in tmp_path.iterdir()] == ["file"]
-
-
 @pytest.mark.slow
 def test_a_sweep_has_a_folder_for_each_of_its_jobs_and_continues(tmp_path):
     lines = [line for line in TINY.splitlines() if "unscored" not in line]

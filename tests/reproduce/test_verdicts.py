@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
-from neuro_cli.reproduce.markdown import counts, facts, table
 from neuro_cli.reproduce.outputs import measured
 from neuro_cli.reproduce.plot import plot
-from neuro_cli.reproduce.results import RowResult, shown, spread, write_results
+from neuro_cli.reproduce.results import RowResult, counts, facts, shown, spread, table, write_results
 from neuro_cli.reproduce.verdict import (
     AS_EXPECTED,
     FAILED,

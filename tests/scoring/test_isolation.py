@@ -22,7 +22,8 @@ import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
 from neuro_cli.core.module.copies import copied, in_pages
-from neuro_cli.scoring.isolation import Generators, difference, drawing, same
+from neuro_cli.core.seeds import Generators
+from neuro_cli.scoring.isolation import difference, drawing, same
 from neuro_cli.scoring.modes import refuse_computed_by_modes
 from neuro_cli.scoring.outside_state import OutsideState
 

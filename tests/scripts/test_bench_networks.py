@@ -5,27 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import one_line, script_inside, well
+from support.inside import well
 from support.tables import rows_of
 from support.worlds import clean_environment
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "bench_networks.py"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--rows", "policies"), "--rows policies: no such row; --help lists them"),
-        (("--repeats", "0"), "0: must be an integer >= 1"),
-        (("--device", "tpu"), "invalid choice: 'tpu'"),
-        (("--threads", "9999"), "--threads 9999: "),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    done = script_inside(SCRIPT, *arguments, cwd=tmp_path)
-    assert message in one_line(done)
-    assert done.stdout == ""
 
 
 def test_torch_networks_have_the_sizes_that_the_rows_promise(monkeypatch):

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import one_line, script_inside, well
+from support.inside import script_inside, well
 from support.tables import rows_of
 from support.worlds import clean_environment
 
@@ -19,31 +19,6 @@ def bench_peers(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, str(SCRIPT), *arguments], cwd=cwd, env=clean_environment(), capture_output=True, text=True
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--systems", "neuro,evosacks"), "evosacks: must be among neuro, textbook, roof, evosax, evotorch"),
-        (("--systems", ""), "must be among neuro, textbook, roof, evosax, evotorch"),
-        (("--population", "5"), "5: must be an even integer >= 2"),
-        (("--repeats", "0"), "0: must be an integer >= 1"),
-        (("--threads", "9999"), "--threads 9999: "),
-        (("--model", "MNIST_4M"), "MNIST_3M"),
-        (("--precision", "float16"), "bfloat16"),
-        (("--sampler", "antithetical"), "sampler=antithetical: no such option; did you mean antithetic"),
-        pytest.param(  # the worker says it, a process of its own
-            ("--batch-size", "5000"), "batch_size=5000: task=digits has 1437 training examples", marks=pytest.mark.slow
-        ),
-        (("--output", "/proc/peers.csv"), "--output /proc/peers.csv: "),
-        (("--quiet",), "--quiet"),
-    ],
-)
-def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.syspath_prepend(SCRIPT.parent)  # as Python does for a script
-    done = script_inside(SCRIPT, "--systems", "neuro", "--model", "MNIST_10K", *arguments, cwd=tmp_path)
-    assert message in one_line(done)
-    assert done.stdout == ""
 
 
 @pytest.mark.slow  # three processes compile their passes

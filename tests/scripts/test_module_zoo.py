@@ -6,7 +6,6 @@ import sys
 
 import pytest
 import torch
-from support.inside import script_inside
 from test_kept_results import ROOT
 from torch import nn
 
@@ -114,11 +113,3 @@ def test_every_family_of_torchvision_is_listed(zoo):
     assert {row["family"] for row in ROWS if row["zoo"] == "torchvision"} == {subject.family for subject in subjects}
     subject = next(subject for subject in subjects if subject.family == "vision_transformer")
     assert zoo("checks").fits(subject, 2) == 24234
-
-
-def test_what_is_missing_and_bad_sizes_are_said_in_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    refused = script_inside(SCRIPT, "--zoos", "timm", cwd=tmp_path)
-    assert (refused.returncode, "pip install timm" in refused.stderr) == (2, True)
-    monkeypatch.undo()
-    assert script_inside(SCRIPT, "--zoos", "torchvision", "--members", "3", cwd=tmp_path).returncode == 2

@@ -34,7 +34,3 @@ def test_the_table_has_a_row_for_each_network_and_way(tmp_path):
         assert row["failure"] or 0 <= float(row["accuracy"]) <= 1
         assert int(row["generations"]) >= 6 or row["failure"]
     assert not [row for row in rows if row["failure"] and row["way"] == "activation"]
-
-
-def test_a_bad_size_is_refused(tmp_path):
-    assert script_inside(SCRIPT, "--side", "9", cwd=tmp_path).returncode == 2

@@ -188,35 +188,6 @@ def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(fo
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (["layers=[3x3,7x7]"], "layers=[3x3,7x7]: 7x7 is no layer; must be a list of 1x1, 3x3, 3x1-1x3, 5x5, 5x1-1x5"),
-        (["layers=[3x3,3x3]"], "layers=[3x3,3x3]: a layer occurs twice"),
-        (["training.epochs=0"], "training.epochs=0: must be an integer >= 1"),
-        (["training.validation=1.0"], "training.validation=1.0: must be a number > 0 and <= 0.9"),
-        (["training.optimizer.lr=-1"], "training.optimizer.lr=-1: must be a number >= 0"),
-        (["max_layers=1", "strategy.initial_layers=1"], "strategy.population=8: there are 5 modules of up to 1 layers"),
-        (["strategy=genetic"], "strategy=genetic: no such option; did you mean gener"),
-        (["trainings=0"], "trainings=0: must be an integer from 1 to 1000000"),
-        (["model.filters=0"], "model.filters=0: must be an integer >= 1"),
-        (["model=MNIST_10K"], "model._target_=neuro_cli.model.mnist.MNIST_10K: "),
-        (["task=image_folder", "task.root=nowhere"], "task.root=nowhere: no train folder there"),
-        (["task=lunar_lander"], "task=Reinforcement: a search needs a task of images with classes to train on"),
-        (["role=boss"], "role=boss: must be one of "),
-        (
-            ["role=model", "pool=embedded"],
-            "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
-        ),
-        (["training.device=cuda:9"], "device=cuda:9: must be auto, cpu or cuda[:N]"),
-    ],
-)
-def test_bad_input_is_one_line_and_leaves_nothing(tmp_path, arguments, line):
-    done = neuro_inside("search", *arguments, "hydra.run.dir=run", cwd=tmp_path)
-    assert one_line(done).startswith(line)
-    assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize(
     ("changes", "line"),
     [
         (["seed=2"], "seed=2: a resumed search keeps it; what can change: trainings"),

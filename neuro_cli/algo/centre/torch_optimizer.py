@@ -6,13 +6,11 @@ Any class of ``torch.optim`` works if its step needs no closure and takes dense 
 import copy
 import inspect
 import json
-import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import accumulate, islice, pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -21,6 +19,7 @@ from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.schedule import CONSTANT, Schedule
+from neuro_cli.core.seeds import Generators
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 
@@ -77,15 +76,6 @@ def _same(value: Any, other: Any) -> bool:
     return bool(value == other)
 
 
-def _positions() -> dict[str, Any]:
-    """Return the states of the global generators, by library."""
-    return {
-        "torch": torch.get_rng_state().tolist(),
-        "numpy": repr(np.random.get_state(legacy=False)),
-        "Python": random.getstate(),
-    }
-
-
 class ScheduledOptimizer:
     """Optimizer of ``torch.optim`` over ``parameters``, with scheduled learning rates. ``key`` names it in errors.
 
@@ -138,18 +128,19 @@ class ScheduledOptimizer:
         """
         name = type(self._optimizer).__name__
         foreign = not type(self._optimizer).__module__.startswith("torch.optim")
-        states = [_positions() if foreign else {}]
+        moved = list[list[str]]()  # generators in each step
         try:
             with torch.no_grad():
                 stepped = _fused(factory)([{"params": group} for group in groups])
                 for _ in range(STEPS if foreign else 1):
+                    before = Generators()
                     self._step(stepped)
-                    states.append(_positions() if foreign else {})
+                    moved.append(before.moved())
         except Exception as error:  # an optimizer may be the user's own
             reason = " ".join(str(error).split())
             raise ConfigError(key, name, f"takes no step from dense gradients alone ({reason})") from error
         # another thread may draw meanwhile, but hardly in each of the steps
-        drawn = [library for library in states[0] if all(one[library] != other[library] for one, other in pairwise(states))]
+        drawn = [library for library in moved[0] if foreign and all(library in each for each in moved)]
         if drawn:
             reason = f"its step draws from the global generator of {drawn[0]}, so ranks and resumed runs would differ"
             raise ConfigError(key, name, reason)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from neuro_cli.election.fields import printable, shown
@@ -11,7 +12,6 @@ from neuro_cli.evolve.collector import report_of
 from neuro_cli.evolve.identity import FORMAT, difference
 from neuro_cli.evolve.leader import Leader
 from neuro_cli.evolve.members.heartbeat import Heartbeat
-from neuro_cli.evolve.network.admission import Admission
 from neuro_cli.evolve.network.channel import Channel
 from neuro_cli.evolve.network.connections import Connections
 from neuro_cli.evolve.network.messages import ON_A_LINK, PURPOSES, MalformedError, checked
@@ -19,6 +19,8 @@ from neuro_cli.evolve.network.rate_limit import RateLimitedLog
 from neuro_cli.evolve.peer_ledger import PeerLedger, Snapshot
 from neuro_cli.evolve.peer_state import PeerState
 from neuro_cli.evolve.state_transfer import serve
+
+STRANGERS, OF_ONE, ALL = 64, 8, 512  # most connections of strangers, of one key, and in all
 
 log = logging.getLogger(__name__)
 
@@ -173,3 +175,41 @@ class Listener:
 
 def _short(error: BaseException) -> str:
     return printable(getattr(error, "reason", None) or type(error).__name__, 100)
+
+
+class Admission:
+    """Counter of the connections that others open, the oldest first.
+
+    Beyond a limit the oldest one is closed, not the newest: slow strangers cannot keep out peers that authenticate quickly.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[Channel, str] = {}  # identifier of the key, "" of a stranger's
+
+    @property
+    def strangers(self) -> int:
+        return len(self._of(""))
+
+    def _of(self, identifier: str) -> list[Channel]:
+        return [channel for channel, owner in self._open.items() if owner == identifier]
+
+    @contextmanager
+    def counted(self, channel: Channel, identifier: str = "") -> Iterator[None]:
+        """Count ``channel`` under the key of ``identifier``, or as a stranger's. Raises ConnectionError for too many in all."""
+        if identifier and len(self._open) - self.strangers >= ALL:
+            raise ConnectionError(f"there are {ALL} connections already")
+        before = self._of(identifier)
+        if len(before) >= (OF_ONE if identifier else STRANGERS):
+            before[0].abort()
+            del self._open[before[0]]
+        self._open[channel] = identifier
+        try:
+            yield
+        finally:
+            self._open.pop(channel, None)
+
+    def close(self) -> None:
+        """Close all authenticated connections, since our name is given up."""
+        for channel, identifier in self._open.items():
+            if identifier:
+                channel.abort()

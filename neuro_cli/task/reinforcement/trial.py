@@ -8,12 +8,13 @@ environment, so that all ranks and peers decide alike.
 import logging
 import random
 from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.seeds import Generators
 from neuro_cli.task.reinforcement.actions import actions_of
 from neuro_cli.task.reinforcement.environment import EnvironmentFactory, Spaces, reason
 
@@ -99,12 +100,13 @@ def difference(one: list[Step], other: list[Step]) -> str | None:
 
 def global_source(afresh: Callable[[], list[Step]]) -> str | None:
     """Return the process-wide generator that an environment draws from: reset alike, it gives two equal episodes."""
-    with ExitStack() as restored:
-        restored.callback(np.random.set_state, np.random.get_state())
-        restored.callback(random.setstate, random.getstate())
-        sources: dict[str, Callable[[int], Any]] = {"np.random": np.random.seed, "Python's random": random.seed}
+    before = Generators()
+    sources: dict[str, Callable[[int], Any]] = {"np.random": np.random.seed, "Python's random": random.seed}
+    try:
         for source, seed in sources.items():
             episodes = [seed(0) or afresh() for _ in range(2)]
             if difference(*episodes) is None:
                 return source
+    finally:
+        before.restore()
     return None

@@ -3,8 +3,8 @@
 #
 # Version: evotorch 0.6.1, gymnasium 1.4.0, torch 2.14.1, numpy 2.4.6
 # Belief: `torch.manual_seed`, numpy's and Python's seeds and `problem.manual_seed(1)` make a run of EvoTorch on a gymnasium environment repeatable.
-# Seen: GymNE resets its environment without a seed, so that equal members of two processes, or of two problems, have other returns with all four seeds
-#   set. VecGymNE draws its environments' seed from Python's `random`: it repeats with `random.seed`, and with `problem.manual_seed` alone it does not.
+# Seen: GymNE resets its environment without a seed, so that equal members of two problems have other returns with all four seeds set.
+#   VecGymNE draws its environments' seed from Python's `random`: it repeats with `random.seed`, and with the other three alone it does not.
 # Means: A seed of a paper that used GymNE repeats the initial population alone, and paired comparisons are not paired. Give an `env` function
 #   that seeds the first reset, and seed Python's `random` for VecGymNE.
 set -euo pipefail

@@ -37,8 +37,8 @@ def drive(frames, decisions):
 metres = {}
 for frames, decisions in ((15, 1), (15, 4), (15, 5), (15, 10), (15, 15), (5, 1), (5, 3)):
     metres[frames, decisions], total, counted = drive(frames, decisions)
-    print(f"{frames} frames and {decisions} decisions a second: {metres[frames, decisions]:.0f} m, {metres[frames, decisions] / 25:.1f} s of {counted:.1f} "
-          f"counted, return {total:.1f}")
+    print(f"{frames} frames and {decisions} decisions a second: {metres[frames, decisions]:.0f} m, "
+          f"{metres[frames, decisions] / 25:.1f} s of {counted:.1f} counted, return {total:.1f}")
 seen = {key: round(value) for key, value in metres.items()}
 raise SystemExit(seen != {(15, 1): 1000, (15, 4): 800, (15, 5): 1000, (15, 10): 667, (15, 15): 1000, (5, 1): 1000, (5, 3): 600})
 PROGRAM

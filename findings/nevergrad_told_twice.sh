@@ -6,8 +6,8 @@
 #   loss change nothing.
 # Seen: The pessimistic bound of a point that was evaluated once takes a variance of 1e6, which is 70.7 above its loss, and that of a point that was
 #   told twice takes its own. Where the first candidate is told twice and 98 others once, OnePlusOne recommends the first one with a loss of 18 beside
-#   points near 0, and searches around it for the complete budget, as it always moves from the pessimistic best. The same losses times 1,000 end at 0.2
-#   or less.
+#   points near 0, and searches around it for the complete budget, as it always moves from the pessimistic best. The same losses times
+#   1,000 end at 0.2 or less.
 # Means: Evaluating an incumbent again, as one does under noise, stops the search where losses are smaller than 70. Evaluate every candidate
 #   equally often and tell the mean, or scale losses.
 set -euo pipefail

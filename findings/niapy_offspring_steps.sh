@@ -4,8 +4,8 @@
 # Version: niapy 2.7.1, numpy 2.4.6
 # Belief: Steps of the (mu+lambda) and (mu,lambda) strategies are adapted by success, and begin in proportion to the box, or are inherited.
 # Seen: The rule of a fifth changes the steps of parents, and each new member is made with the default of 1. In a box of +-0.05, which may be
-#   that of weights, 80 to 96 % of all coordinates are put onto the border, and the result of 4,000 evaluations is a third to nine tenths of the squared
-#   half width; in one of +-5,000 the population stays where it began. The (1+1) strategy of the same file solves all three.
+#   that of weights, 82 to 96 % of all coordinates are put onto the border, and the result of 4,000 evaluations is a fourth of the
+#   squared half width or more; in one of +-5,000 the population stays where it began. The (1+1) strategy of the same file solves all three.
 # Means: A comparison with these two is one of random steps of size 1. Scale the variables to some units around 0, or use the (1+1) strategy.
 set -euo pipefail
 folder=$(mktemp -d)

@@ -4,8 +4,9 @@
 # Version: openbox 0.9.0, configspace 0.6.1, numpy 1.26.4
 # Belief: Its covariance learns from outer products of steps, and `random_state=1` makes a run repeatable.
 # Seen: `op` is `array @ array.T` of a vector, which is its squared length and no matrix. In each generation the same number is added to
-#   all entries: all covariances stay equal to each other, and after 40 generations each pair of variables has a correlation of 0.98 or more. Its result is 500 to 3,000 times pycma's
-#   where the optimum lies at (-2, 3, -1, 2). Points are drawn from numpy's global generator: of one `random_state` no point comes again.
+#   all entries: covariances stay equal to each other, and after 40 generations each pair of variables has a correlation of 0.98 or more.
+#   Its result is 500 to 3,000 times pycma's where the optimum lies at (-2, 3, -1, 2). Points are drawn from numpy's global generator: of one
+#   `random_state` no point comes again.
 # Means: "CMA-ES" in a comparison by OpenBox searches along the diagonal. Use another package's.
 set -euo pipefail
 folder=$(mktemp -d)
@@ -47,7 +48,8 @@ for seed in (1, 2, 3):
     reference = cma.fmin2(lambda x: float(((x - BEST) ** 2).sum()), [0.0] * 4, 5.0, options)[1].result.fbest
     results.append((best, reference))
     correlations.append((spread, correlation))
-    print(f"numpy's seed {seed}: best of 480 {best:.2g}, pycma {reference:.2g}; covariances differ by {spread:.1e}, least correlation {correlation:.2f}")
+    print(f"numpy's seed {seed}: best of 480 {best:.2g}, pycma {reference:.2g}; covariances differ by {spread:.1e}, "
+          f"least correlation {correlation:.2f}")
 repeated = len({tuple(point) for point in search(1, 2)[0]} & {tuple(point) for point in search(2, 2)[0]})
 print(f"points in two runs of random_state=1: {repeated} of 24")
 raise SystemExit(not (all(spread < 1e-9 and value > 0.5 for spread, value in correlations) and repeated == 0

@@ -3,11 +3,11 @@
 #
 # Version: syne-tune 0.16.0, numpy 2.4.6
 # Belief: `random_seed=1` gives the same suggestions in each run, and leaves numpy's global generator alone.
-# Seen: Both draw configurations by `sample()` from numpy's global generator, and the generator of the seed is handed over and not used. Two random searches of
-#   seed 1 share no point; two of seeds 1 and 2 are the same after one `np.random.seed`. Regularized evolution draws its first 100 so, and
-#   parents and mutations from its seed. ASHA, which samples otherwise, keeps its seed.
-# Means: Paired comparisons over seeds are not paired, and a library that seeds numpy between makes runs of all seeds one. Call `np.random.seed` with
-#   the seed before the search.
+# Seen: Both draw configurations by `sample()` from numpy's global generator, and the generator of the seed is handed over and not used.
+#   Two random searches of seed 1 share no point; two of seeds 1 and 2 are the same after one `np.random.seed`. Regularized evolution draws
+#   its first 100 so, and parents and mutations from its seed.
+# Means: Paired comparisons over seeds are not paired, and a library that seeds numpy between makes runs of all seeds one. Call
+#   `np.random.seed` with the seed before the search.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

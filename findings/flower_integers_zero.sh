@@ -47,7 +47,8 @@ for kind in (np.int64, np.uint8, np.bool_, np.float32):
     records = [RecordDict({"a": ArrayRecord(client), "m": MetricRecord({"n": 10})}) for client in clients]
     newer = next(iter(aggregate_arrayrecords(records, "n").values())).numpy()
     seen[kind.__name__] = by_default.tolist()
-    print(f"{kind.__name__}, mean of [5, 0, 1] and twice [5, 0, 0]: {by_default.tolist()}, with inplace=False {other.round(2).tolist()}, newer {newer.round(2).tolist()}")
+    others = f"with inplace=False {other.round(2).tolist()}, newer {newer.round(2).tolist()}"
+    print(f"{kind.__name__}, mean of [5, 0, 1] and twice [5, 0, 0]: {by_default.tolist()}, {others}")
 large = aggregated(FedAvg(inplace=False), [[np.array([60000], np.float16)]] * 2)[0]
 print("float16 weights of 60,000 with inplace=False:", large)
 clients = [[np.array([value], np.float32)] for value in (1.0, 2.0, 2.5, 3.0, float("nan"))]

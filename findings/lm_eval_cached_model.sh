@@ -78,7 +78,8 @@ wrapper = wrap(changed())
 evaluate(wrapper, "answers")
 evaluate(wrapper)
 back = evaluate(wrap(network()), "answers")
-for name, (accuracy, likelihoods) in {"first network": first, "changed by noise": second, "of another width": wider, "changed by noise, no cache": alone, "first network again, after an evaluation without cache": back}.items():
+seen = {"first network": first, "changed by noise": second, "of another width": wider, "changed by noise, no cache": alone}
+for name, (accuracy, likelihoods) in (seen | {"first network again, after an evaluation without cache": back}).items():
     print(f"{name}: accuracy {accuracy:.3f}, first log likelihood {likelihoods[0]:.3f}")
 raise SystemExit(not (first == second == wider and alone[1] != first[1] and alone[0] != first[0] and back == alone))
 PROGRAM

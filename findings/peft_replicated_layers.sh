@@ -65,7 +65,8 @@ for title, layers in {"two layers, each once": [[0, 2]], "two layers, each twice
     in_place = logits(model)
     apart = logits(untied(tuned(layers)).merge_and_unload())
     seen[title] = [float((got - right).abs().max() / deviation) for got in (loaded, merged, in_place, apart)]
-    print(f"{title}: logits off by {seen[title][0]:.1e} deviations once loaded, {seen[title][1]:.1e} merged, {seen[title][2]:.1e} by merge_adapter, {seen[title][3]:.1e} merged with weights apart")
+    ways = ("once loaded", "merged", "by merge_adapter", "merged with weights apart")
+    print(f"{title}: logits off, in deviations,", ", ".join(f"{value:.1e} {way}" for value, way in zip(seen[title], ways)))
 twice = [values for title, values in seen.items() if "twice" in title]
 holds = max(seen["two layers, each once"]) < 1e-4 and all(a < 1e-4 and b > 0.5 and c > 0.5 and d < 1e-4 for a, b, c, d in twice)
 raise SystemExit(not holds)

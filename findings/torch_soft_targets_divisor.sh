@@ -5,7 +5,7 @@
 # Belief: A one-hot row is a target as its class is, so `cross_entropy(logits, targets, weight)` is one number for both.
 # Seen: Without weights it is. With class weights the mean over class targets is divided by the weights of the targets, the mean over one-hot
 #   rows by the number of rows: for weights of 1 to 100 the second is 30 times the first, and weights that are all 2 double it. With
-#   label smoothing as an argument and with the same smoothing written into the rows it is the same. `ignore_index` is not seen in rows.
+#   label smoothing as an argument and with the same smoothing written into the rows it is the same.
 # Means: A run with mixup or soft labels has another step size and another loss than one with classes, and two papers' losses are in other units.
 #   Scale the weights to a mean of 1 over the targets, or compute the mean yourself.
 set -euo pipefail
@@ -30,7 +30,8 @@ for name, weight in {"none": None, "1, 1, 1, 1": [1.0] * 4, "2, 2, 2, 2": [2.0] 
         written = cross_entropy(logits, (1 - smoothing) * rows + smoothing / 4, weight)
         sums = [cross_entropy(logits, target, weight, label_smoothing=smoothing, reduction="sum") for target in (classes, rows)]
         seen[name, smoothing] = float(by_row / by_class), float(written / by_row), float(sums[1] / sums[0])
-        print(f"weights {name}, smoothing {smoothing}: classes {by_class:.4f}, rows {by_row:.4f}, ratio {seen[name, smoothing][0]:.3f}, ratio of sums {seen[name, smoothing][2]:.3f}")
+        ratio, _, total = seen[name, smoothing]
+        print(f"weights {name}, smoothing {smoothing}: classes {by_class:.4f}, rows {by_row:.4f}, ratio {ratio:.3f}, ratio of sums {total:.3f}")
 same = all(abs(written - 1) < 1e-4 and abs(total - 1) < 1e-4 for _, written, total in seen.values())
 plain = all(abs(seen[name, s][0] - 1) < 1e-4 for name in ("none", "1, 1, 1, 1") for s in (0.0, 0.1))
 twice = all(abs(seen["2, 2, 2, 2", s][0] - 2) < 1e-4 for s in (0.0, 0.1))

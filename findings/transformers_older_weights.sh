@@ -3,7 +3,7 @@
 #
 # Version: transformers 5.24.0, torch 2.14.1
 # Belief: `save_pretrained(folder)` makes the folder hold this model, whatever was in it.
-# Seen: Saved with a smaller `max_shard_size`, or after the network has grown beyond it, the new shards and their index lie beside the old
+# Seen: Saved with a smaller `max_shard_size` the new shards and their index lie beside the old
 #   `model.safetensors`, and `from_pretrained` reads the old file, with no word. The other way round, from shards to one file, the new one is
 #   read. With a `variant` the one that is named is read, and without it the old one.
 # Means: A folder that is written at each step has the weights of a step long ago. Empty it first, or use one `max_shard_size` for ever.
@@ -24,8 +24,8 @@ from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 transformers.utils.logging.set_verbosity_warning()
 
 
-def model(value, width=32):
-    made = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=width, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4))
+def model(value):
+    made = LlamaForCausalLM(LlamaConfig(vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4))
     with torch.no_grad():
         for parameter in made.parameters():
             parameter.fill_(value)

@@ -7,14 +7,17 @@ from pathlib import Path
 import torch
 from torch import nn
 
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages, Part
 from neuro_cli.core.module.copies import PAGES
 from neuro_cli.language.gguf_file import PLAIN
 
+ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
 
 def map_parameters(module: nn.Module, folder: Path) -> None:
-    """Replace parameters of ``module`` by views of the files ``*.safetensors`` in ``folder`` that have the same numbers."""
-    for file in sorted(folder.glob("*.safetensors")):
+    """Replace parameters of ``module`` by views of the ``weight_files`` of ``folder`` that have the same numbers."""
+    for file in weight_files(folder):
         parts = parts_of_file(file)
         named = [(name, one) for name, one in module.named_parameters() if _fits(one, parts.get(name))]
         named.sort(key=lambda pair: parts[pair[0]].start)
@@ -26,6 +29,25 @@ def map_parameters(module: nn.Module, folder: Path) -> None:
             if torch.equal(parameter.detach(), view):
                 parameter.data = view
                 setattr(parameter, PAGES, (pages, place))
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Return the safetensors files of ``folder`` that transformers reads: one, or the shards of the index.
+
+    Files of other precisions or programs beside them may have tensors of the same names. Raises UserError for a damaged index.
+    """
+    if (folder / ONE_FILE).is_file():
+        return [folder / ONE_FILE]
+    every = sorted(folder.glob("*.safetensors"))
+    return [file for file in every if file.name in shards(folder)] if (folder / INDEX).is_file() else every
+
+
+def shards(folder: Path) -> set[str]:
+    """Return the names of the files in the index of ``folder``. Raises UserError for an index that cannot be read."""
+    try:
+        return set(json.loads((folder / INDEX).read_text())["weight_map"].values())
+    except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
+        raise UserError(f"{folder / INDEX}: it cannot be read as an index of shards") from error
 
 
 def parts_of_file(file: Path) -> dict[str, Part]:

@@ -18,7 +18,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.messages.install import absent, install
 from neuro_cli.language.gguf_file import begins_texts, left_out
 from neuro_cli.language.kept_folder import kept_folder
-from neuro_cli.language.mapped_files import map_parameters
+from neuro_cli.language.mapped_files import INDEX, ONE_FILE, map_parameters, shards
 from neuro_cli.language.quantised import in_blocks
 
 KEY = "model.path"
@@ -112,8 +112,19 @@ def _place(path: str | Path) -> Path:
         raise ConfigError(KEY, path, "must be a folder with config.json and *.safetensors, or a file *.gguf")
     if not any(place.glob("*.safetensors")):
         raise ConfigError(KEY, path, "has no *.safetensors; other weights are pickled, and loading them would run their code")
+    _refuse_two(path, place)
     _refuse_code(path, place)
     return place
+
+
+def _refuse_two(path: str | Path, place: Path) -> None:
+    """Raise ConfigError where one file and the shards of an index may be two networks: the older one would be read."""
+    if not ((place / ONE_FILE).is_file() and (place / INDEX).is_file()):
+        return
+    if any((place / name).is_file() for name in shards(place) - {ONE_FILE}):
+        raise ConfigError(
+            KEY, path, f"has {ONE_FILE} and the shards of {INDEX}, which may be another network; remove one of them"
+        )
 
 
 def _refuse_code(path: str | Path, place: Path) -> None:

@@ -14,7 +14,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import name_complete, remove, temporary_name
 from neuro_cli.core.machine.pages import Part
 from neuro_cli.language.gguf_file import PLAIN, GgufFile, Stored
-from neuro_cli.language.mapped_files import parts_of_file
+from neuro_cli.language.mapped_files import parts_of_file, weight_files
 from neuro_cli.language.pretrained import load_config, load_model, load_tokenizer
 
 
@@ -45,7 +45,7 @@ def write_tuned(path_in: str | Path, path_out: str | Path, tensors: Mapping[str,
 def _folder(source: Path, new: Path, named: dict[str, Tensor]) -> None:
     """Write a folder like ``source``."""
     shutil.copytree(source, new)
-    files = {file: parts_of_file(file) for file in sorted(new.glob("*.safetensors"))}
+    files = {file: parts_of_file(file) for file in weight_files(new)}
     stored = {name for parts in files.values() for name in parts}
     left = dict(named) if named.keys() <= stored else _as_stored(source, named)
     for file, parts in files.items():

@@ -219,6 +219,18 @@ def test_what_is_refused(folder, tmp_path, monkeypatch):
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(ConfigError, match=r"has no \*.safetensors; other weights are pickled"):
         load_model(pickled)
+    two = copy("two")  # transformers would read the older file
+    (two / "new.safetensors").write_bytes((folder / "model.safetensors").read_bytes())
+    index = two / "model.safetensors.index.json"
+    for content, error, reason in [
+        ('{"weight_map": {"lm_head.weight": "new.safetensors"}}', ConfigError, "which may be another network; remove one"),
+        ("{}", UserError, "it cannot be read as an index of shards"),
+    ]:
+        index.write_text(content)
+        with pytest.raises(error, match=reason):
+            load_model(two)
+    index.write_text('{"weight_map": {"lm_head.weight": "model.safetensors"}}')
+    assert torch.equal(logits(load_model(two)), logits(load_model(folder)))
     monkeypatch.setattr(pretrained, "absent", lambda *_: ["gguf"])
     with pytest.raises(UserError, match=r"^model=huggingface: gguf is not installed: pip install '.*\[llm\]'$"):
         load_tokenizer(folder)
@@ -299,3 +311,16 @@ def test_tensors_that_files_have_by_other_names_or_in_parts_are_replaced(tmp_pat
     assert all(tensor.dtype is torch.bfloat16 for tensor in tuned.values())
     with pytest.raises(ConfigError, match=r"no.such: is no tensor of"):
         write_tuned(folder, tmp_path / "other", {"no.such": before})
+
+
+@pytest.mark.parametrize("size", ["1GB", "30KB"])
+def test_a_tuned_folder_is_tuned_where_it_is_read(folder, tmp_path, size):
+    """Files of other precisions or programs have tensors of the same names, and come first in the order of names."""
+    model = transformers.LlamaForCausalLM.from_pretrained(folder)
+    model.save_pretrained(tmp_path / "base", max_shard_size=size)
+    for name in ("consolidated.safetensors", "model.fp16.safetensors"):
+        save_file({name: one.detach().clone() for name, one in model.named_parameters()}, tmp_path / "base" / name)
+    with torch.no_grad():
+        norm = dict(model.named_parameters())[NORM].fill_(3.0)
+    write_tuned(tmp_path / "base", tmp_path / "tuned", {f"pretrained.{NORM}": norm})
+    assert torch.equal(logits(load_model(tmp_path / "tuned")), logits(model))

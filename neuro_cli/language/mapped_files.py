@@ -38,8 +38,8 @@ def weight_files(folder: Path) -> list[Path]:
     """
     if (folder / ONE_FILE).is_file():
         return [folder / ONE_FILE]
-    every = sorted(folder.glob("*.safetensors"))
-    return [file for file in every if file.name in shards(folder)] if (folder / INDEX).is_file() else every
+    named = shards(folder) if (folder / INDEX).is_file() else None
+    return [file for file in sorted(folder.glob("*.safetensors")) if named is None or file.name in named]
 
 
 def shards(folder: Path) -> set[str]:

@@ -17,7 +17,6 @@ Legend: B examples, T rewards of an example, n outputs of a layer for one reward
 
 import logging
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -153,13 +152,8 @@ class ControlVariates:
         clean.predictor = RewardPredictor(clean.record, clean.layers, None, joint)
 
     def _learn(self, clean: CleanPass, observed: list[ObservedChanges], draw: int) -> None:
-        """Fit the models to what was ``observed`` in passes, and to calls' responses to noise of a ``draw``."""
-
-        def noise(node: int, shape: Sequence[int]) -> Tensor:
-            return self._addresses.input_numbers(clean.generation, node, draw, shape)
-
-        turn = clean.generation + draw
-        self._learnt.models.learn(clean.record.nodes, observed, noise, turn, self._passes.threads)
+        """Fit the models to what was ``observed`` in passes of a ``draw``, and to calls' responses to unit inputs."""
+        self._learnt.models.learn(clean.record.nodes, observed, clean.generation + draw, self._passes.threads)
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the changes (R, B, T) of rewards that are predicted for ``deltas`` (R, ..)."""

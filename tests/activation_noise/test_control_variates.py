@@ -175,13 +175,12 @@ def test_estimates_have_no_bias_and_far_smaller_errors_and_the_prediction_alone_
 
 @pytest.mark.parametrize("name", ["pooled", "heads"])
 def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
-    def wrong(self: Response, _: object) -> None:
+    def wrong(self: Response, *_: object) -> None:
         with seeded(7):
             self.matrix.copy_(0.3 * torch.randn(self.matrix.shape))
 
-    for kind in (MatrixResponse, Diagonal):
-        monkeypatch.setattr(kind, "learn", wrong)
-    for kind in (Dense, Convolution):
+    monkeypatch.setattr(MatrixResponse, "learn", wrong)
+    for kind in (Dense, Convolution, Diagonal):
         monkeypatch.setattr(kind, "read", wrong)
     make, task, own = NETWORKS[name]
     error, bias, _ = errors(make, task, True, count=12, **own)
@@ -355,7 +354,7 @@ def test_the_numbered_state_of_an_older_run_is_read(monkeypatch):
     squares = {"control.squares": state["control.squares"]}
     other.distribution.job.scorer.restore(numbers | squares)
     twice.distribution.job.scorer.restore({name: 2 * value for name, value in numbers.items()} | squares)
-    monkeypatch.setattr(Dense, "read", lambda self, outputs: None)
+    monkeypatch.setattr(Dense, "read", lambda self, inputs, outputs: None)
     assert torch.equal(estimate(other, 4), estimate(parts, 4))
     assert not torch.equal(estimate(twice, 4), estimate(parts, 4))
 

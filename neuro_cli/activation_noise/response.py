@@ -165,8 +165,10 @@ class Convolution(MatrixResponse):
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry
-        weight = self.matrix.T.reshape(-1, self._form.image[0], *self._form.kernel).to(derivative.dtype)
-        return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation)
+        weight = self.matrix.mT.reshape(-1, self._form.image[0] // self._groups, *self._form.kernel).to(derivative.dtype)
+        # up to twice as fast as with another order, on a CPU, and never slower
+        weight = weight.contiguous(memory_format=torch.channels_last)
+        return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation, self._groups)
 
 
 class GroupedConvolution(Convolution):
@@ -195,13 +197,6 @@ class GroupedConvolution(Convolution):
         step = torch.cholesky_solve(inputs.mT @ (outputs - inputs @ self.matrix), factor)
         right = (failed == 0) & step.isfinite().all(2).all(1)
         self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0))
-
-    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
-        form = self._form.geometry
-        weight = self.matrix.mT.reshape(-1, self.matrix.shape[1] // math.prod(self._form.kernel), *self._form.kernel)
-        return conv2d_input(
-            tuple(shape), weight.to(derivative.dtype), derivative, form.stride, form.padding, form.dilation, self._groups
-        )
 
 
 class Diagonal(Response):

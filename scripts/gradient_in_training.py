@@ -83,6 +83,36 @@ class Heads(nn.Module):
         return self.last(F.gelu(self.along(x)).mean(1))
 
 
+class Sums(nn.Module):
+    """Projections of heads by einsum, then a matrix for each head by matmul, and one that mixes places from the left."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 32), nn.Linear(32, 10)
+        self.heads, self.own, self.places = (nn.Parameter(torch.randn(shape) / 6) for shape in ((32, 4, 8), (4, 8, 8), (8, 8)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x.view(-1, 8, 8)))
+        heads = torch.tanh(torch.einsum("btd,dhe->bhte", x, self.heads))
+        heads = heads + torch.tanh(heads @ self.own)
+        return self.last((x + torch.tanh(self.places @ heads.transpose(1, 2).flatten(2))).mean(1))
+
+
+def decoder() -> nn.Module:
+    """Return convolutions of sequences, then transposed ones of images."""
+    along = (
+        nn.Conv1d(8, 16, 3, padding=1),
+        nn.Tanh(),
+        nn.Conv1d(16, 32, 3, 2),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Linear(96, 128),
+        nn.Tanh(),
+    )
+    up = (nn.ConvTranspose2d(8, 16, 4, 2, 1), nn.Tanh(), nn.ConvTranspose2d(16, 8, 3, 2), nn.Tanh(), nn.Conv2d(8, 4, 3, 2))
+    return nn.Sequential(nn.Unflatten(1, (8, 8)), *along, nn.Unflatten(1, (8, 4, 4)), *up, nn.Flatten(), nn.Linear(256, 10))
+
+
 def normed_weights() -> nn.Module:
     """Return convolutions and a linear layer whose weights have lengths of their own, with group norm and PReLU."""
     norm = torch.nn.utils.parametrizations.weight_norm
@@ -110,7 +140,7 @@ def cnn(channels: int) -> Callable[[], nn.Module]:
 
 VECTORS: dict[str, Callable[[], nn.Module]] = {
     "gru": lambda: Recurrent("GRU"), "lstm": lambda: Recurrent("LSTM", 2), "gru_cell": lambda: Recurrent("GRUCell", cell=True),
-    "lstm_cell": lambda: Recurrent("LSTMCell", cell=True), "tied": Tied, "heads": Heads,
+    "lstm_cell": lambda: Recurrent("LSTMCell", cell=True), "tied": Tied, "heads": Heads, "sums": Sums, "decoder": decoder,
 }  # fmt: skip
 IMAGES: dict[str, Callable[[], nn.Module]] = {"weight_norm": normed_weights, "cnn_8": cnn(8), "cnn_16": cnn(16)}
 NAMES = (

@@ -41,6 +41,8 @@ POINTWISE = SCALED | frozenset((
     torch.prelu, torch.pow, Tensor.pow, Tensor.__pow__, Tensor.__rpow__, Tensor.__rtruediv__, Tensor.__rdiv__, torch.clamp,
     Tensor.clamp, torch.maximum, Tensor.maximum, torch.minimum, Tensor.minimum,
 ))  # fmt: skip
+MATMUL = frozenset((torch.matmul, Tensor.matmul, Tensor.__matmul__))
+EINSUM = frozenset((torch.einsum, torch._VF.einsum))  # type: ignore[attr-defined]
 CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
 LEAST = 2**-10  # least size of a value for the distance to its neighbours, in units of the root mean square
 
@@ -81,6 +83,13 @@ class BackwardNode:
             return x.float(), (self.function(x) - self.function(torch.zeros_like(x[:1]))).float()
         zero = torch.zeros_like(x)
         return (self._preprocess(x) - self._preprocess(zero)).float(), (self.function(x) - self.function(zero)).float()
+
+    def from_zero(self, entries: int) -> tuple[Tensor, Tensor]:
+        """Return the first ``entries`` of the input in the clean pass and of the outputs, less those for zeros, in float32."""
+        assert self.inputs is not None
+        assert self.function is not None
+        zero = self.function(torch.zeros_like(self.inputs[:1]))
+        return self.inputs[:entries].float(), (self.outputs[:entries] - zero).float()
 
     def changes(self, passes: Changes, entries: int) -> tuple[Tensor, Tensor]:
         """Return the changes, in float32, of the model's input and of the outputs in a noisy pass or a mirrored pair of them.
@@ -197,7 +206,7 @@ def layer_node(
         return BackwardNode(outputs, names, None, normal.detach(), call.normalised, make, ("norm", shape), function), normal
     if kwargs.get("rounding_mode"):
         return StepNode(outputs, Step(x, function)), x
-    affine = _is_affine(func, x, given)
+    affine = _is_affine(func, args, position, given)
     if func in POINTWISE and outputs.shape == x.shape and not (affine and not kwargs):
         return PointwiseNode(outputs, names, function, x), x
     model = _model_of(func, args, kwargs, x, outputs)
@@ -206,15 +215,34 @@ def layer_node(
     return BackwardNode(outputs, names, None if affine else position, x.detach(), None, *model, function), x
 
 
-def _is_affine(func: Callable[..., Any], x: Tensor, given: Sequence[Tensor]) -> bool:
-    """Return whether a call is linear in ``x``, but for a constant, and can have any number of entries in its first axis."""
+def _is_affine(func: Callable[..., Any], args: Sequence[Any], position: int, given: Sequence[Tensor]) -> bool:
+    """Return whether a call is linear in a tensor, but for a constant, and can have any number of entries in its first axis."""
+    x = given[position]
     others = [tensor for tensor in given if tensor is not x]
     if func in SCALED:
         linear = given[0] is x or "mul" in func.__name__
         return linear and not overwrites(func) and all(other.dim() < x.dim() or len(other) == 1 for other in others)
     # a matrix, and at most a bias: a matrix for each entry, or a bias, would fix their number
-    product = func in PRODUCTS and given[-1] is not x and [other.dim() for other in others if other.dim() != 1] == [2]
-    return func in CONVOLUTIONS or product
+    if func in CONVOLUTIONS or (func in PRODUCTS and given[-1] is not x and _is_matrix(others)):
+        return True
+    if func in MATMUL:
+        return all(1 < other.dim() < x.dim() for other in others)
+    return func in EINSUM and _keeps_examples(args, position)
+
+
+def _is_matrix(others: Sequence[Tensor]) -> bool:
+    """Return whether tensors are one matrix, and at most a vector."""
+    return [other.dim() for other in others if other.dim() != 1] == [2]
+
+
+def _keeps_examples(args: Sequence[Any], position: int) -> bool:
+    """Return whether the first axis of an einsum's operand is the first one of its result, and no other operand has it."""
+    given, arrow, output = args[0].replace(" ", "").partition("->") if isinstance(args[0], str) else ("", "", "")
+    terms = given.split(",")
+    if not arrow or not output or position >= len(terms) or not terms[position]:
+        return False
+    first = terms[position][0]
+    return first.isalpha() and output[0] == first and given.count(first) == 1
 
 
 def _exact_node(
@@ -250,8 +278,9 @@ def _model_of(
         [other] = [tensor for tensor in tensors(args) if tensor is not x]
         size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
         return lambda device: Diagonal(size, device), ("diagonal", size)
-    x_first = tensors([*args, *kwargs.values()])[-1] is not x
-    by_position = func in PRODUCTS and x_first and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
+    given = tensors([*args, *kwargs.values()])
+    one = func in PRODUCTS and given[-1] is not x and _is_matrix([tensor for tensor in given if tensor is not x])
+    by_position = one and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
     if not by_position and (x.dim() < 2 or outputs.dim() < 2 or len(x) != len(outputs)):
         return None
     sizes = (x.shape[-1], outputs.shape[-1]) if by_position else (math.prod(x.shape[1:]), math.prod(outputs.shape[1:]))

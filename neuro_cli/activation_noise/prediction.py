@@ -68,6 +68,8 @@ class ResponseModels:
             if all(nodes[number].is_read for number in numbers):
                 units = model.units(_shape_of_all([nodes[number] for number in numbers]), turn, model in complete)
                 model.read(*first.response_to(units))
+                if isinstance(model, MatrixResponse) and model.rows_to_follow:
+                    _follow(model, [nodes[number] for number in numbers])
                 return
             assert isinstance(model, MatrixResponse)
             changes = []
@@ -92,6 +94,19 @@ def _shape_of_all(nodes: Sequence[BackwardNode]) -> tuple[int, ...]:
     inputs = [node.inputs for node in nodes if node.inputs is not None]
     one = inputs[0].shape[1:]
     return (sum(each.numel() for each in inputs) // math.prod(one), *one)
+
+
+def _follow(model: MatrixResponse, nodes: Sequence[BackwardNode]) -> None:
+    """Let a model that was read in part follow what the clean pass shows of the rest."""
+    inputs, outputs, left = list[Tensor](), list[Tensor](), model.rows_to_follow
+    for node in nodes:
+        change = node.from_zero(left)
+        inputs.append(model.input_rows(change[0])[:left])
+        outputs.append(model.output_rows(change[1])[:left])
+        left -= len(inputs[-1])
+        if not left:
+            break
+    model.follow(torch.cat(inputs), torch.cat(outputs))
 
 
 def _read_completely(calls: dict[Response, list[BackwardNode]]) -> set[Response]:

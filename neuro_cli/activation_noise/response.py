@@ -59,6 +59,7 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     _fitted = False
+    _left: Tensor | None = None  # which of the m values no unit of the last reading had; None for none
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
@@ -74,6 +75,21 @@ class MatrixResponse(Response):
     @abstractmethod
     def units_of_all(self, inputs: Sequence[int]) -> int:
         """Return how many entries of ``inputs`` a complete reading has."""
+
+    def follow(self, inputs: Tensor, outputs: Tensor) -> None:
+        """Fit what the last reading left out to rows of inputs (N, m) and outputs (N, n) of a linear call.
+
+        Steps of an optimizer are sums over examples' inputs, so that inputs show most of what such a step changed.
+        """
+        if self._left is None or self.matrix.dim() != 2:
+            return
+        step = least_squares(inputs[:, self._left], outputs - inputs @ self.matrix)
+        self.matrix = self.matrix.index_add(0, self._left.nonzero()[:, 0], step)
+
+    @property
+    def rows_to_follow(self) -> int:
+        """Most rows for :meth:`follow`, whose products are then about those of a reading."""
+        return 0 if self._left is None else max(ROWS, MORE * self.matrix.shape[-1])
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:
@@ -114,6 +130,7 @@ class Dense(MatrixResponse):
         rows = self.output_rows(outputs)[: len(self._read)] / SIZE
         if rows.isfinite().all():
             self.matrix = self.matrix.index_copy(0, self._read, rows)
+        self._left = _others(self._read, torch.arange(len(self.matrix)), self.matrix[None])
 
     def input_rows(self, change: Tensor) -> Tensor:
         return change.flatten(0, -2) if self._by_position else change.flatten(1)
@@ -156,6 +173,7 @@ class Convolution(MatrixResponse):
         if rows.isfinite().all():
             matrix = self.matrix.view(self._groups, -1, rows.shape[2])
             self.matrix = matrix.index_copy(1, self._impulses.tap[here].to(matrix.device), rows).view_as(self.matrix)
+        self._left = _others(self._impulses.tap[here], self._impulses.tap, matrix)
 
     def input_rows(self, change: Tensor) -> Tensor:
         return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
@@ -219,6 +237,14 @@ class Diagonal(Response):
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)
+
+
+def _others(read: Tensor, known: Tensor, matrix: Tensor) -> Tensor | None:
+    """Return which of m values of ``matrix`` (groups, m, n) are ``known``, by their numbers, and not ``read``; None for none."""
+    left = torch.zeros(matrix.shape[1], dtype=torch.bool)
+    left[known] = True
+    left[read.to(left.device)] = False
+    return left.to(matrix.device) if left.any() else None
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

@@ -432,6 +432,22 @@ def test_calls_of_single_values_pass_on_their_slopes(name):
     torch.testing.assert_close(record.nodes[0].derivative, back(derivative)[0], rtol=2e-3, atol=1e-4)
 
 
+def test_a_quotient_that_is_rounded_is_a_step():
+    class Rounded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.size = nn.Linear(6, 6), nn.Parameter(torch.full((6,), 0.1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.div(self.first(x), self.size, rounding_mode="floor")
+
+    record = recorded(Rounded(), torch.randn(50, 6), backward=True)
+    result = record.calls[record.layers[-1].call].result
+    assert depends_on_steps(result)
+    torch.autograd.grad([result.sum()], [record.root], allow_unused=True)
+    assert float(record.nodes[0].derivative.mean()) == pytest.approx(10, rel=0.1)  # as without rounding
+
+
 class Parts(nn.Module):
     """Matrices that are slices of one parameter, some of them used twice, then one of them scaled."""
 

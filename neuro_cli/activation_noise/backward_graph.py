@@ -226,7 +226,7 @@ def _is_affine(func: Callable[..., Any], args: Sequence[Any], position: int, giv
     if func in CONVOLUTIONS or (func in PRODUCTS and given[-1] is not x and _is_matrix(others)):
         return True
     if func in MATMUL:
-        return all(1 < other.dim() < x.dim() for other in others)
+        return all(0 < other.dim() < x.dim() for other in others)
     return func in EINSUM and _keeps_examples(args, position)
 
 

@@ -23,7 +23,7 @@ FEW = 1 << 25  # the same, where that is less: a millisecond or two, which recor
 
 
 class ResponseModels:
-    """Models of the backward graphs' nodes, one for all calls with the same parameters and form, each zero at its first call."""
+    """Models of the backward graphs' nodes, one for all calls that are the same function, each zero at its first call."""
 
     def __init__(self) -> None:
         self._models: dict[tuple[Any, ...], Response] = {}
@@ -100,7 +100,8 @@ def _follow(model: MatrixResponse, nodes: Sequence[BackwardNode]) -> None:
     """Let a model that was read in part follow what the clean pass shows of the rest."""
     inputs, outputs, left = list[Tensor](), list[Tensor](), model.rows_to_follow
     for node in nodes:
-        change = node.from_zero(left)
+        each = math.prod(node.outputs.shape[1:]) // model.matrix.shape[-1]  # rows that an entry gives
+        change = node.from_zero(-(-left // each))
         inputs.append(model.input_rows(change[0])[:left])
         outputs.append(model.output_rows(change[1])[:left])
         left -= len(inputs[-1])

@@ -81,15 +81,14 @@ class MatrixResponse(Response):
 
         Steps of an optimizer are sums over examples' inputs, so that inputs show most of what such a step changed.
         """
-        if self._left is None or self.matrix.dim() != 2:
-            return
+        assert self._left is not None
         step = least_squares(inputs[:, self._left], outputs - inputs @ self.matrix)
         self.matrix = self.matrix.index_add(0, self._left.nonzero()[:, 0], step)
 
     @property
     def rows_to_follow(self) -> int:
-        """Most rows for :meth:`follow`, whose products are then about those of a reading."""
-        return 0 if self._left is None else max(ROWS, MORE * self.matrix.shape[-1])
+        """Most rows for :meth:`follow`, whose products are then about those of a reading; 0 where nothing was left out."""
+        return 0 if self._left is None or self.matrix.dim() != 2 else max(ROWS, MORE * self.matrix.shape[-1])
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:

@@ -506,17 +506,19 @@ class Queries(nn.Module):
 
 
 class Sums(nn.Module):
-    """A product for each head, by einsum and by matmul, and one that mixes places from the left."""
+    """A product for each head, by einsum and by matmul, one that mixes places from the left, and one with a vector."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.last = nn.Linear(2, 6), nn.Linear(6, 4)
         self.heads, self.own, self.places = (nn.Parameter(torch.randn(shape) / 2) for shape in ((6, 2, 3), (2, 3, 3), (4, 4)))
+        self.query = nn.Parameter(torch.randn(6))
 
     def forward(self, x: Tensor) -> Tensor:
         heads = torch.tanh(torch.einsum("btd,dhe->bhte", torch.tanh(self.first(x.view(-1, 4, 2))), self.heads))
         heads = heads + torch.tanh(heads @ self.own)
-        return self.last((self.places @ heads.transpose(1, 2).flatten(2)).tanh().mean(1))
+        x = (self.places @ heads.transpose(1, 2).flatten(2)).tanh()
+        return self.last((x * (x @ self.query).softmax(1)[..., None]).sum(1))
 
 
 def normed(norm: nn.Module) -> nn.Module:

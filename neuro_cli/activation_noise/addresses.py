@@ -4,10 +4,8 @@ A number's address is the seed, the generation, the layer (as direction) and, as
 
 Legend: B examples, T rewards of an example (1, or one a token), R = B T, K draws, G groups of layers that are perturbed in one
 pass, S sides of a draw, n noise values of an example in a layer. Direction (k G + g) R + r is draw k of group g for reward r.
-Beyond the layers' directions are those of noise that calls of the network respond to alone, so that models learn from it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -56,9 +54,3 @@ class Addresses:
         size = self.examples * width
         drawn = self.noise.draw(generation, [layer], first * size, last * size, ACTIVATION_STREAM)
         return drawn.view(last - first, self.examples, width)
-
-    def input_numbers(self, generation: int, call: int, draw: int, shape: Sequence[int]) -> Tensor:
-        """Draw noise float32 of this ``shape`` as the input of a call."""
-        size = math.prod(shape)
-        drawn = self.noise.draw(generation, [len(self.widths) + call], draw * size, (draw + 1) * size, ACTIVATION_STREAM)
-        return drawn.view(*shape)

@@ -12,6 +12,7 @@ from neuro_cli.scoring.passes.example_marks import SEQUENCES
 from neuro_cli.scoring.passes.operators import Unsupported, geometry_of
 
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
+SIMPLE = (bool, int, float, complex, str, torch.dtype, torch.device)  # types of arguments that are compared by value
 NAMES = {
     F.linear: "input weight bias",
     F.conv2d: "input weight bias stride padding dilation groups",
@@ -19,6 +20,7 @@ NAMES = {
     torch.rms_norm: "input normalized_shape weight eps",
     torch.group_norm: "input num_groups weight bias eps",
     torch.batch_norm: "input weight bias running_mean running_var training momentum eps",
+    torch.instance_norm: "input weight bias running_mean running_var use_input_stats momentum eps",
 }
 
 
@@ -34,6 +36,45 @@ def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
             return value._make(parts)
         return parts if isinstance(value, list) else tuple(parts)
     return value
+
+
+class FunctionOf:
+    """A call as a function of its tensor ``x``, the others given. It holds no graph: that would hold the node, which holds it."""
+
+    def __init__(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> None:
+        held = x.detach()
+        self._func, self._positions, self._names, self._x = func, len(args), tuple(kwargs), held
+        self._given = [
+            replaced(value, lambda tensor: held if tensor is x else tensor.detach()) for value in [*args, *kwargs.values()]
+        ]
+
+    def __call__(self, other: Tensor) -> Tensor:
+        values = [replaced(value, lambda tensor: other if tensor is self._x else tensor) for value in self._given]
+        result: Tensor = self._func(*values[: self._positions], **dict(zip(self._names, values[self._positions :], strict=True)))
+        return result
+
+    def is_like(self, other: "FunctionOf") -> bool:
+        """Return whether another call is the same function: all but its tensor ``x`` is equal."""
+        if self._func != other._func or self._names != other._names:
+            return False
+        return _alike(self._given, other._given, (self._x, other._x))
+
+
+def _alike(one: Any, other: Any, inputs: tuple[Tensor, Tensor]) -> bool:
+    """Return whether two arguments are equal, ``inputs`` counted as such; False where that cannot be seen."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one is inputs[0] or other is inputs[1]:
+            return one is inputs[0] and other is inputs[1]
+        if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, torch.strided):
+            return False
+        return (one.data_ptr(), one.stride()) == (other.data_ptr(), other.stride()) or torch.equal(one, other)
+    if isinstance(one, SEQUENCES):
+        return (
+            type(one) is type(other)
+            and len(one) == len(other)
+            and all(_alike(part, another, inputs) for part, another in zip(one, other, strict=True))
+        )
+    return one is other or (isinstance(one, SIMPLE) and type(one) is type(other) and bool(one == other))
 
 
 class Arguments:
@@ -66,7 +107,10 @@ class Arguments:
             return F.rms_norm(x, tuple(self["normalized_shape"]), eps=self._given.get("eps"))
         if self._func is torch.group_norm:
             return F.group_norm(x, self["num_groups"], eps=self["eps"])
-        mean, variance = (None, None) if self["training"] else (self["running_mean"], self["running_var"])
+        own = self["use_input_stats"] if self._func is torch.instance_norm else self["training"]
+        mean, variance = (None, None) if own else (self["running_mean"], self["running_var"])
+        if self._func is torch.instance_norm:
+            return F.instance_norm(x, mean, variance, use_input_stats=own, eps=self["eps"])
         return F.batch_norm(x, mean, variance, training=self["training"], eps=self["eps"])
 
     def affine_shape(self, x: Tensor) -> tuple[int, ...]:

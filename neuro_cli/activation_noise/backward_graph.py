@@ -1,9 +1,10 @@
 """The backward graph of a clean pass: it takes derivatives of the rewards from later layers to earlier ones, without weights.
 
 It is autograd's graph of the calls without parameters. A call with parameters is a node of its own in it: derivatives pass
-through a linear model of the call's response, learnt from what it gives for noise, never through the weights. A call that is
-not linear in its input is learnt from its changes in passes with noise in all layers. A step function (``round``, ``sign``),
-whose derivative is zero, is a node with the slope of its mean under noise.
+through a linear model of the call's response, never through the weights. A call that is linear in its input, or behind a norm
+without parameters, is read off by unit inputs. A call of single values (PReLU) has the slope of its values around the input. Any
+other is learnt from its changes in passes with noise in all layers. A step function (``round``, ``sign``), whose derivative is
+zero, is a node with the slope of its mean under noise.
 
 Legend: B examples.
 """
@@ -16,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import NAMES, Arguments, replaced
+from neuro_cli.activation_noise.arguments import NAMES, Arguments, FunctionOf, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
-from neuro_cli.activation_noise.step_functions import Respond, Step, response
+from neuro_cli.activation_noise.step_functions import FLOOR, Step
 from neuro_cli.scoring.passes.example_marks import DATA, tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 
@@ -35,59 +36,70 @@ SCALED = frozenset((
     Tensor.__truediv__, torch.true_divide, Tensor.true_divide,
 ))  # fmt: skip
 PRODUCTS = frozenset((F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, torch.addmm, torch.bmm, torch.baddbmm))
+# calls of single values: an output depends on the value of the input at its own place, and on parameters
+POINTWISE = SCALED | frozenset((
+    torch.prelu, torch.pow, Tensor.pow, Tensor.__pow__, Tensor.__rpow__, Tensor.__rtruediv__, Tensor.__rdiv__, torch.clamp,
+    Tensor.clamp, torch.maximum, Tensor.maximum, torch.minimum, Tensor.minimum,
+))  # fmt: skip
+MATMUL = frozenset((torch.matmul, Tensor.matmul, Tensor.__matmul__))
+EINSUM = frozenset((torch.einsum, torch._VF.einsum))  # type: ignore[attr-defined]
 CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
+LEAST = 2**-10  # least size of a value for the distance to its neighbours, in units of the root mean square
 
 MakeModel = Callable[[torch.device], Response]
 Changes = Sequence[tuple[Tensor, Tensor]]  # input and outputs of a call in each of some passes
 
 
 class BackwardNode:
-    """A call in the backward graph. ``names``: its parameters; nodes with the same names and ``form`` share a response model.
+    """A call in the backward graph. ``names``: its parameters. Nodes with these, ``form`` and function in common share a model.
 
     ``inputs``: the model's input in the clean pass, which is the call's own after ``preprocess``; None for a call that passes
-    derivatives on as they are, or not at all. The model learns from what the call gives for noise, by ``respond``, or, where that
-    is None, from passes in which the input is the call's tensor ``position``. ``response``: the model.
-    ``derivative``: of the rewards by ``outputs``, None before it is computed or where it never is.
+    derivatives on as they are, or not at all. ``function``: the call, of its input. The model is read off what that gives for
+    unit inputs, where ``position`` is None, or learns from passes in which the input is the call's tensor ``position``.
+    ``response``: the model. ``derivative``: of the rewards by ``outputs``, None before it is computed or where it never is.
     """
 
     def __init__(
         self, outputs: Tensor, names: tuple[str, ...] = (), position: int | None = None, inputs: Tensor | None = None,
         preprocess: Callable[[Tensor], Tensor] | None = None, make_model: MakeModel | None = None, form: tuple[Any, ...] = (),
-        respond: Respond | None = None,
+        function: FunctionOf | None = None,
     ) -> None:  # fmt: skip
         self.outputs, self.position, self.inputs, self._preprocess = outputs, position, inputs, preprocess
-        self.make_model, self.names, self.key, self.respond = make_model, names, (*names, *form), respond
+        self.make_model, self.names, self.key, self.function = make_model, names, (*names, *form), function
         self.response: Response | None = None
         self.derivative: Tensor | None = None
 
     @property
-    def is_linear(self) -> bool:
-        """Return whether the call is linear in the model's input, but for a constant, and answers any input."""
-        return self.respond is not None and self._preprocess is None
+    def is_read(self) -> bool:
+        """Return whether the model is read off for unit inputs: the call is linear in its input, and answers any number."""
+        return self.function is not None and self.position is None
 
-    def response_to(self, noise: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the model's input for ``noise`` as the call's, and the outputs, less those for zeros, in float32."""
+    def response_to(self, units: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the model's input for ``units`` as the call's, and the outputs, less those for zeros, in float32."""
         assert self.inputs is not None
-        assert self.respond is not None
-        x = noise.to(self.inputs.dtype)
+        assert self.function is not None
+        x = units.to(self.inputs.dtype)
         if self._preprocess is None:
-            return x.float(), (self.respond(x) - self.respond(torch.zeros_like(x[:1]))).float()
+            return x.float(), (self.function(x) - self.function(torch.zeros_like(x[:1]))).float()
         zero = torch.zeros_like(x)
-        return (self._preprocess(x) - self._preprocess(zero)).float(), (self.respond(x) - self.respond(zero)).float()
+        return (self._preprocess(x) - self._preprocess(zero)).float(), (self.function(x) - self.function(zero)).float()
 
-    def changes(self, passes: Changes, entries: int | None) -> tuple[Tensor, Tensor]:
+    def from_zero(self, entries: int) -> tuple[Tensor, Tensor]:
+        """Return the first ``entries`` of the input in the clean pass and of the outputs, less those for zeros, in float32."""
+        assert self.inputs is not None
+        assert self.function is not None
+        zero = self.function(torch.zeros_like(self.inputs[:1]))
+        return self.inputs[:entries].float(), (self.outputs[:entries] - zero).float()
+
+    def changes(self, passes: Changes, entries: int) -> tuple[Tensor, Tensor]:
         """Return the changes, in float32, of the model's input and of the outputs in a noisy pass or a mirrored pair of them.
 
-        ``entries``: number of the first axis' entries that are wanted, None for all.
+        ``entries``: number of the first axis' entries that are wanted.
         """
         assert self.inputs is not None
-
-        def wanted(tensor: Tensor) -> Tensor:
-            return tensor if entries is None else tensor[:entries]
-
-        seen = [(wanted(x), wanted(y)) for x, y in passes]
+        seen = [(x[:entries], y[:entries]) for x, y in passes]
         if len(seen) == 1:
-            return (seen[0][0] - wanted(self.inputs)).float(), (seen[0][1] - wanted(self.outputs)).float()
+            return (seen[0][0] - self.inputs[:entries]).float(), (seen[0][1] - self.outputs[:entries]).float()
         (x_plus, y_plus), (x_minus, y_minus) = seen
         return (x_plus - x_minus).float() / 2, (y_plus - y_minus).float() / 2
 
@@ -113,6 +125,32 @@ class StepNode(BackwardNode):
         self.derivative = derivative
         if self._slope is None:
             self._slope = self._step.slope()
+        return derivative * self._slope.to(derivative.dtype)
+
+
+class PointwiseNode(BackwardNode):
+    """A call of single values with parameters: derivatives pass by the slope between two values near the input."""
+
+    def __init__(self, outputs: Tensor, names: tuple[str, ...], function: FunctionOf, x: Tensor) -> None:
+        super().__init__(outputs, names)
+        self._values, self._x = function, x.detach()
+        self._slope: Tensor | None = None
+
+    @torch.no_grad()
+    def _slopes(self) -> Tensor:
+        # the error of a curved function is the size's square, that of rounding the float type's precision over the size
+        typical = max(float(self._x.square().mean().sqrt()), FLOOR)
+        # in proportion to the value: no step crosses zero, where PReLU turns
+        size = torch.finfo(self._x.dtype).eps ** (1 / 3) * self._x.abs().clamp_min(LEAST * typical)
+        above, below = self._x + size, self._x - size
+        between = above - below  # as rounded
+        slopes = (self._values(above) - self._values(below)) / between
+        return torch.where(slopes.isfinite(), slopes, 0.0)
+
+    def pull_back(self, derivative: Tensor) -> Tensor:
+        self.derivative = derivative
+        if self._slope is None:
+            self._slope = self._slopes()
         return derivative * self._slope.to(derivative.dtype)
 
 
@@ -159,31 +197,52 @@ def layer_node(
         return BackwardNode(outputs, names), None
     [position] = in_graph
     x = given[position]
-    call = Arguments(func, args, kwargs) if func in NAMES else None
+    call, function = Arguments(func, args, kwargs) if func in NAMES else None, FunctionOf(func, args, kwargs, x)
     if call is not None and call.is_norm:
         with torch.enable_grad():
             normal = call.normalised(x)
         shape = call.affine_shape(x)
         make: MakeModel = lambda device: Diagonal(shape, device)  # noqa: E731
-        respond = response(func, args, kwargs, x)
-        return BackwardNode(outputs, names, None, normal.detach(), call.normalised, make, ("norm", shape), respond), normal
+        return BackwardNode(outputs, names, None, normal.detach(), call.normalised, make, ("norm", shape), function), normal
+    if kwargs.get("rounding_mode"):
+        return StepNode(outputs, Step(x, function)), x
+    affine = _is_affine(func, args, position, given)
+    if func in POINTWISE and outputs.shape == x.shape and not (affine and not kwargs):
+        return PointwiseNode(outputs, names, function, x), x
     model = _model_of(func, args, kwargs, x, outputs)
     if model is None:
         return BackwardNode(outputs, names), None
-    if _is_affine(func, x, given):
-        return BackwardNode(outputs, names, None, x.detach(), None, *model, response(func, args, kwargs, x)), x
-    return BackwardNode(outputs, names, position, x.detach(), None, *model), x
+    return BackwardNode(outputs, names, None if affine else position, x.detach(), None, *model, function), x
 
 
-def _is_affine(func: Callable[..., Any], x: Tensor, given: Sequence[Tensor]) -> bool:
-    """Return whether a call is linear in ``x``, but for a constant, and can have any number of entries in its first axis."""
+def _is_affine(func: Callable[..., Any], args: Sequence[Any], position: int, given: Sequence[Tensor]) -> bool:
+    """Return whether a call is linear in a tensor, but for a constant, and can have any number of entries in its first axis."""
+    x = given[position]
     others = [tensor for tensor in given if tensor is not x]
     if func in SCALED:
         linear = given[0] is x or "mul" in func.__name__
         return linear and not overwrites(func) and all(other.dim() < x.dim() or len(other) == 1 for other in others)
     # a matrix, and at most a bias: a matrix for each entry, or a bias, would fix their number
-    product = func in PRODUCTS and given[-1] is not x and [other.dim() for other in others if other.dim() != 1] == [2]
-    return func in CONVOLUTIONS or product
+    if func in CONVOLUTIONS or (func in PRODUCTS and given[-1] is not x and _is_matrix(others)):
+        return True
+    if func in MATMUL:
+        return all(0 < other.dim() < x.dim() for other in others)
+    return func in EINSUM and _keeps_examples(args, position)
+
+
+def _is_matrix(others: Sequence[Tensor]) -> bool:
+    """Return whether tensors are one matrix, and at most a vector."""
+    return [other.dim() for other in others if other.dim() != 1] == [2]
+
+
+def _keeps_examples(args: Sequence[Any], position: int) -> bool:
+    """Return whether the first axis of an einsum's operand is the first one of its result, and no other operand has it."""
+    given, arrow, output = args[0].replace(" ", "").partition("->") if isinstance(args[0], str) else ("", "", "")
+    terms = given.split(",")
+    if not arrow or not output or position >= len(terms) or not terms[position]:
+        return False
+    first = terms[position][0]
+    return first.isalpha() and output[0] == first and given.count(first) == 1
 
 
 def _exact_node(
@@ -219,8 +278,9 @@ def _model_of(
         [other] = [tensor for tensor in tensors(args) if tensor is not x]
         size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
         return lambda device: Diagonal(size, device), ("diagonal", size)
-    x_first = tensors([*args, *kwargs.values()])[-1] is not x
-    by_position = func in PRODUCTS and x_first and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
+    given = tensors([*args, *kwargs.values()])
+    one = func in PRODUCTS and given[-1] is not x and _is_matrix([tensor for tensor in given if tensor is not x])
+    by_position = one and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
     if not by_position and (x.dim() < 2 or outputs.dim() < 2 or len(x) != len(outputs)):
         return None
     sizes = (x.shape[-1], outputs.shape[-1]) if by_position else (math.prod(x.shape[1:]), math.prod(outputs.shape[1:]))

@@ -3,9 +3,9 @@
 Noise e on a layer's outputs changes an example's reward r by about <g, e>, g the reward's derivative by the outputs. For any p
 that does not depend on e, the estimate ``p + (r - <p, e>) e`` has the mean of ``r e``, and the part of g that p predicts adds no
 variance. p comes from the backward graph (see :mod:`backward_graph`), from the rewards or, where those are step functions,
-from the last layer: then a pass for each of its outputs measures the derivative. The graph's response models are learnt from
-what a call gives for noise in place of its input, as many numbers as it has outputs, where a reward is one number. Calls that
-are not linear in their input, and steps, are learnt from passes with noise in all layers at once.
+from the last layer: then a pass for each of its outputs measures the derivative. The graph's response models are read off
+for unit inputs in place of a call's own, where it is linear in them. Other calls, and steps, are learnt from passes with noise in
+all layers at once.
 
 Akrout, Wilson, Humphreys, Lillicrap and Tweed, "Deep learning without weight transport", NeurIPS 2019, learn feedback weights
 from responses to noise ("weight mirrors"), and Lansdell, Prakash and Kording, "Learning to solve the credit assignment
@@ -17,7 +17,6 @@ Legend: B examples, T rewards of an example, n outputs of a layer for one reward
 
 import logging
 import math
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -153,13 +152,8 @@ class ControlVariates:
         clean.predictor = RewardPredictor(clean.record, clean.layers, None, joint)
 
     def _learn(self, clean: CleanPass, observed: list[ObservedChanges], draw: int) -> None:
-        """Fit the models to what was ``observed`` in passes, and to calls' responses to noise of a ``draw``."""
-
-        def noise(node: int, shape: Sequence[int]) -> Tensor:
-            return self._addresses.input_numbers(clean.generation, node, draw, shape)
-
-        turn = clean.generation + draw
-        self._learnt.models.learn(clean.record.nodes, observed, noise, turn, self._passes.threads)
+        """Fit the models to what was ``observed`` in passes of a ``draw``, and to calls' responses to unit inputs."""
+        self._learnt.models.learn(clean.record.nodes, observed, clean.generation + draw, self._passes.threads)
 
     def expected(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the changes (R, B, T) of rewards that are predicted for ``deltas`` (R, ..)."""

@@ -3,73 +3,82 @@
 Legend: B examples, T rewards of an example, n outputs of a layer for one reward.
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from neuro_cli.activation_noise.arguments import FunctionOf
 from neuro_cli.activation_noise.backward_graph import BackwardNode
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer, real
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges
-from neuro_cli.activation_noise.response import Diagonal, MatrixResponse, Response
+from neuro_cli.activation_noise.response import MatrixResponse, Response
 from neuro_cli.core.machine.threads import Threads
+
+SHARE = 0.25  # products of models that are read completely in each fit, over those of the modelled calls in a pass
+FEW = 1 << 25  # the same, where that is less: a millisecond or two, which recording a pass takes as well
 
 
 class ResponseModels:
-    """Models of the backward graphs' nodes, one for all calls with the same parameters and form, each zero at its first call."""
+    """Models of the backward graphs' nodes, one for all calls that are the same function, each zero at its first call."""
 
     def __init__(self) -> None:
         self._models: dict[tuple[Any, ...], Response] = {}
         self._restored: dict[str, Tensor] = {}
 
     def attach(self, nodes: Sequence[BackwardNode], device: torch.device) -> None:
-        """Give the nodes of a pass their models."""
+        """Give the nodes of a pass their models: one for all calls that are the same function of their input."""
+        functions: dict[tuple[Any, ...], list[FunctionOf]] = {}
         for node in nodes:
-            if node.make_model is not None and node.key not in self._models:
-                model = self._models[node.key] = node.make_model(device)
+            if node.make_model is None or node.function is None:
+                continue
+            earlier = functions.setdefault(node.key, [])
+            # slices of one parameter are calls with the same parameters, and other functions
+            first = next((place for place, other in enumerate(earlier) if node.function.is_like(other)), len(earlier))
+            earlier.append(node.function)
+            key = (*node.key, first) if first else node.key
+            if key not in self._models:
+                model = self._models[key] = node.make_model(device)
                 # checkpoints of earlier versions number the models
                 number = f"control.{len(self._models) - 1}"
-                saved = self._restored.get(_name(node.key), self._restored.get(number))
+                saved = self._restored.get(_name(key), self._restored.get(number))
                 if saved is not None:
                     model.matrix.copy_(saved)
-            node.response = self._models.get(node.key)
+            node.response = self._models[key]
 
-    def learn(
-        self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], noise: Callable[[int, Sequence[int]], Tensor],
-        turn: int, threads: Threads,
-    ) -> None:  # fmt: skip
-        """Learn from nodes' responses to unit inputs or to ``noise`` (of the node's number and a shape), or from ``passes``.
+    def learn(self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], turn: int, threads: Threads) -> None:
+        """Read off linear nodes' responses to unit inputs, and learn the others from ``passes``.
 
         ``turn`` chooses among unit inputs where a fit has room for some.
         Passes are one, a mirrored pair, or none where all nodes can respond.
         """
-        numbers: dict[tuple[Any, ...], list[int]] = {}
+        calls: dict[Response, list[int]] = {}
         for number, node in enumerate(nodes):
-            if node.key in self._models and (node.respond is not None or (passes and number in passes[0])):
-                numbers.setdefault(node.key, []).append(number)
+            if node.response is not None and (node.is_read or (passes and number in passes[0])):
+                calls.setdefault(node.response, []).append(number)
+        complete = _read_completely({model: [nodes[number] for number in numbers] for model, numbers in calls.items()})
 
         @torch.no_grad()
-        def run(key: tuple[Any, ...]) -> None:
-            model, calls, changes = self._models[key], numbers[key], []
-            only = nodes[calls[0]] if len(calls) == 1 else None
-            if only is not None and only.is_linear and only.inputs is not None and isinstance(model, MatrixResponse):
-                units = model.units(only.inputs.shape, turn)
-                if units is not None:
-                    model.read(only.response_to(units)[1])
-                    return
-            for node, number in ((nodes[number], number) for number in calls):
-                entries = model.entries(node.outputs.shape, len(calls))
-                if node.respond is not None:
-                    assert node.inputs is not None
-                    changes.append(node.response_to(noise(number, (entries, *node.inputs.shape[1:]))))
-                else:
-                    few = None if isinstance(model, Diagonal) else entries
-                    changes.append(node.changes([seen[number] for seen in passes], few))
+        def run(model: Response) -> None:
+            numbers = calls[model]
+            first = nodes[numbers[0]]
+            if all(nodes[number].is_read for number in numbers):
+                units = model.units(_shape_of_all([nodes[number] for number in numbers]), turn, model in complete)
+                model.read(*first.response_to(units))
+                if isinstance(model, MatrixResponse) and model.rows_to_follow:
+                    _follow(model, [nodes[number] for number in numbers])
+                return
+            assert isinstance(model, MatrixResponse)
+            changes = []
+            for number in numbers:
+                entries = model.entries(nodes[number].outputs.shape, len(numbers))
+                changes.append(nodes[number].changes([seen[number] for seen in passes], entries))
             model.learn(changes)
 
-        threads.map(run, list(numbers))
+        threads.map(run, list(calls))
 
     def state(self) -> dict[str, Tensor]:
         """Return the models by name, for a checkpoint; before the first generation since a resume those that it restored."""
@@ -78,6 +87,44 @@ class ResponseModels:
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore a :meth:`state`; a model that it lacks begins at zero."""
         self._models, self._restored = {}, {name: tensor.clone() for name, tensor in tensors.items()}
+
+
+def _shape_of_all(nodes: Sequence[BackwardNode]) -> tuple[int, ...]:
+    """Return the shape of the inputs of several calls in one."""
+    inputs = [node.inputs for node in nodes if node.inputs is not None]
+    one = inputs[0].shape[1:]
+    return (sum(each.numel() for each in inputs) // math.prod(one), *one)
+
+
+def _follow(model: MatrixResponse, nodes: Sequence[BackwardNode]) -> None:
+    """Let a model that was read in part follow what the clean pass shows of the rest."""
+    inputs, outputs, left = list[Tensor](), list[Tensor](), model.rows_to_follow
+    for node in nodes:
+        each = math.prod(node.outputs.shape[1:]) // model.matrix.shape[-1]  # rows that an entry gives
+        change = node.from_zero(-(-left // each))
+        inputs.append(model.input_rows(change[0])[:left])
+        outputs.append(model.output_rows(change[1])[:left])
+        left -= len(inputs[-1])
+        if not left:
+            break
+    model.follow(torch.cat(inputs), torch.cat(outputs))
+
+
+def _read_completely(calls: dict[Response, list[BackwardNode]]) -> set[Response]:
+    """Return the models whose units take so few products that all of them are read in each fit, the cheapest ones first."""
+    costs, present = dict[Response, int](), 0
+    for model, nodes in calls.items():
+        if isinstance(model, MatrixResponse):
+            unknowns, shape = model.matrix.shape[-2], _shape_of_all(nodes)
+            present += unknowns * sum(node.outputs.numel() for node in nodes)
+            costs[model] = unknowns * model.units_of_all(shape) * math.prod(nodes[0].outputs.shape[1:])
+    cheap, total = set[Response](), 0
+    for model in sorted(costs, key=costs.__getitem__):
+        total += costs[model]
+        if total > max(SHARE * present, FEW):
+            break
+        cheap.add(model)
+    return cheap
 
 
 def _name(key: tuple[Any, ...]) -> str:

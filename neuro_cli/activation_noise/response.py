@@ -1,4 +1,4 @@
-"""Linear models of a call's response: how its outputs change with its input, learnt from changes of both.
+"""Linear models of a call's response: how its outputs change with its input, read off for unit inputs or learnt from changes.
 
 Legend: N rows (positions or examples), m values that an output depends on, n outputs of a row.
 """
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.grad import conv2d_input
 
 from neuro_cli.activation_noise.impulses import Impulses
-from neuro_cli.core.rows import Geometry, out_sizes
+from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
 
 RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
@@ -22,7 +22,6 @@ ROWS = 128  # least rows of a fit, if the model has half as many unknowns
 FIRST_ROWS = 2048  # most rows of a first fit, which finds twice as many rows as unknowns worth their cost
 MORE = 4  # unit inputs of a fit at most, over the rows that the call has: large layers gain less by 8 than they take
 SIZE = 16.0  # value of a unit input, a power of two: outputs are larger than the constant that is subtracted
-SAMPLES = 16  # least values of the input in a fit of a slope
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,16 @@ class Response(ABC):
     matrix: Tensor
 
     @abstractmethod
-    def entries(self, outputs: Sequence[int], calls: int) -> int:
-        """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
+    def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
+        """Return inputs float32 of a linear call whose outputs hold the model, for :meth:`read`.
+
+        ``inputs``: shape of the call's, or of all calls' in one. Where units are too many for one fit, and it need not be
+        ``complete``, ``turn`` chooses.
+        """
 
     @abstractmethod
-    def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """Fit what the model does not explain of ``changes`` of the input and of the outputs."""
+    def read(self, inputs: Tensor, outputs: Tensor) -> None:
+        """Set the numbers that a linear call's ``outputs`` (float32) for the last :meth:`units` hold; ``inputs``: the model's."""
 
     @abstractmethod
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
@@ -56,8 +59,10 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     _fitted = False
+    _left: Tensor | None = None  # which of the m values no unit of the last reading had; None for none
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
+        """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
         unknowns, columns = self.matrix.shape[-2:]
         each = math.prod(outputs[1:]) // (self.matrix.numel() // unknowns)  # rows that an entry gives
         present = calls * outputs[0] * each
@@ -68,15 +73,22 @@ class MatrixResponse(Response):
         return -(-most // (calls * each))
 
     @abstractmethod
-    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
-        """Return inputs float32, each of one value but for zeros, for :meth:`read`. None: a fit to noise takes fewer products.
+    def units_of_all(self, inputs: Sequence[int]) -> int:
+        """Return how many entries of ``inputs`` a complete reading has."""
 
-        ``inputs``: shape of the call's. Where they are too many for one fit, ``turn`` chooses.
+    def follow(self, inputs: Tensor, outputs: Tensor) -> None:
+        """Fit what the last reading left out to rows of inputs (N, m) and outputs (N, n) of a linear call.
+
+        Steps of an optimizer are sums over examples' inputs, so that inputs show most of what such a step changed.
         """
+        assert self._left is not None
+        step = least_squares(inputs[:, self._left], outputs - inputs @ self.matrix)
+        self.matrix = self.matrix.index_add(0, self._left.nonzero()[:, 0], step)
 
-    @abstractmethod
-    def read(self, outputs: Tensor) -> None:
-        """Set the numbers that a linear call's ``outputs`` (float32) for the last :meth:`units` hold."""
+    @property
+    def rows_to_follow(self) -> int:
+        """Most rows for :meth:`follow`, whose products are then about those of a reading; 0 where nothing was left out."""
+        return 0 if self._left is None or self.matrix.dim() != 2 else max(ROWS, MORE * self.matrix.shape[-1])
 
     @abstractmethod
     def input_rows(self, change: Tensor) -> Tensor:
@@ -87,6 +99,7 @@ class MatrixResponse(Response):
         """Return a change of the outputs as (N, n)."""
 
     def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+        """Fit what the model does not explain of ``changes`` of the input and of the outputs."""
         inputs = _joined([self.input_rows(change) for change, _ in changes])
         outputs = _joined([self.output_rows(change) for _, change in changes])
         # not in place: the graph of a prediction may still need the old matrix
@@ -99,9 +112,12 @@ class Dense(MatrixResponse):
     def __init__(self, inputs: int, outputs: int, by_position: bool, device: torch.device) -> None:
         self.matrix, self._by_position = torch.zeros(inputs, outputs, device=device, dtype=torch.float32), by_position
 
-    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
+    def units_of_all(self, inputs: Sequence[int]) -> int:
+        return -(-(len(self.matrix) ** 2) // math.prod(inputs[1:]))
+
+    def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
         size, values = len(self.matrix), math.prod(inputs[1:])
-        most = min(size, max(ROWS, MORE * inputs[0] * values // size))
+        most = size if complete else min(size, max(ROWS, MORE * inputs[0] * values // size))
         zero = (~self.matrix.any(1)).nonzero()[:FIRST_ROWS, 0]  # all at first
         turns = (torch.arange(most, device=zero.device) + turn * most) % size
         self._read = torch.cat([turns, zero]).unique()
@@ -109,10 +125,11 @@ class Dense(MatrixResponse):
         made.view(-1, size)[torch.arange(len(self._read), device=zero.device), self._read] = SIZE
         return made
 
-    def read(self, outputs: Tensor) -> None:
+    def read(self, inputs: Tensor, outputs: Tensor) -> None:
         rows = self.output_rows(outputs)[: len(self._read)] / SIZE
         if rows.isfinite().all():
             self.matrix = self.matrix.index_copy(0, self._read, rows)
+        self._left = _others(self._read, torch.arange(len(self.matrix)), self.matrix[None])
 
     def input_rows(self, change: Tensor) -> Tensor:
         return change.flatten(0, -2) if self._by_position else change.flatten(1)
@@ -136,17 +153,16 @@ class Convolution(MatrixResponse):
     def _impulses(self) -> Impulses:
         return Impulses(self._form.kernel, self._form.geometry, self._form.image, self._groups)
 
-    def units(self, inputs: Sequence[int], turn: int) -> Tensor | None:
-        form, (unknowns, outputs), entries = self._form, self.matrix.shape[-2:], self._impulses.entries
-        most = min(entries, MORE * inputs[0])
-        places = math.prod(out_sizes(form.image[1:], form.kernel, form.geometry))
-        if most * places * outputs > 2 * unknowns * (unknowns + outputs):
-            return None
-        most = most if self.matrix.any() else entries
-        self._read = ((torch.arange(most) + turn * most) % entries).unique()
-        return self._impulses.images(form.image, SIZE)[self._read].to(self.matrix.device)
+    def units_of_all(self, inputs: Sequence[int]) -> int:
+        return self._impulses.entries
 
-    def read(self, outputs: Tensor) -> None:
+    def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
+        entries = self._impulses.entries
+        most = entries if complete or not self.matrix.any() else min(entries, MORE * inputs[0])
+        self._read = ((torch.arange(most) + turn * most) % entries).unique()
+        return self._impulses.images(self._form.image, SIZE)[self._read].to(self.matrix.device)
+
+    def read(self, inputs: Tensor, outputs: Tensor) -> None:
         place = torch.full((self._impulses.entries,), -1)
         place[self._read] = torch.arange(len(self._read))
         entry, row, column = self._impulses.seen
@@ -156,6 +172,7 @@ class Convolution(MatrixResponse):
         if rows.isfinite().all():
             matrix = self.matrix.view(self._groups, -1, rows.shape[2])
             self.matrix = matrix.index_copy(1, self._impulses.tap[here].to(matrix.device), rows).view_as(self.matrix)
+        self._left = _others(self._impulses.tap[here], self._impulses.tap, matrix)
 
     def input_rows(self, change: Tensor) -> Tensor:
         return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
@@ -165,8 +182,10 @@ class Convolution(MatrixResponse):
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form = self._form.geometry
-        weight = self.matrix.T.reshape(-1, self._form.image[0], *self._form.kernel).to(derivative.dtype)
-        return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation)
+        weight = self.matrix.mT.reshape(-1, self._form.image[0] // self._groups, *self._form.kernel).to(derivative.dtype)
+        # up to twice as fast as with another order, on a CPU, and never slower
+        weight = weight.contiguous(memory_format=torch.channels_last)
+        return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation, self._groups)
 
 
 class GroupedConvolution(Convolution):
@@ -196,13 +215,6 @@ class GroupedConvolution(Convolution):
         right = (failed == 0) & step.isfinite().all(2).all(1)
         self.matrix = self.matrix.add(torch.where(right[:, None, None], step, 0.0))
 
-    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
-        form = self._form.geometry
-        weight = self.matrix.mT.reshape(-1, self.matrix.shape[1] // math.prod(self._form.kernel), *self._form.kernel)
-        return conv2d_input(
-            tuple(shape), weight.to(derivative.dtype), derivative, form.stride, form.padding, form.dilation, self._groups
-        )
-
 
 class Diagonal(Response):
     """A slope for each value; ``shape`` of the slopes broadcasts to the input's, so that values may share one."""
@@ -210,23 +222,28 @@ class Diagonal(Response):
     def __init__(self, shape: Sequence[int], device: torch.device) -> None:
         self.matrix = torch.zeros(tuple(shape), device=device, dtype=torch.float32)
 
-    def entries(self, outputs: Sequence[int], calls: int) -> int:
-        return max(2, -(-SAMPLES * self.matrix.numel() // (calls * math.prod(outputs[1:]))))
+    def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
+        # signs alternate within an example and between two: no mean over any of these axes hides a value from a norm
+        places = torch.arange(math.prod(inputs[1:]), device=self.matrix.device)
+        return (SIZE * (1.0 - 2.0 * ((places + places.new_tensor([[0], [1]])) % 2))).view(2, *inputs[1:])
 
-    def learn(self, changes: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def read(self, inputs: Tensor, outputs: Tensor) -> None:
         shape = self.matrix.shape
-        squares, products = torch.zeros_like(self.matrix), torch.zeros_like(self.matrix)
-        for by_input, by_outputs in changes:
-            squares += by_input.square().sum_to_size(shape)
-            products += (by_input * by_outputs).sum_to_size(shape)
-        mean = squares.mean()
-        # least squares for each slope by itself, of what the present slope leaves unexplained
-        step = (products - squares * self.matrix) / (squares + RIDGE * mean)
-        if mean > 0 and bool(step.isfinite().all()):
-            self.matrix = self.matrix.add(step)
+        squares, products = inputs.square().sum_to_size(shape), (inputs * outputs).sum_to_size(shape)
+        slopes = torch.where(squares > 0, products / squares, self.matrix)
+        if slopes.isfinite().all():
+            self.matrix = slopes
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         return derivative * self.matrix.to(derivative.dtype)
+
+
+def _others(read: Tensor, known: Tensor, matrix: Tensor) -> Tensor | None:
+    """Return which of m values of ``matrix`` (groups, m, n) are ``known``, by their numbers, and not ``read``; None for none."""
+    left = torch.zeros(matrix.shape[1], dtype=torch.bool)
+    left[known] = True
+    left[read.to(left.device)] = False
+    return left.to(matrix.device) if left.any() else None
 
 
 def _joined(parts: list[Tensor]) -> Tensor:

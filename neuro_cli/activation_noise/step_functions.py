@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import replaced
+from neuro_cli.activation_noise.arguments import FunctionOf
 from neuro_cli.activation_noise.outside_torch import NEW
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
@@ -71,7 +71,7 @@ def step_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         return None
     [source] = sources
     inner: Step | None = getattr(source, STEP, None)
-    outer = response(func, args, kwargs, source)
+    outer = FunctionOf(func, args, kwargs, source)
     if inner is None:
         return Step(source, outer)
     return Step(inner.x, lambda x: outer(inner.respond(x)))
@@ -81,20 +81,3 @@ def is_constant(func: Callable[..., Any]) -> bool:
     """Return whether the result of a call is the same for all numbers of a form, or for all that are finite."""
     name = getattr(func, "__name__", "")
     return func in NEW or name.endswith("_like") or name.startswith(CONSTANT)
-
-
-def response(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> Respond:
-    """Return the function from another ``x`` to a call's outputs. It holds no graph: that would hold the node, which holds it."""
-    held = x.detach()
-
-    def changed(values: Sequence[Any], change: Callable[[Tensor], Tensor]) -> list[Any]:
-        return [replaced(value, change) for value in values]
-
-    given = changed([*args, *kwargs.values()], lambda tensor: held if tensor is x else tensor.detach())
-
-    def respond(other: Tensor) -> Tensor:
-        values = changed(given, lambda tensor: other if tensor is held else tensor)
-        result: Tensor = func(*values[: len(args)], **dict(zip(kwargs, values[len(args) :], strict=True)))
-        return result
-
-    return respond

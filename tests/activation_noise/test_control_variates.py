@@ -12,7 +12,7 @@ from activation_lab import SIGMA, Made, bound, estimate, gradient
 from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
-from neuro_cli.activation_noise import control_variates
+from neuro_cli.activation_noise import control_variates, prediction, response
 from neuro_cli.activation_noise.prediction import RewardPredictor
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
@@ -175,13 +175,12 @@ def test_estimates_have_no_bias_and_far_smaller_errors_and_the_prediction_alone_
 
 @pytest.mark.parametrize("name", ["pooled", "heads"])
 def test_estimates_have_no_bias_whatever_models_say(name, monkeypatch):
-    def wrong(self: Response, _: object) -> None:
+    def wrong(self: Response, *_: object) -> None:
         with seeded(7):
             self.matrix.copy_(0.3 * torch.randn(self.matrix.shape))
 
-    for kind in (MatrixResponse, Diagonal):
-        monkeypatch.setattr(kind, "learn", wrong)
-    for kind in (Dense, Convolution):
+    monkeypatch.setattr(MatrixResponse, "learn", wrong)
+    for kind in (Dense, Convolution, Diagonal):
         monkeypatch.setattr(kind, "read", wrong)
     make, task, own = NETWORKS[name]
     error, bias, _ = errors(make, task, True, count=12, **own)
@@ -320,8 +319,16 @@ def trained(
     return parts.algo.centre.numpy()
 
 
-@pytest.mark.parametrize(("make", "ways"), [(cnn, (1, 2)), (Normed, (2,))], ids=["apart", "coupled"])
-def test_a_run_has_the_same_bits_on_any_ranks_and_threads_and_after_a_restart(make, ways):
+@pytest.mark.parametrize(("make", "ways"), [(cnn, (1, 2)), (Normed, (2,)), (pooled, (2,))], ids=["apart", "coupled", "in part"])
+def test_a_run_has_the_same_bits_on_any_ranks_and_threads_and_after_a_restart(make, ways, monkeypatch):
+    seen = []
+    if make is pooled:  # units of a fit are fewer than a layer's inputs, which follow the batch
+        for name, value in (("ROWS", 4), ("MORE", 1)):
+            monkeypatch.setattr(response, name, value)
+        monkeypatch.setattr(prediction, "FEW", 0)
+        monkeypatch.setattr(prediction, "SHARE", 0.0)
+        follow = MatrixResponse.follow
+        monkeypatch.setattr(MatrixResponse, "follow", lambda self, *rows: (seen.append(self), follow(self, *rows))[1])
     [whole] = on_ranks(1, partial(trained, make=make))
     for threads in ways:
         for part in on_ranks(3, partial(trained, make=make, threads=threads)):
@@ -329,6 +336,7 @@ def test_a_run_has_the_same_bits_on_any_ranks_and_threads_and_after_a_restart(ma
     for threads, stop in ((2, 0), (1, 3), (2, 5)):
         [part] = on_ranks(1, partial(trained, make=make, threads=threads, stop=stop))
         np.testing.assert_array_equal(part, whole)
+    assert bool(seen) == (make is pooled)
 
 
 @pytest.mark.parametrize("options", [{}, {"ranks_shaping": "local"}])
@@ -355,7 +363,7 @@ def test_the_numbered_state_of_an_older_run_is_read(monkeypatch):
     squares = {"control.squares": state["control.squares"]}
     other.distribution.job.scorer.restore(numbers | squares)
     twice.distribution.job.scorer.restore({name: 2 * value for name, value in numbers.items()} | squares)
-    monkeypatch.setattr(Dense, "read", lambda self, outputs: None)
+    monkeypatch.setattr(Dense, "read", lambda self, inputs, outputs: None)
     assert torch.equal(estimate(other, 4), estimate(parts, 4))
     assert not torch.equal(estimate(twice, 4), estimate(parts, 4))
 

@@ -8,8 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.activation_noise import response as response_models
-from neuro_cli.activation_noise.backward_graph import depends_on_steps
+from neuro_cli.activation_noise.backward_graph import PointwiseNode, depends_on_steps
 from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
 from neuro_cli.activation_noise.output_mask import output_mask
 from neuro_cli.activation_noise.outside_torch import ForeignValues
@@ -123,7 +122,7 @@ def error_of(response: Response, shape: tuple[int, ...], answer) -> float:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_impulses_hold_the_kernel_of_any_convolution(seed, monkeypatch):
+def test_impulses_hold_the_kernel_of_any_convolution(seed):
     """Kernels, strides, padding, dilation, groups and sides of images at random."""
     draw = Random(seed)
     kernel, stride, padding, dilation = (
@@ -138,32 +137,53 @@ def test_impulses_hold_the_kernel_of_any_convolution(seed, monkeypatch):
 
     form = ImageForm(tuple(kernel), Geometry(tuple(stride), tuple(padding), tuple(dilation)), image)
     model = Convolution(form, outputs, CPU) if groups == 1 else GroupedConvolution(form, outputs, groups, CPU)
-    if model.units((3, *image), 0) is None:  # too many for so small a convolution
-        monkeypatch.setattr(response_models, "MORE", 0)
-    units = model.units((3, *image), 0)
-    assert len(units) == model._impulses.entries
-    model.read(answer(units) - answer(torch.zeros_like(units[:1])))
+    units = model.units((3, *image), 0, False)
+    assert len(units) == model._impulses.entries == model.units_of_all((3, *image))
+    model.read(units, answer(units) - answer(torch.zeros_like(units[:1])))
     assert error_of(model, (3, *image), answer) < 1e-4
 
 
-@pytest.mark.parametrize(
-    ("image", "outputs", "taken"), [((64, 32, 32), 64, True), ((32, 12, 12), 64, True), ((4, 64, 64), 128, False)]
-)
-def test_impulses_are_taken_where_their_passes_have_fewer_products(image, outputs, taken):
-    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image), outputs, CPU)
-    assert (model.units((8, *image), 0) is not None) == taken
+def test_a_model_that_is_read_in_part_follows_what_inputs_show_of_a_step():
+    """A step of gradient descent is a sum over the examples' inputs, so that they show all of it."""
+    rows, weight = torch.randn(20, 700), torch.randn(700, 30)
+    model = Dense(700, 30, False, CPU)
+    units = model.units((20, 700), 0, False)
+    model.read(units, units @ weight)
+    assert model.rows_to_follow == 0  # all were read
+    weight += 0.1 * rows.T @ torch.randn(20, 30)
+    units = model.units((20, 700), 1, False)
+    model.read(units, units @ weight)
+    before = (model.matrix - weight).norm()
+    assert model.rows_to_follow == 128
+    model.follow(rows, rows @ weight)
+    torch.testing.assert_close(model.matrix[128:256], weight[128:256])  # read, and left alone
+    assert (model.matrix - weight).norm() < 0.01 * before
+    image, kernel = (40, 4, 4), torch.randn(24, 40, 3, 3)
+    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image), 24, CPU)
+    model.read(units := model.units((2, *image), 0, False), F.conv2d(units, kernel, padding=1))
+    images = torch.randn(2, *image)
+    derivative = torch.randn(2, 24, 4, 4)
+    kernel += torch.nn.grad.conv2d_weight(images, kernel.shape, derivative, padding=1)
+    model.read(units := model.units((2, *image), 1, False), F.conv2d(units, kernel, padding=1))
+    before = error_of(model, (2, *image), lambda x: F.conv2d(x, kernel, padding=1))
+    outputs = F.conv2d(images, kernel, padding=1)
+    model.follow(model.input_rows(images), model.output_rows(outputs))
+    assert error_of(model, (2, *image), lambda x: F.conv2d(x, kernel, padding=1)) < 0.05 * before
 
 
 def test_impulses_take_turns_where_a_batch_is_small():
     image, weight = (40, 4, 4), torch.randn(24, 40, 3, 3)
     model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image), 24, CPU)
 
-    def read(turn: int) -> int:
-        units = model.units((2, *image), turn)
-        model.read(F.conv2d(units, weight, padding=1))
+    def read(turn: int, complete: bool = False) -> int:
+        units = model.units((2, *image), turn, complete)
+        model.read(units, F.conv2d(units, weight, padding=1))
         return len(units)
 
     assert read(0) == 40
+    weight = torch.randn(24, 40, 3, 3)
+    assert read(0, True) == 40
+    assert error_of(model, (2, *image), lambda x: F.conv2d(x, weight, padding=1)) < 1e-4
     weight = torch.randn(24, 40, 3, 3)
     assert [read(turn) for turn in range(4)] == [8] * 4
     assert error_of(model, (2, *image), lambda x: F.conv2d(x, weight, padding=1)) > 0.1
@@ -175,9 +195,9 @@ def test_unit_inputs_read_a_matrix_in_turns():
     weight, bias = torch.randn(700, 5), torch.randn(5)
     model = Dense(700, 5, False, CPU)
 
-    def read(turn: int) -> int:
-        units = model.units((3, 7, 100), turn)
-        model.read(units.flatten(1) @ weight)
+    def read(turn: int, complete: bool = False) -> int:
+        units = model.units((3, 7, 100), turn, complete)
+        model.read(units, units.flatten(1) @ weight)
         return len(units)
 
     assert read(0) == 700  # all that were never read
@@ -188,14 +208,22 @@ def test_unit_inputs_read_a_matrix_in_turns():
     assert (model.matrix - weight).norm(dim=1).count_nonzero() == 700 - 5 * 128
     read(8)
     torch.testing.assert_close(model.matrix, weight)
-    before = model.matrix
-    model.read(torch.full((len(model.units((3, 7, 100), 9)), 5), torch.nan))
+    weight += bias
+    assert read(9, True) == 700
+    torch.testing.assert_close(model.matrix, weight)
+    before, units = model.matrix, model.units((3, 7, 100), 9, False)
+    model.read(units, torch.full((len(units), 5), torch.nan))
     assert model.matrix is before
 
 
-def test_a_diagonal_model_learns_slopes():
-    slope = torch.randn(4, 1, 1)
-    assert learnt(Diagonal((4, 1, 1), CPU), (3, 4, 5, 5), lambda x: x * slope, 12) < 0.02
+def test_a_diagonal_model_reads_slopes():
+    slope, model = torch.randn(4, 1, 1), Diagonal((4, 1, 1), CPU)
+    units = model.units((3, 4, 5, 5), 0, False)
+    model.read(units, units * slope)
+    torch.testing.assert_close(model.matrix, slope, rtol=1e-6, atol=0)
+    before = model.matrix
+    model.read(units, torch.full_like(units, torch.nan))
+    assert model.matrix is before
 
 
 def test_least_squares_of_nothing_are_zero():
@@ -208,9 +236,6 @@ def test_a_model_takes_nothing_that_is_no_number(wrong):
     rows = torch.randn(6, 4)
     rows[2, 1] = wrong
     assert not least_squares(rows, torch.randn(6, 2)).any()
-    diagonal = Diagonal((4,), CPU)
-    diagonal.learn([(rows, rows)])
-    assert not diagonal.matrix.any()
 
 
 @pytest.mark.parametrize("options", [{}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": torch.rand(5, 5).tril()}])
@@ -327,16 +352,16 @@ def test_the_backward_graph_goes_through_every_call_by_a_model_of_its_kind():
 
 
 class Scaled(nn.Module):
-    """A linear layer, then calls that multiply with a parameter, divide a parameter, and are a product with a bias."""
+    """A linear layer, then calls that multiply with a parameter, are distances to one, and are a product with a bias."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.matrix = nn.Linear(6, 6), nn.Parameter(torch.randn(6, 4))
-        self.gain, self.shift = (nn.Parameter(torch.rand(6) + 1) for _ in range(2))
+        self.gain, self.places = nn.Parameter(torch.rand(6) + 1), nn.Parameter(torch.randn(6, 6))
 
     def forward(self, x: Tensor) -> Tensor:
         x = torch.tanh(self.first(x)) * self.gain
-        x = self.shift / (x.square() + 1)
+        x = torch.cdist(x, self.places)
         return torch.addmm(self.matrix[0], x, self.matrix)
 
 
@@ -356,23 +381,183 @@ def test_models_learn_however_few_examples_there_are(name):
     models, nodes = ResponseModels(), [node for node in record.nodes if node.make_model is not None]
     models.attach(record.nodes, CPU)
     for turn in range(4):
-        models.learn(record.nodes, [], lambda _, shape: torch.randn(tuple(shape)), turn, Threads(1))
+        models.learn(record.nodes, [], turn, Threads(1))
     assert len(nodes) == len(make()) - 1 - sum(isinstance(part, nn.ReLU) for part in make())
     for node in nodes:
         change, right = node.response_to(torch.randn(node.inputs.shape))
         # the derivative by the input of a product with the outputs, along a change of the input
         by_outputs = torch.randn(node.outputs.shape)
         made = (node.response.pull_back(by_outputs, node.inputs.shape) * change).sum()
-        assert made == pytest.approx(float((by_outputs * right).sum()), rel=2e-3, abs=2e-3 * float(right.norm()))
+        assert made == pytest.approx(float((by_outputs * right).sum()), rel=1e-5, abs=1e-5 * float(right.norm()))
 
 
-def test_a_call_that_is_not_linear_learns_from_passes():
+def test_a_call_of_no_known_kind_learns_from_passes():
     record = recorded(Scaled(), torch.randn(3, 6), backward=True)
-    gain, shift, product = [node for node in record.nodes if node.make_model is not None]
-    assert gain.respond is not None
-    assert shift.respond is None
-    assert shift.position is not None
-    assert product.respond is not None
+    gain, distance, product = [node for node in record.nodes if node.make_model is not None]
+    assert (gain.is_read, distance.is_read, product.is_read) == (True, False, True)
+    assert distance.position is not None
+
+
+def pointwise() -> dict[str, nn.Module]:
+    """Return calls of single values with a parameter (6,), or one number, as modules."""
+
+    class Call(nn.Module):
+        def __init__(self, run) -> None:
+            super().__init__()
+            self.parameter, self._run = nn.Parameter(torch.rand(6) + 1), run
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self._run(x, self.parameter)
+
+    runs = {
+        "prelu": F.prelu,
+        "power": lambda x, own: (x.abs() + 0.5).pow(own),
+        "exponent": lambda x, own: own**x,
+        "quotient": lambda x, own: own / (x.square() + 1),
+        "bounds": lambda x, own: torch.clamp(x, max=own - 1),
+        "maximum": lambda x, own: torch.maximum(own - 1.5, x),
+    }
+    return {name: Call(run) for name, run in runs.items()}
+
+
+@pytest.mark.parametrize("name", list(pointwise()))
+def test_calls_of_single_values_pass_on_their_slopes(name):
+    call = pointwise()[name]
+    record = recorded(nn.Sequential(nn.Linear(6, 6), call), torch.randn(5, 6), backward=True)
+    x = record.nodes[0].outputs
+    assert isinstance(record.nodes[1], PointwiseNode)
+    derivative = torch.randn(5, 6)
+    torch.autograd.grad([record.calls[record.layers[-1].call].result], [record.root], [derivative], allow_unused=True)
+    _, back = torch.func.vjp(call, x)
+    torch.testing.assert_close(record.nodes[0].derivative, back(derivative)[0], rtol=2e-3, atol=1e-4)
+
+
+def test_a_quotient_that_is_rounded_is_a_step():
+    class Rounded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.size = nn.Linear(6, 6), nn.Parameter(torch.full((6,), 0.1))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.div(self.first(x), self.size, rounding_mode="floor")
+
+    record = recorded(Rounded(), torch.randn(50, 6), backward=True)
+    result = record.calls[record.layers[-1].call].result
+    assert depends_on_steps(result)
+    torch.autograd.grad([result.sum()], [record.root], allow_unused=True)
+    assert float(record.nodes[0].derivative.mean()) == pytest.approx(10, rel=0.1)  # as without rounding
+
+
+class Parts(nn.Module):
+    """Matrices that are slices of one parameter, some of them used twice, then one of them scaled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.stack, self.last = nn.Linear(8, 8), nn.Parameter(torch.randn(3, 8, 8) / 3), nn.Linear(8, 4)
+        self.norms = nn.Parameter(torch.rand(2, 8) + 0.5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x))
+        for place in (0, 1, 0, 2):
+            x = x + torch.tanh(x @ self.stack[place])
+        for scale in self.norms:
+            x = x + F.layer_norm(x, (8,), scale).square()
+        return self.last(torch.tanh(x @ (0.5 * self.stack[1])) * self.norms[0])
+
+
+def test_calls_share_a_model_where_they_are_the_same_function():
+    record = recorded(Parts(), torch.randn(4, 8), backward=True)
+    models = ResponseModels()
+    models.attach(record.nodes, CPU)
+    found = [node.response for node in record.nodes if node.response is not None]
+    assert found[0] is found[2]
+    assert len(set(found)) == len(found) - 1 == 8
+    models.learn(record.nodes, [], 0, Threads(1))
+    assert sorted(name for name in models.state() if "stack" in name) == [
+        f"control.stack/dense/(8, 8)/True{end}" for end in ("", "/1", "/3", "/4")
+    ]
+
+
+class Steps(nn.Module):
+    """A recurrent cell in a loop, with a state of two layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.run, self.last = nn.GRUCell(2, 8), nn.LSTM(8, 8, 2, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state, states = x.new_zeros(len(x), 8), []
+        for place in range(0, 8, 2):
+            state = self.cell(x[:, place : place + 2], state)
+            states.append(state)
+        return self.last(self.run(torch.stack(states, 1))[0][:, -1])
+
+
+class Queries(nn.Module):
+    """Attention whose matrices of queries, keys and values are slices of one parameter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.mixed, self.last = nn.Linear(2, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x.view(-1, 4, 2)))
+        return self.last(self.mixed(x, x.flip(1), 2 * x, need_weights=False)[0].mean(1))
+
+
+class Sums(nn.Module):
+    """A product for each head, by einsum and by matmul, one that mixes places from the left, and one with a vector."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(2, 6), nn.Linear(6, 4)
+        self.heads, self.own, self.places = (nn.Parameter(torch.randn(shape) / 2) for shape in ((6, 2, 3), (2, 3, 3), (4, 4)))
+        self.query = nn.Parameter(torch.randn(6))
+
+    def forward(self, x: Tensor) -> Tensor:
+        heads = torch.tanh(torch.einsum("btd,dhe->bhte", torch.tanh(self.first(x.view(-1, 4, 2))), self.heads))
+        heads = heads + torch.tanh(heads @ self.own)
+        x = (self.places @ heads.transpose(1, 2).flatten(2)).tanh()
+        return self.last((x * (x @ self.query).softmax(1)[..., None]).sum(1))
+
+
+def normed(norm: nn.Module) -> nn.Module:
+    """Return a network of 4x4 images behind an outer product, with a ``norm`` of 8 channels and PReLU."""
+    first = (nn.Linear(8, 16), nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 8, 3))
+    return nn.Sequential(*first, norm, nn.PReLU(8), nn.Conv2d(8, 8, 2, groups=4), nn.PReLU(), nn.Flatten(), nn.Linear(8, 4))
+
+
+EXACT = {
+    "slices": Parts, "steps": Steps, "queries": Queries, "sums": Sums,
+    "batch": lambda: normed(nn.BatchNorm2d(8)), "group": lambda: normed(nn.GroupNorm(4, 8)),
+    "instance": lambda: normed(nn.InstanceNorm2d(8, affine=True)),
+    "layer": lambda: normed(nn.LayerNorm((8, 2, 2))), "rms": lambda: normed(nn.RMSNorm((2, 2))),
+    "wide": lambda: nn.Sequential(nn.Linear(8, 600), nn.Tanh(), nn.Linear(600, 4)),
+    "weights": lambda: nn.Sequential(
+        nn.Linear(8, 8), nn.Tanh(), torch.nn.utils.parametrizations.weight_norm(nn.Linear(8, 6)), nn.SELU(), nn.Linear(6, 4)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_predictions_are_the_gradient_also_of_parameters_that_move(name):
+    network = EXACT[name]()
+    losses = nn.CrossEntropyLoss(reduction="none")
+    estimate = neuro.ForwardGradient(network, threads=1, correction="never")
+    for step in range(3):
+        inputs, targets = torch.randn(8, 8), torch.randint(4, (8,))
+        network.zero_grad()
+        estimate.backward(losses, inputs, targets)
+        made = {name: parameter.grad.flatten() for name, parameter in network.named_parameters()}
+        network.zero_grad()
+        losses(network(inputs), targets).mean().backward()
+        length = torch.cat([parameter.grad.flatten() for parameter in network.parameters()]).norm()
+        for part, parameter in network.named_parameters():
+            error = (made[part] - parameter.grad.flatten()).norm()
+            assert error < 1e-3 * parameter.grad.norm() + 1e-5 * length, (step, part)
+        with torch.no_grad():
+            for parameter in network.parameters():
+                parameter += 0.05 * torch.randn_like(parameter)
 
 
 def test_estimates_of_few_examples_are_near_the_gradient():
@@ -389,4 +574,4 @@ def test_estimates_of_few_examples_are_near_the_gradient():
     losses(network(inputs), targets).mean().backward()
     for name, parameter in network.named_parameters():
         if name != "2.bias":  # in front of a batch norm a bias has no gradient
-            assert F.cosine_similarity(made[name], parameter.grad.flatten(), dim=0) > 0.99
+            assert F.cosine_similarity(made[name], parameter.grad.flatten(), dim=0) > 0.99999

@@ -1,4 +1,4 @@
-"""``scripts/gradient_by_layer.py`` and ``scripts/twenty_networks.py``: their tables, on small networks."""
+"""Scripts that compare estimates with gradients, layer by layer and in trainings: their tables, on small networks."""
 
 import csv
 import runpy
@@ -48,6 +48,16 @@ def test_both_ways_learn_from_one_split():
         assert accuracy > 0.6
         assert steps == 40
     assert script["train"]("tiny", 40, 0.0001, 64, "backward")[1] < 40
+
+
+def test_cosines_are_those_of_the_steps_of_a_training():
+    script = runpy.run_path(str(SCRIPTS / "gradient_in_training.py"))
+    rows = script["rows_of"]("tied", [1, 3], 16, 1e-4, {"correction": "never"})
+    assert [row[:2] for row in rows] == [["tied", "1"], ["tied", "3"]]
+    assert all(float(row[2]) > 0.9999 and row[3] == "0 of 7" for row in rows)
+    [row] = script["rows_of"]("tied", [1], 16, 1e-4, {"control_variates": False})
+    assert float(row[2]) < 0.9
+    assert row[3] == "7 of 7"
 
 
 @pytest.mark.slow  # processes for packages of networks, which compile their passes

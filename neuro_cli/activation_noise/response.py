@@ -169,8 +169,8 @@ class Convolution(MatrixResponse):
         here = place[entry] >= 0
         seen = (outputs / SIZE).permute(0, 2, 3, 1)[place[entry[here]], row[here], column[here]]
         rows = seen.unflatten(1, (self._groups, -1)).movedim(1, 0)
+        matrix = self.matrix.view(self._groups, -1, rows.shape[2])
         if rows.isfinite().all():
-            matrix = self.matrix.view(self._groups, -1, rows.shape[2])
             self.matrix = matrix.index_copy(1, self._impulses.tap[here].to(matrix.device), rows).view_as(self.matrix)
         self._left = _others(self._impulses.tap[here], self._impulses.tap, matrix)
 

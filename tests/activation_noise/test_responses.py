@@ -189,6 +189,9 @@ def test_impulses_take_turns_where_a_batch_is_small():
     assert error_of(model, (2, *image), lambda x: F.conv2d(x, weight, padding=1)) > 0.1
     read(4)
     assert error_of(model, (2, *image), lambda x: F.conv2d(x, weight, padding=1)) < 1e-4
+    before, weight = model.matrix, weight.fill_(torch.inf)
+    read(5)
+    assert model.matrix is before
 
 
 def test_unit_inputs_read_a_matrix_in_turns():

@@ -71,7 +71,7 @@ def most_products(settings: ScoringSettings, convolved: bool = False) -> int:
         return min(SMALL, CONVOLVED)
     # a step of a recurrent layer would compute its weights again
     tiled = not convolved and not any(issubclass(kind, nn.RNNBase | nn.RNNCellBase) for kind in kinds)
-    return TILED if tiled and settings.sampler.own_weights and lacks_wide_kernels() else SMALL
+    return TILED if tiled and settings.sampler.compiled and lacks_wide_kernels() else SMALL
 
 
 def product_directions(products: int, sides: int) -> int:

@@ -4,7 +4,7 @@
     python scripts/twenty_networks.py --only timm_convmixer hf_bert --steps 20
 
 The same random initial weights for both ways; digits of scikit-learn, 1,297 for training and 500 for the test. Images are
-resized to 32x32 with three channels; language models read the 64 pixels as tokens. Adam with a rate of 0.003 in both ways.
+resized to 32x32 with three channels; language models read the 64 pixels as tokens. Adam with a rate of 0.0003 in both ways.
 A row has a network, its parameters, then accuracy, steps and seconds of each of ``--ways``: back-propagation, and estimates
 by ``correction`` auto and never. Seconds are those of the processor, with one thread, trials included.
 """
@@ -153,7 +153,7 @@ def train(name: str, steps: int, seconds: float, batch_size: int, way: str) -> t
             part.p = 0.0  # for both ways
     inputs, targets = data(name)
     order = torch.randperm(len(inputs) - TEST)
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.003)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.0003)
     start, used, done = time.process_time(), 0.0, 0
     estimate = None if way == "backward" else neuro.ForwardGradient(model, threads=1, correction=way)
     while done < steps and used < seconds:

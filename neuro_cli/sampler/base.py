@@ -186,11 +186,13 @@ class Estimator(ABC):
 class Sampler(Estimator):
     """Base of all samplers: noise of parameters.
 
-    ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``graphs``: recorded sums on a GPU.
+    ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``compiled``: linear layers of such a
+    pass on a CPU multiply by each member's weights in compiled loops. ``graphs``: recorded sums on a GPU.
     ``room``: memory that the next sums may be written to, by a caller who is done with those before.
     """
 
     reuses_noise = False
+    compiled = False
     graphs: Graphs | None = None
     room: Tensor | None = None
 

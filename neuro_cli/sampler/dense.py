@@ -168,7 +168,7 @@ class Dense(Sampler):
     def bind(self, noise: Noise, population: int, layout: ParameterLayout) -> None:
         super().bind(noise, population, layout)
         # a function of the settings alone, as loops round differently from torch's operations
-        self._enough = noise.device.type == "cpu" and self.directions * noise.size >= ENOUGH
+        self.compiled = noise.device.type == "cpu" and self.directions * noise.size >= ENOUGH
 
     @abstractmethod
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
@@ -202,4 +202,4 @@ class Dense(Sampler):
 
     def perturbed_by(self, noise: Tensor, rows: MemberBatch) -> DensePerturbation:
         """Return the dense perturbation of ``noise`` (D, M)."""
-        return DensePerturbation(noise, rows, self._enough and blas_kernels.SERVES)
+        return DensePerturbation(noise, rows, self.compiled and blas_kernels.SERVES)

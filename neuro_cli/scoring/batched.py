@@ -26,7 +26,7 @@ from neuro_cli.sampler.dense import Dense, DensePerturbation
 from neuro_cli.sampler.layer_scaled import LayerScaled
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.chunk_size import CHUNKS, chunk_rows, dense_directions, shared_directions
+from neuro_cli.scoring.chunk_size import CHUNKS, chunk_rows, dense_directions, product_directions, shared_directions
 from neuro_cli.scoring.isolation import difference
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
@@ -84,13 +84,13 @@ class BatchedScorer(PopulationScorer):
         self._careful = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
         self._renew_modules()
         self._closures, self._outputs = closures, None if closures is None else closures.outputs
-        self._way, largest, self.slower = chosen_way(settings, centre, self._outputs)
+        self._way, largest, products, self.slower = chosen_way(settings, centre, self._outputs)
         if self._large or is_heavy(settings.module):
             give_back_memory()  # pieces of trials lie between others, and none fits the next pass
         # keyed by sides and directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[tuple[int, int], Way | Unsupported] = {}
         self._choice = threading.Lock()
-        self._length = self._chunk_length(largest)
+        self._length = self._chunk_length(largest, products)
         self._graphs = Graphs("forward passes") if settings.graphs and settings.device.type == "cuda" else None
         log.info(
             "scoring: %d members in one forward pass on %s, %d threads, %s, %s",
@@ -101,7 +101,7 @@ class BatchedScorer(PopulationScorer):
             str(settings.task.memory_format).removeprefix("torch."),
         )
 
-    def _chunk_length(self, largest: int) -> int:
+    def _chunk_length(self, largest: int, products: int) -> int:
         """Return the number of directions of a chunk: a function of the model and the settings, never of ranks or clocks."""
         settings, sampler = self.settings, self.settings.sampler
         total = sampler.directions * self._sides * self.examples
@@ -115,6 +115,7 @@ class BatchedScorer(PopulationScorer):
             length = min(length, dense_directions(settings.layout.size, settings.device))
             if settings.device.type == "cpu":
                 length = min(length, shared_directions(sampler.directions, self._sides))
+                length = min(length, product_directions(products * self.examples, self._sides))
         period = sampler.noise_period
         if period is not None:
             # a divisor: a chunk that crossed the border of two periods would need the noise of both

@@ -1,8 +1,10 @@
 """Number of members that share a forward pass, perhaps one alone: functions of model and settings, never of ranks or clocks."""
 
 import torch
+from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
+from neuro_cli.core.machine.mkl import lacks_wide_kernels
 from neuro_cli.scoring.base import ScoringSettings
 
 # values of the largest activation of a chunk: what a CPU's caches take without loss, and what keeps a GPU busy
@@ -54,10 +56,27 @@ SMALL, CONVOLVED = 2**23, 2**22
 MANY, PER_WEIGHT = 2**24, 128
 
 
-def most_products(settings: ScoringSettings) -> int:
-    """Return the most products that a member may have, examples included, to share passes by dense noise on a CPU."""
-    convolved = any(isinstance(part, _ConvNd) for part in settings.module.modules())
-    return min(SMALL, CONVOLVED) if convolved else SMALL
+# the most where tiles serve linear layers, which take 0.55 to 0.9 of the BLAS's time; measured up to here. Beyond SMALL a chunk
+# has so many that Python's calls are a small part, and no more: ranks compute complete chunks
+TILED, SOME_PRODUCTS = 2**30, 2**29
+
+
+def most_products(settings: ScoringSettings, convolved: bool = False) -> int:
+    """Return the most products that a member may have, examples included, to share passes by dense noise on a CPU.
+
+    ``convolved``: a trial has met convolutions.
+    """
+    kinds = {type(part) for part in settings.module.modules()}
+    if any(issubclass(kind, _ConvNd) for kind in kinds):
+        return min(SMALL, CONVOLVED)
+    # a step of a recurrent layer would compute its weights again
+    tiled = not convolved and not any(issubclass(kind, nn.RNNBase | nn.RNNCellBase) for kind in kinds)
+    return TILED if tiled and settings.sampler.compiled and lacks_wide_kernels() else SMALL
+
+
+def product_directions(products: int, sides: int) -> int:
+    """Return the most directions of a chunk with dense noise on a CPU, whose members have so many ``products`` each."""
+    return max(1, SOME_PRODUCTS // (products * sides)) if products > SMALL else MOST
 
 
 def may_share_passes(settings: ScoringSettings) -> bool:
@@ -68,8 +87,10 @@ def may_share_passes(settings: ScoringSettings) -> bool:
     return settings.precision == torch.float32 and settings.layout.size * settings.examples <= most_products(settings)
 
 
-def is_slower(settings: ScoringSettings, products: int, mapped: bool) -> bool:
-    """Estimate if single members are faster, with so many products of a number and a weight a row. ``mapped``: by that pass.
+def is_slower(settings: ScoringSettings, products: int, mapped: bool, convolved: bool) -> bool:
+    """Estimate if single members are faster, with so many products of a number and a weight a row.
+
+    ``mapped``: by that pass; ``convolved``: some in convolutions.
 
     Noise doubles the products; drawing a member's weights costs as much as some products with each. Measured on a CPU with
     reused noise: a transformer of 1.8 million weights and 50 words takes 0.86 of the time of single members on 2 examples each
@@ -80,5 +101,5 @@ def is_slower(settings: ScoringSettings, products: int, mapped: bool) -> bool:
     if settings.device.type != "cpu":
         return False
     if not settings.few_examples:
-        return mine > most_products(settings)
+        return mine > most_products(settings, convolved)
     return mapped and mine > MANY and mine > PER_WEIGHT * settings.layout.size

@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -155,12 +155,18 @@ def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
 def filters(weight: Tensor) -> Tensor:
     """Return the points of filters (O, C, h, w), as (points, pairs, C, PAIR)."""
     outputs, channels, *taps = weight.shape
-    plane = torch.kron(*(torch.from_numpy(kernels.filter_lines(count)) for count in taps))
+    plane = _plane(*taps)
     pairs = -(-outputs // kernels.PAIR)
     room = weight.new_zeros(*taps, pairs * kernels.PAIR, channels)
     room[:, :, :outputs] = weight.permute(2, 3, 0, 1)
     ordered = room.view(-1, pairs, kernels.PAIR, channels).transpose(2, 3)
     return torch.mm(plane, ordered.reshape(len(ordered), -1)).view(len(plane), pairs, channels, kernels.PAIR)
+
+
+@cache
+def _plane(high: int, wide: int) -> Tensor:
+    """Return what a filter of ``high`` x ``wide`` taps is multiplied by, (points, taps); numpy's polynomials take 0.6 ms."""
+    return torch.kron(*(torch.from_numpy(kernels.filter_lines(count)) for count in (high, wide)))
 
 
 def saves_products(settings: ScoringSettings, centre: Tensor) -> bool:

@@ -64,10 +64,14 @@ WAYS = (Way(PerturbedForward), Way(PerturbedForward, repeats_sides=True), Way(Ma
 
 
 class ChosenWay(NamedTuple):
-    """The way that serves, values of a row in its largest activation, whether single members are expected to be faster."""
+    """The way that serves, values of a row in its largest activation, whether single members are expected to be faster.
+
+    ``products``: of a number and a weight, for a row.
+    """
 
     way: Way
     largest: int
+    products: int
     slower: bool
 
 
@@ -244,7 +248,9 @@ def chosen_way(
         way, forward = trial_of(members, settings.precision).first(ways)
     except Unsupported as error:
         raise Unsupported(f"{type(settings.module).__name__}: {error}") from None
-    return ChosenWay(way, forward.largest, is_slower(settings, forward.products, isinstance(forward, MappedForward)))
+    mapped = isinstance(forward, MappedForward)
+    slower = is_slower(settings, forward.products, mapped, forward.convolved)
+    return ChosenWay(way, forward.largest, forward.products, slower)
 
 
 def prove(

@@ -98,6 +98,7 @@ def test_a_run_has_the_same_bits_on_any_number_of_threads(algo, examples):
 
 
 def test_counted_products_choose(monkeypatch, caplog):
+    monkeypatch.setattr(chunk_size, "lacks_wide_kernels", lambda: False)
     monkeypatch.setattr(chunk_size, "SMALL", 291 * 12)  # numbers of the policy
     assert type(scorers(evolution(policy(), 12))[0]) is BatchedScorer
     assert type(scorers(evolution(policy(), 13))[0]) is MemberScorer
@@ -106,6 +107,31 @@ def test_counted_products_choose(monkeypatch, caplog):
         scorer, _ = scorers(evolution(Convolved(), 8))
     assert type(scorer) is MemberScorer
     assert "would be slower here" in caplog.text  # 1,200 weights, each of them used 6 times
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.RNNCell(6, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.cell(x)
+
+
+@pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
+def test_linear_layers_share_passes_up_to_more_products_where_tiles_serve_them(sampler, monkeypatch):
+    """In chunks of few directions; convolutions and recurrent layers do not."""
+    monkeypatch.setattr(chunk_size, "lacks_wide_kernels", lambda: True)
+    monkeypatch.setattr(dense, "ENOUGH", 0)
+    monkeypatch.setattr(chunk_size, "SMALL", 100)
+    monkeypatch.setattr(chunk_size, "SOME_PRODUCTS", 4 * 252 * 13)  # two mirrored pairs by the policy's products
+    es = evolution(policy(), 13, sampler=sampler)
+    assert scorers(es)[0]._length == (4 if sampler == "iid" else 2)
+    share_passes(es)
+    for module in (Convolved(), Recurrent()):
+        assert type(scorers(evolution(module, 13, sampler=sampler))[0]) is MemberScorer
+    monkeypatch.setattr(chunk_size, "TILED", 291 * 13 - 1)  # numbers of the policy
+    assert type(scorers(evolution(policy(), 13, sampler=sampler))[0]) is MemberScorer
 
 
 class Convolved(nn.Module):

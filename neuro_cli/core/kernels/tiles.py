@@ -6,14 +6,13 @@ long on AVX2. On other processors MKL's are its own. Sums go along the inputs in
 
 import numba as nb
 from numba.core import cgutils, types
-from numba.core.registry import cpu_target
 
 from neuro_cli.core.kernels.lanes import added, put_in_lanes, same, spread, vector_at
 from neuro_cli.core.kernels.vectors import LANES, by_address, flipped_one, has_avx512, size
+from neuro_cli.core.machine.mkl import lacks_wide_kernels
 
 ROWS, PANELS = 8, 2  # rows, and vectors of outputs, of a tile: half of the 32 registers are sums
-# than torch's BLAS: its kernels for AMD have AVX2 alone
-FASTER = has_avx512() and cpu_target.target_context.codegen().magic_tuple()[1].startswith("znver")
+FASTER = has_avx512() and lacks_wide_kernels()  # than torch's BLAS
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE, _SOME = nb.uintp(4), nb.uintp(4 * LANES), nb.uintp(4 * LANES * PANELS)
 

@@ -34,9 +34,20 @@ def warn_without_same_bits(library: str, processors: Path = PROCESSORS) -> None:
 
 def _needed(processors: Path) -> bool:
     """Return whether bits depend on places: on all processors but Intel's with AVX-512, where tests found none that did."""
+    said = _first_lines(processors)
+    return "GenuineIntel" not in said or " avx512f" not in said
+
+
+def lacks_wide_kernels(processors: Path = PROCESSORS) -> bool:
+    """Return whether the processor has AVX-512 and MKL no kernels for it: those for AMD have AVX2 alone."""
+    said = _first_lines(processors)
+    return "AuthenticAMD" in said and " avx512f" in said
+
+
+def _first_lines(processors: Path) -> str:
+    """Return what the system says of the first processor, nothing where it says nothing."""
     try:
         with processors.open() as lines:  # the first of them: on many cores the system takes long to write all
-            said = "".join(line for line, _ in zip(lines, range(40), strict=False))
+            return "".join(line for line, _ in zip(lines, range(40), strict=False))
     except OSError:
-        return True
-    return "GenuineIntel" not in said or " avx512f" not in said
+        return ""

@@ -59,6 +59,11 @@ class MappedForward(ManyForward):
         return self._members.largest
 
     @property
+    def convolved(self) -> bool:
+        """Occurrence of a convolution in the pass."""
+        return self._members.convolved
+
+    @property
     def products(self) -> int:
         """Products of a number and a weight for one row."""
         return self._members.products // self._rows.examples

@@ -62,6 +62,7 @@ class HiddenMembers:
         self.uses, self.noise, self.rows = uses, noise, noise.rows
         self.count = len(self.rows.scales) * self.rows.directions
         self.largest = self.products = 0
+        self.convolved = False  # some of the products are of convolutions
         self._level = 0
 
     def begin(self) -> None:
@@ -122,6 +123,7 @@ class HiddenMembers:
         """
         read = x if operator.transposed else y
         self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
+        self.convolved |= operator.geometry is not None
         with self._rows_of(x):
             y = self.noise.apply(use.place, x, y, operator)
             return y if bias is None else self.noise.rows.add_vectors(y, self.noise.vectors(bias.place), operator.channel)

@@ -61,6 +61,7 @@ class PerturbedForward(ManyForward):
         self._chains = [(part, partial(self._in_turn, called)) for part, called in steps if called is not None]
         self.largest = 0  # values of one row in the largest output of a layer
         self.products = 0  # products of a number and a weight, for one row
+        self.convolved = False  # some of them in convolutions
 
     def __enter__(self) -> Any:
         result = super().__enter__()
@@ -236,6 +237,7 @@ class PerturbedForward(ManyForward):
         if self._careful:  # counts matter in a trial alone
             self.largest = max(self.largest, y.numel() // len(y), x.numel() // len(x))
             self.products += y.numel() // len(y) * (weight.numel() // y.shape[operator.channel])
+            self.convolved |= operator.geometry is not None
 
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self._count(operator, y, x, weight)

@@ -20,6 +20,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.memory_formats import formats_of, values_of_channel
 from neuro_cli.core.module.precision import in_precision
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
@@ -152,7 +153,8 @@ class FitnessTask(Task):
         """
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
             return None
-        for self.memory_format in (torch.channels_last, torch.contiguous_format):
+        formats = formats_of(module, self._channel_values())
+        for self.memory_format in formats:
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
             trial = copied(module).eval()
             layout.attach(trial, layout.flatten(module))
@@ -166,9 +168,15 @@ class FitnessTask(Task):
                 continue
             break
         if self._watch is not None and self._watch.first is not None:
+            if self.memory_format not in formats_of(module, values_of_channel(self._watch.first)):  # a closure has its own batch
+                self.memory_format = torch.contiguous_format
             few = self._watch.first[:TRIED]
             self.probe = few.clone(memory_format=self.memory_format) if few.dim() == 4 else few.clone()
         return None
+
+    def _channel_values(self) -> int:
+        """Return how many values of a channel the images of the batch have; 0 without a batch."""
+        return 0 if self._batch is None else values_of_channel(self._batch.inputs)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         batch = self._batch or self._captured

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.threads import Modes
 from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.memory_formats import values_of_channel
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.library.watch import checksum
 from neuro_cli.scoring.candidate import brief, scoring_mode
@@ -90,6 +91,10 @@ class LossTask(FitnessTask):
         self.form = (str(self._tree), plain, tuple((leaf.shape, leaf.dtype, leaf.device) for leaf in examples))
         self._modes = Modes(device=modes.device)
         self._called = torch.no_grad if self._modes == Modes() else self._in_modes
+
+    def _channel_values(self) -> int:
+        assert self._batch is not None
+        return max(map(values_of_channel, self._batch.inputs), default=0)
 
     def batch(self, generation: int, start: int, stop: int) -> Batch:
         def part(rows: Tensor) -> Tensor:

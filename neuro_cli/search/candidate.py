@@ -21,6 +21,7 @@ from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.memory import give_back_memory, keep_freed_memory
 from neuro_cli.core.metric import ACCURACY, LOSS
+from neuro_cli.core.module.memory_formats import formats_of
 from neuro_cli.core.noise import random_permutation
 from neuro_cli.core.schedule import Schedule
 from neuro_cli.core.seeds import seeded, text_seed
@@ -147,7 +148,8 @@ def _trained(payload: dict[str, Any], training: TrainingConfig, device: torch.de
     task = make(payload, "task", Classification)
     with seeded(payload["seed"]):
         model = make(payload, "model", nn.Module)
-    model = model.to(device).to(memory_format=torch.channels_last)
+    task.memory_format = formats_of(model.to(device), training.batch_size * math.prod(shape[1:]))[0]
+    model = model.to(memory_format=task.memory_format)
     optimizer = make(payload["training"], "optimizer", partial)
     train_loss = trained(model, task, examples, optimizer, training, payload["seed"])
     fitness, loss = scores(model, task, examples.data, examples.validation)

@@ -10,6 +10,7 @@ score columns of every member. Whoever runs the generation gathers all scores an
 """
 
 import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.memory_formats import formats_of
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -111,7 +113,8 @@ class Task(ABC):
         Raises UserError with the complete line if the task itself knows what is wrong.
         """
         reasons: list[str] = []
-        for self.memory_format in (torch.channels_last, torch.contiguous_format):
+        formats = formats_of(module, self.batch_size * math.prod(self.batch(0, 0, 1).inputs.shape[2:]))
+        for self.memory_format in formats:
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
             probe = copied(module).eval()
             layout.attach(probe, layout.flatten(module))

@@ -1,0 +1,57 @@
+"""Sums of batch norm over many values are exact: images of such batches are contiguous."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import neuro_cli as neuro
+from neuro_cli.core.module.memory_formats import FORMATS, SUMMED, formats_of, values_of_channel
+
+
+def network(size: int) -> nn.Module:
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Conv2d(2, 2, 1), nn.BatchNorm2d(2), nn.ReLU(), nn.MaxPool2d(size), nn.Flatten(), nn.Linear(2, 3))
+
+
+def images(count: int, size: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return images far from zero, where sums lose digits, and classes."""
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.randn(count, 2, size, size, generator=generator) + 100
+    return inputs, torch.arange(count) % 3
+
+
+def exact_loss(size: int, inputs: torch.Tensor, classes: torch.Tensor) -> float:
+    with torch.no_grad():
+        return float(F.cross_entropy(network(size).double()(inputs.double()), classes))
+
+
+def test_formats_are_those_whose_sums_are_exact():
+    norm, pooled = network(8), nn.Sequential(nn.Conv2d(2, 2, 1), nn.ReLU())
+    assert formats_of(norm, SUMMED) == FORMATS
+    assert formats_of(norm, SUMMED + 1) == FORMATS[1:]
+    assert formats_of(pooled, SUMMED + 1) == FORMATS
+    assert formats_of(norm.eval(), SUMMED + 1) == FORMATS  # it has statistics
+    assert formats_of(nn.BatchNorm2d(2, track_running_stats=False).eval(), SUMMED + 1) == FORMATS[1:]
+    assert values_of_channel(torch.zeros(4, 3, 5, 6)) == 4 * 5 * 6
+    assert values_of_channel(torch.zeros(4)) == values_of_channel(torch.zeros(0, 3)) == 0
+
+
+@pytest.mark.parametrize("of_a_batch", [True, False])
+def test_fitnesses_of_large_images_are_those_of_float64(of_a_batch):
+    size = 192
+    inputs, classes = images(32, size)
+    es = neuro.Evolution(network(size), population=4, sigma=1e-8, seed=1, threads=1)
+    if of_a_batch:
+        report = es.step(lambda module, x, y: -F.cross_entropy(module(x), y, reduction="none"), inputs, classes)
+    else:
+        report = es.step(lambda module: -F.cross_entropy(module(inputs), classes))
+    assert -report.fitness_mean == pytest.approx(exact_loss(size, inputs, classes), abs=2e-5)
+
+
+def test_losses_of_large_images_are_those_of_float64():
+    size = 192
+    inputs, classes = images(32, size)
+    model = network(size)
+    loss = neuro.ForwardGradient(model, draws=1, threads=1).backward(nn.CrossEntropyLoss(reduction="none"), inputs, classes)
+    assert float(loss) == pytest.approx(exact_loss(size, inputs, classes), abs=2e-5)

@@ -45,7 +45,6 @@ def test_bad_input_is_one_line_and_exit_code_2(tmp_path, monkeypatch, arguments,
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("ten_networks.py", "--side", "9"), "--side"),
         (("module_zoo.py", "--zoos", "torchvision", "--members", "3"), "--members must be even"),
         (("module_zoo.py", "--zoos", "timm"), "pip install timm"),
     ],

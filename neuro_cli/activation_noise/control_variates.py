@@ -79,6 +79,7 @@ class ControlVariates:
         noisier = numbers / addresses.each > addresses.draws * addresses.sides * rewards
         self._tolerated = HALF if noisier else UNEXPLAINED
         self._said = False
+        self._quiet, self._mirrored = False, 0  # of this generation: the last measurement was within rounding; mirrored passes
         self._early, self._ran = 0, 1  # fits before a generation's predictions; passes until then
         self.fitted: int | None = None
 
@@ -119,6 +120,7 @@ class ControlVariates:
             self.fitted = self._ran * self._addresses.rewards
             return True
         new, first = learnt.squares is None, self._addresses.draws + self._early
+        self._quiet, self._mirrored = False, 0
         most = FIRST_FITS if new else FITS
         observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
         passes = self._ran + len(observed)
@@ -135,9 +137,10 @@ class ControlVariates:
         renewed = bool(self._early) and fits == 1
         if not renewed:
             self._learn(clean, observed, first + fits - 1)
-        trusted = self._explains(self._tolerated)
+        # a correction by changes within rounding would be noise
+        trusted = self._explains(self._tolerated) or (self._correction == "auto" and self._quiet)
         alone = trusted or self._correction == "never"
-        self.fitted = passes * self._addresses.rewards if alone else None
+        self.fitted = (passes + self._mirrored) * self._addresses.rewards if alone else None
         if alone and clean.smooth and not renewed:
             self._renew(clean, False)
         if trusted and not learnt.reported:
@@ -214,14 +217,22 @@ class ControlVariates:
 
         self._passes.threads.passes(run, sides)
         if measured:
-            self._measure(results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0])
+            change, expected = results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0]
+            unexplained, total = _squares(change, expected).tolist()
+            if len(sides) == 1 and unexplained > UNEXPLAINED * total:
+                # near a minimum most of a change is curvature, which no slope explains and mirrored noise cancels
+                run(-1)
+                self._mirrored += 1
+                change = (change - results[-1][0]) / 2
+            self._measure(change, expected)
         return [results[side][1] for side in sides]
 
     def _measure(self, change: Tensor, expected: Tensor) -> None:
         """Add rewards' ``change`` (B, T) and the ``expected`` one to the squares, unless the change is within rounding."""
-        parts = torch.stack([(change - expected).square().sum(), change.square().sum()]).cpu()
+        parts = _squares(change, expected)
         rounding = ROUNDING * torch.finfo(self._passes.settings.precision).eps
-        if parts[1] >= change.numel() * rounding**2:
+        self._quiet = bool(parts[1] < change.numel() * rounding**2)
+        if not self._quiet:
             squares = self._learnt.squares
             self._learnt.squares = parts if squares is None else squares * MEMORY + parts
 
@@ -242,3 +253,8 @@ class ControlVariates:
 
         self._passes.threads.passes(run, range(0, outputs, self._side_by_side))
         return torch.cat([parts[low] for low in sorted(parts)], -1).flatten(0, 1)
+
+
+def _squares(change: Tensor, expected: Tensor) -> Tensor:
+    """Return the sums of squares (2,), on the CPU, of what is not ``expected`` of rewards' ``change``, and of all of it."""
+    return torch.stack([(change - expected).square().sum(), change.square().sum()]).cpu()

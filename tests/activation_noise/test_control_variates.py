@@ -12,6 +12,7 @@ from activation_lab import SIGMA, Made, bound, estimate, gradient
 from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
+import neuro_cli as neuro
 from neuro_cli.activation_noise import control_variates, prediction, response
 from neuro_cli.activation_noise.prediction import RewardPredictor
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, MatrixResponse, Response
@@ -285,6 +286,21 @@ class Steps(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.second(self.first(x).sign())
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_the_estimate_at_a_minimum_is_no_noise(scale):
+    """There a change of the loss is curvature, or within rounding: neither says that predictions are wrong."""
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    x = torch.randn(32, 4)
+    with torch.no_grad():
+        model[2].weight.mul_(scale)
+        y = model(x)
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1)
+    for _ in range(3):
+        model.zero_grad()
+        gradients.backward(lambda outputs, targets: (outputs - targets).square().mean(1), x, y)
+        assert all(float(parameter.grad.abs().max()) < 1e-6 * scale for parameter in model.parameters())
 
 
 def test_corrections_go_on_where_a_network_has_steps(caplog):

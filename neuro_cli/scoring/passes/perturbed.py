@@ -54,14 +54,12 @@ class PerturbedForward(ManyForward):
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:
         super().__init__(module, layout, perturbation, careful)
         parameters = dict(module.named_parameters())
-        # identities, as equality of tensors compares numbers
-        self._places = {id(parameters[place.name]): place for place in layout.places}
+        self._places = {id(parameters[place.name]): place for place in layout.places}  # equality of tensors compares numbers
         self._noise, self._computed = perturbation, ComputedVectors()
         steps = ((part, chains_of(part, self._places)) for part in (module.modules() if perturbation.chains else ()))
         self._chains = [(part, partial(self._in_turn, called)) for part, called in steps if called is not None]
-        self.largest = 0  # values of one row in the largest output of a layer
-        self.products = 0  # products of a number and a weight, for one row
-        self.convolved = False  # some of them in convolutions
+        # of a row: values in the largest output of a layer; products of a number and a weight, some of convolutions
+        self.largest, self.products, self.convolved = 0, 0, False
 
     def __enter__(self) -> Any:
         result = super().__enter__()

@@ -1,6 +1,7 @@
 """Arguments of torch's calls, by name, and with other tensors in their place."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -44,18 +45,22 @@ class FunctionOf:
     def __init__(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor) -> None:
         held = x.detach()
         self._func, self._positions, self._names, self._x = func, len(args), tuple(kwargs), held
+        kind = x.device.type
+        self._casts = (kind, torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else None
         self._given = [
             replaced(value, lambda tensor: held if tensor is x else tensor.detach()) for value in [*args, *kwargs.values()]
         ]
 
     def __call__(self, other: Tensor) -> Tensor:
         values = [replaced(value, lambda tensor: other if tensor is self._x else tensor) for value in self._given]
-        result: Tensor = self._func(*values[: self._positions], **dict(zip(self._names, values[self._positions :], strict=True)))
+        named = dict(zip(self._names, values[self._positions :], strict=True))
+        with nullcontext() if self._casts is None else torch.autocast(*self._casts):
+            result: Tensor = self._func(*values[: self._positions], **named)
         return result
 
     def is_like(self, other: "FunctionOf") -> bool:
         """Return whether another call is the same function: all but its tensor ``x`` is equal."""
-        if self._func != other._func or self._names != other._names:
+        if (self._func, self._names, self._casts) != (other._func, other._names, other._casts):
             return False
         return _alike(self._given, other._given, (self._x, other._x))
 

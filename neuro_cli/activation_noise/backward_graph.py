@@ -33,14 +33,19 @@ PARAMETER_FREE = frozenset((
 ))  # fmt: skip
 SCALED = frozenset((
     torch.mul, Tensor.mul, Tensor.mul_, Tensor.__mul__, Tensor.__rmul__, Tensor.__imul__, torch.div, Tensor.div,
-    Tensor.__truediv__, torch.true_divide, Tensor.true_divide,
+    Tensor.__truediv__, torch.true_divide, Tensor.true_divide, Tensor.div_, Tensor.__itruediv__, Tensor.true_divide_,
 ))  # fmt: skip
 PRODUCTS = frozenset((F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, torch.addmm, torch.bmm, torch.baddbmm))
 # calls of single values: an output depends on the value of the input at its own place, and on parameters
+WORDS = (
+    "pow", "pow_", "clamp", "clamp_", "clamp_min", "clamp_max", "clip", "clip_", "maximum", "minimum", "fmax", "fmin", "hypot",
+    "atan2", "arctan2", "xlogy", "logaddexp",
+)  # fmt: skip
 POINTWISE = SCALED | frozenset((
-    torch.prelu, torch.pow, Tensor.pow, Tensor.__pow__, Tensor.__rpow__, Tensor.__rtruediv__, Tensor.__rdiv__, torch.clamp,
-    Tensor.clamp, torch.maximum, Tensor.maximum, torch.minimum, Tensor.minimum,
+    torch.prelu, Tensor.__pow__, Tensor.__ipow__, Tensor.__rpow__, Tensor.__rtruediv__, Tensor.__rdiv__,
+    *(getattr(home, word) for home in (torch, Tensor) for word in WORDS if hasattr(home, word)),
 ))  # fmt: skip
+BIASED = frozenset((torch.addmm, torch.baddbmm))  # the bias comes first
 MATMUL = frozenset((torch.matmul, Tensor.matmul, Tensor.__matmul__))
 EINSUM = frozenset((torch.einsum, torch._VF.einsum))  # type: ignore[attr-defined]
 CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
@@ -132,17 +137,19 @@ class PointwiseNode(BackwardNode):
     """A call of single values with parameters: derivatives pass by the slope between two values near the input."""
 
     def __init__(self, outputs: Tensor, names: tuple[str, ...], function: FunctionOf, x: Tensor) -> None:
-        super().__init__(outputs, names)
-        self._values, self._x = function, x.detach()
+        super().__init__(outputs, names, None, x.detach())
+        self._values = function
         self._slope: Tensor | None = None
 
     @torch.no_grad()
     def _slopes(self) -> Tensor:
         # the error of a curved function is the size's square, that of rounding the float type's precision over the size
-        typical = max(float(self._x.square().mean().sqrt()), FLOOR)
+        x = self.inputs
+        assert x is not None
+        typical = max(float(x.square().mean().sqrt()), FLOOR)
         # in proportion to the value: no step crosses zero, where PReLU turns
-        size = torch.finfo(self._x.dtype).eps ** (1 / 3) * self._x.abs().clamp_min(LEAST * typical)
-        above, below = self._x + size, self._x - size
+        size = torch.finfo(x.dtype).eps ** (1 / 3) * x.abs().clamp_min(LEAST * typical)
+        above, below = x + size, x - size
         between = above - below  # as rounded
         slopes = (self._values(above) - self._values(below)) / between
         return torch.where(slopes.isfinite(), slopes, 0.0)
@@ -209,7 +216,7 @@ def layer_node(
     affine = _is_affine(func, args, position, given)
     if func in POINTWISE and outputs.shape == x.shape and not (affine and not kwargs):
         return PointwiseNode(outputs, names, function, x), x
-    model = _model_of(func, args, kwargs, x, outputs)
+    model = _model_of(func, args, kwargs, x, outputs, affine)
     if model is None:
         return BackwardNode(outputs, names), None
     return BackwardNode(outputs, names, None if affine else position, x.detach(), None, *model, function), x
@@ -222,27 +229,39 @@ def _is_affine(func: Callable[..., Any], args: Sequence[Any], position: int, giv
     if func in SCALED:
         linear = given[0] is x or "mul" in func.__name__
         return linear and not overwrites(func) and all(other.dim() < x.dim() or len(other) == 1 for other in others)
-    # a matrix, and at most a bias: a matrix for each entry, or a bias, would fix their number
-    if func in CONVOLUTIONS or (func in PRODUCTS and given[-1] is not x and _is_matrix(others)):
+    if func in CONVOLUTIONS or _is_left_factor(func, given, x):
         return True
     if func in MATMUL:
-        return all(0 < other.dim() < x.dim() for other in others)
-    return func in EINSUM and _keeps_examples(args, position)
+        few = all(0 < other.dim() < x.dim() or (2 < other.dim() == x.dim() and len(other) == 1) for other in others)
+        return few and (x.dim() > 2 or given[0] is x)
+    return func in EINSUM and _keeps_examples(args, given, position)
 
 
-def _is_matrix(others: Sequence[Tensor]) -> bool:
-    """Return whether tensors are one matrix, and at most a vector."""
-    return [other.dim() for other in others if other.dim() != 1] == [2]
+def _is_left_factor(func: Callable[..., Any], given: Sequence[Tensor], x: Tensor) -> bool:
+    """Return whether ``x`` is multiplied by one matrix from the right, and at most a bias is added.
+
+    A matrix for each entry, or such a bias, would fix the number of entries.
+    """
+    others = [other.dim() for other in given if other is not x and other.dim() != 1]
+    return func in PRODUCTS and given[func in BIASED] is x and others == [2]
 
 
-def _keeps_examples(args: Sequence[Any], position: int) -> bool:
+def _keeps_examples(args: Sequence[Any], given: Sequence[Tensor], position: int) -> bool:
     """Return whether the first axis of an einsum's operand is the first one of its result, and no other operand has it."""
-    given, arrow, output = args[0].replace(" ", "").partition("->") if isinstance(args[0], str) else ("", "", "")
-    terms = given.split(",")
-    if not arrow or not output or position >= len(terms) or not terms[position]:
+    equation, arrow, output = args[0].replace(" ", "").partition("->") if isinstance(args[0], str) else ("", "", "")
+    terms = equation.split(",")
+    if len(terms) != len(given):
         return False
-    first = terms[position][0]
-    return first.isalpha() and output[0] == first and given.count(first) == 1
+    if not arrow:
+        once = sorted(letter for letter in set(equation) if letter.isalpha() and equation.count(letter) == 1)
+        output = "..." * ("..." in equation) + "".join(once)
+    # axes of each operand that an ellipsis stands for, aligned at their ends
+    unnamed = [tensor.dim() - len(term.replace("...", "")) for term, tensor in zip(terms, given, strict=True)]
+    own = terms[position]
+    if own.startswith("..."):
+        others = [count for place, count in enumerate(unnamed) if place != position]
+        return output.startswith("...") and unnamed[position] > max(others, default=0)
+    return bool(own) and output[:1] == own[0] and equation.count(own[0]) == 1
 
 
 def _exact_node(
@@ -263,7 +282,7 @@ def _exact_node(
 
 
 def _model_of(
-    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor
+    func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor, affine: bool
 ) -> tuple[MakeModel, tuple[Any, ...]] | None:
     """Return the maker of a call's response model and the form of that model; None where it would be too large."""
     if func is F.conv2d and x.dim() == 4:
@@ -279,9 +298,8 @@ def _model_of(
         size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
         return lambda device: Diagonal(size, device), ("diagonal", size)
     given = tensors([*args, *kwargs.values()])
-    one = func in PRODUCTS and given[-1] is not x and _is_matrix([tensor for tensor in given if tensor is not x])
-    by_position = one and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
-    if not by_position and (x.dim() < 2 or outputs.dim() < 2 or len(x) != len(outputs)):
+    by_position = _is_left_factor(func, given, x) and 1 < x.dim() == outputs.dim() and x.shape[:-1] == outputs.shape[:-1]
+    if not by_position and (x.dim() < 2 or outputs.dim() < 2 - affine or len(x) != len(outputs)):
         return None
     sizes = (x.shape[-1], outputs.shape[-1]) if by_position else (math.prod(x.shape[1:]), math.prod(outputs.shape[1:]))
     if sizes[0] * sizes[1] > MODEL_VALUES:

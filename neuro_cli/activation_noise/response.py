@@ -132,7 +132,8 @@ class Dense(MatrixResponse):
         self._left = _others(self._read, torch.arange(len(self.matrix)), self.matrix[None])
 
     def input_rows(self, change: Tensor) -> Tensor:
-        return change.flatten(0, -2) if self._by_position else change.flatten(1)
+        # products with a vector have one number for an example
+        return change.flatten(0, -2) if self._by_position else change.reshape(len(change), -1)
 
     def output_rows(self, change: Tensor) -> Tensor:
         return self.input_rows(change)

@@ -59,6 +59,9 @@ MANY, PER_WEIGHT = 2**24, 128
 # the most where tiles serve linear layers, which take 0.55 to 0.9 of the BLAS's time; measured up to here. Beyond SMALL a chunk
 # has so many that Python's calls are a small part, and no more: ranks compute complete chunks
 TILED, SOME_PRODUCTS = 2**30, 2**29
+# weights of such a member: 2**24 took 1.7 times the memory of single members and as long, twice as many 3 times and longer, and a
+# trial of 5e7 a minute
+TILED_WEIGHTS = 3 * 2**22
 
 
 def most_products(settings: ScoringSettings, convolved: bool = False) -> int:
@@ -70,7 +73,8 @@ def most_products(settings: ScoringSettings, convolved: bool = False) -> int:
     if any(issubclass(kind, _ConvNd) for kind in kinds):
         return min(SMALL, CONVOLVED)
     # a step of a recurrent layer would compute its weights again
-    tiled = not convolved and not any(issubclass(kind, nn.RNNBase | nn.RNNCellBase) for kind in kinds)
+    tiled = not convolved and settings.layout.size < TILED_WEIGHTS
+    tiled = tiled and not any(issubclass(kind, nn.RNNBase | nn.RNNCellBase) for kind in kinds)
     return TILED if tiled and settings.sampler.compiled and lacks_wide_kernels() else SMALL
 
 

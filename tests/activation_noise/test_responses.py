@@ -419,6 +419,8 @@ def pointwise() -> dict[str, nn.Module]:
         "quotient": lambda x, own: own / (x.square() + 1),
         "bounds": lambda x, own: torch.clamp(x, max=own - 1),
         "maximum": lambda x, own: torch.maximum(own - 1.5, x),
+        "least": lambda x, own: torch.clamp_min(x, own - 1.5),
+        "length": torch.hypot,
     }
     return {name: Call(run) for name, run in runs.items()}
 
@@ -524,6 +526,37 @@ class Sums(nn.Module):
         return self.last((x * (x @ self.query).softmax(1)[..., None]).sum(1))
 
 
+class Products(nn.Module):
+    """A gate by a vector, an einsum of any number of axes, one without a result's letters, and a matrix for each head."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 4)
+        self.gate, self.own = nn.Parameter(torch.randn(8)), nn.Parameter(torch.randn(1, 2, 2, 2))
+        self.left, self.right = (nn.Parameter(torch.randn(8, 8) / 3) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x))
+        x = torch.tanh(x * (x @ self.gate)[:, None])
+        x = torch.tanh(torch.einsum("...i,io->...o", x, self.left)) + torch.tanh(torch.einsum("bi,ij", x, self.right))
+        return self.last(torch.tanh(x.view(-1, 2, 2, 2) @ self.own).flatten(1))
+
+
+class Written(nn.Module):
+    """A product and a quotient that are written in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 4)
+        self.scale, self.size = (nn.Parameter(torch.rand(8) + 0.5) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.first(x)).clone()
+        x *= self.scale
+        x /= self.size
+        return self.last(torch.tanh(x))
+
+
 def normed(norm: nn.Module) -> nn.Module:
     """Return a network of 4x4 images behind an outer product, with a ``norm`` of 8 channels and PReLU."""
     first = (nn.Linear(8, 16), nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 8, 3))
@@ -532,6 +565,7 @@ def normed(norm: nn.Module) -> nn.Module:
 
 EXACT = {
     "slices": Parts, "steps": Steps, "queries": Queries, "sums": Sums,
+    "products": Products, "written": Written,
     "batch": lambda: normed(nn.BatchNorm2d(8)), "group": lambda: normed(nn.GroupNorm(4, 8)),
     "instance": lambda: normed(nn.InstanceNorm2d(8, affine=True)),
     "layer": lambda: normed(nn.LayerNorm((8, 2, 2))), "rms": lambda: normed(nn.RMSNorm((2, 2))),
@@ -542,13 +576,13 @@ EXACT = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXACT)
-def test_predictions_are_the_gradient_also_of_parameters_that_move(name):
+@pytest.mark.parametrize(("name", "examples"), [*((name, 8) for name in EXACT), ("products", 1), ("written", 1)])
+def test_predictions_are_the_gradient_also_of_parameters_that_move(name, examples):
     network = EXACT[name]()
     losses = nn.CrossEntropyLoss(reduction="none")
     estimate = neuro.ForwardGradient(network, threads=1, correction="never")
     for step in range(3):
-        inputs, targets = torch.randn(8, 8), torch.randint(4, (8,))
+        inputs, targets = torch.randn(examples, 8), torch.randint(4, (examples,))
         network.zero_grad()
         estimate.backward(losses, inputs, targets)
         made = {name: parameter.grad.flatten() for name, parameter in network.named_parameters()}
@@ -561,6 +595,70 @@ def test_predictions_are_the_gradient_also_of_parameters_that_move(name):
         with torch.no_grad():
             for parameter in network.parameters():
                 parameter += 0.05 * torch.randn_like(parameter)
+
+
+class Halves(nn.Module):
+    """Linear layers in bfloat16."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(6, 5), nn.Linear(5, 5), nn.Linear(5, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            x = self.last(torch.tanh(self.second(torch.tanh(self.first(x)))))
+        return x.float()
+
+
+def test_calls_are_read_with_the_casts_of_their_pass():
+    module = Halves()
+    record = recorded(module, torch.randn(5, 6), backward=True)
+    models = ResponseModels()
+    models.attach(record.nodes, CPU)
+    models.learn(record.nodes, [], 0, Threads(1))
+    found = [node.response.matrix for node in record.nodes if node.response is not None]
+    for matrix, layer in zip(found, (module.second, module.last), strict=True):
+        torch.testing.assert_close(matrix, layer.weight.detach().T, rtol=1e-2, atol=1e-3)
+
+
+class Turned(nn.Module):
+    """A linear call that has examples in place of its weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.own, self.shift = nn.Linear(6, 6), nn.Parameter(torch.randn(7, 6)), nn.Parameter(torch.randn(5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(self.own, self.first(x), self.shift).T
+
+
+def test_examples_in_place_of_a_weight_are_not_read():
+    record = recorded(Turned(), torch.randn(5, 6), backward=True)
+    assert not any(node.is_read for node in record.nodes)
+
+
+def test_values_near_which_slopes_are_taken_are_those_of_the_call():
+    class Later(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.turn = nn.Linear(6, 6), nn.PReLU(6)
+
+        def forward(self, x: Tensor) -> Tensor:
+            x = self.first(x)
+            y = self.turn(x)
+            x.neg_()  # read by none, but for the slopes
+            return y
+
+    module, x = Later(), torch.randn(5, 6)
+    layout, parameters = ParameterLayout(module), dict(module.named_parameters())
+    places = {id(parameters[place.name]): (parameters[place.name], place) for place in layout.places}
+    with_mark([x])
+    with torch.no_grad(), RecordingMode(places, ForeignValues(module, len(x)), True, True) as mode:
+        module(x)
+    before = module.first(x)
+    [node] = [node for node in mode.record.nodes if isinstance(node, PointwiseNode)]
+    slopes = node.pull_back(torch.ones(5, 6))
+    torch.testing.assert_close(slopes, torch.where(before.detach() > 0, 1.0, 0.25), rtol=1e-2, atol=0)
 
 
 def test_estimates_of_few_examples_are_near_the_gradient():

@@ -130,7 +130,10 @@ def test_linear_layers_share_passes_up_to_more_products_where_tiles_serve_them(s
     share_passes(es)
     for module in (Convolved(), Recurrent()):
         assert type(scorers(evolution(module, 13, sampler=sampler))[0]) is MemberScorer
-    monkeypatch.setattr(chunk_size, "TILED", 291 * 13 - 1)  # numbers of the policy
+    with monkeypatch.context() as patch:
+        patch.setattr(chunk_size, "TILED_WEIGHTS", 291)  # numbers of the policy
+        assert type(scorers(evolution(policy(), 13, sampler=sampler))[0]) is MemberScorer
+    monkeypatch.setattr(chunk_size, "TILED", 291 * 13 - 1)
     assert type(scorers(evolution(policy(), 13, sampler=sampler))[0]) is MemberScorer
 
 

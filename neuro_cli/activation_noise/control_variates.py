@@ -224,15 +224,18 @@ class ControlVariates:
                 run(-1)
                 self._mirrored += 1
                 change = (change - results[-1][0]) / 2
-            self._measure(change, expected)
+            self._measure(change, expected, max(layer.sigma for layer in clean.layers) / size)
         return [results[side][1] for side in sides]
 
-    def _measure(self, change: Tensor, expected: Tensor) -> None:
-        """Add rewards' ``change`` (B, T) and the ``expected`` one to the squares, unless the change is within rounding."""
+    def _measure(self, change: Tensor, expected: Tensor, larger: float) -> None:
+        """Add rewards' ``change`` (B, T) and the ``expected`` one to the squares, unless the change is within rounding.
+
+        ``larger``: noise of corrections over that of this change. What it changes may be beyond rounding, or any step.
+        """
         parts = _squares(change, expected)
-        rounding = ROUNDING * torch.finfo(self._passes.settings.precision).eps
-        self._quiet = bool(parts[1] < change.numel() * rounding**2)
-        if not self._quiet:
+        least = change.numel() * (ROUNDING * torch.finfo(self._passes.settings.precision).eps) ** 2
+        self._quiet = bool(parts[1] > 0 and parts[1] * max(1.0, larger) ** 2 < least)
+        if parts[1] >= least:
             squares = self._learnt.squares
             self._learnt.squares = parts if squares is None else squares * MEMORY + parts
 

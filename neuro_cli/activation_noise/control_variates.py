@@ -35,6 +35,8 @@ HALF = 0.5  # the same where corrections are noisier than that: predictions stan
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
+LEAST_SHARE = 1 / 64  # least share of the noise in a repeated check
+BEYOND = 10  # change of a reward in it, in units of what counts as rounding
 COUPLED = 16  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
 CHECK_EVERY = 8  # generations between two checks of predictions that suffice
 MEMORY = 0.5  # weight of the squares of the generations before
@@ -219,21 +221,31 @@ class ControlVariates:
         if measured:
             change, expected = results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0]
             unexplained, total = _squares(change, expected).tolist()
-            if len(sides) == 1 and unexplained > UNEXPLAINED * total:
-                # near a minimum most of a change is curvature, which no slope explains and mirrored noise cancels
-                run(-1)
-                self._mirrored += 1
-                change = (change - results[-1][0]) / 2
-            self._measure(change, expected, max(layer.sigma for layer in clean.layers) / size)
+            share = 1.0  # of the noise in the change that is measured
+            if clean.smooth and unexplained > UNEXPLAINED * total > 0:
+                # predictions are slopes: curvature, most of a change near a minimum and in a deep network, cancels in mirrored
+                # noise and shrinks with it, down to what rounding allows
+                share = min(1.0, max(LEAST_SHARE, BEYOND * self._rounding / math.sqrt(total / change.numel())))
+                pair = [self._passes.observe(clean, {number: side * share * delta for number, delta in deltas.items()})[0]
+                        for side in (1, -1)]  # fmt: skip
+                self._mirrored += 2
+                change = (pair[0] - pair[1]) / (2 * share)
+            self._measure(change, expected, share, max(layer.sigma for layer in clean.layers) / size)
         return [results[side][1] for side in sides]
 
-    def _measure(self, change: Tensor, expected: Tensor, larger: float) -> None:
+    @property
+    def _rounding(self) -> float:
+        """Least change of a reward that a measurement uses."""
+        return ROUNDING * torch.finfo(self._passes.settings.precision).eps
+
+    def _measure(self, change: Tensor, expected: Tensor, share: float, larger: float) -> None:
         """Add rewards' ``change`` (B, T) and the ``expected`` one to the squares, unless the change is within rounding.
 
-        ``larger``: noise of corrections over that of this change. What it changes may be beyond rounding, or any step.
+        ``share``: that of the noise which was measured and scaled up. ``larger``: noise of corrections over that of the change;
+        what it changes may be beyond rounding, or any step.
         """
         parts = _squares(change, expected)
-        least = change.numel() * (ROUNDING * torch.finfo(self._passes.settings.precision).eps) ** 2
+        least = change.numel() * (self._rounding / share) ** 2
         self._quiet = bool(parts[1] > 0 and parts[1] * max(1.0, larger) ** 2 < least)
         if parts[1] >= least:
             squares = self._learnt.squares

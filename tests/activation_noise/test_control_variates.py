@@ -303,6 +303,24 @@ def test_the_estimate_at_a_minimum_is_no_noise(scale):
         assert all(float(parameter.grad.abs().max()) < 1e-6 * scale for parameter in model.parameters())
 
 
+def test_a_curved_network_is_checked_by_less_noise():
+    """A slope explains changes only of noise that the network's curvature does not turn; these squares do so from 1e-4 on."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 16), nn.Tanh(), nn.Linear(16, 3))
+    x, y = torch.randn(64, 6), torch.arange(64) % 3
+
+    def losses(outputs: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(torch.sin(3000 * outputs), targets, reduction="none")
+
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1)
+    gradients.backward(losses, x, y)
+    made = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    losses(model(x), y).mean().backward()
+    for mine, parameter in zip(made, model.parameters(), strict=True):
+        assert float(F.cosine_similarity(mine.flatten(), parameter.grad.flatten(), 0)) > 0.999
+
+
 def test_corrections_go_on_where_a_network_has_steps(caplog):
     caplog.set_level("INFO")
     parts = bound(Steps, Made((5,), 3, 64), control_variates=True, correction="auto", draws=1)

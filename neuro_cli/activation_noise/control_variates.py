@@ -139,9 +139,9 @@ class ControlVariates:
         renewed = bool(self._early) and fits == 1
         if not renewed:
             self._learn(clean, observed, first + fits - 1)
+        trusted = self._explains(self._tolerated)
         # a correction by changes within rounding would be noise
-        trusted = self._explains(self._tolerated) or (self._correction == "auto" and self._quiet)
-        alone = trusted or self._correction == "never"
+        alone = trusted or self._correction == "never" or (self._correction == "auto" and self._quiet)
         self.fitted = (passes + self._mirrored) * self._addresses.rewards if alone else None
         if alone and clean.smooth and not renewed:
             self._renew(clean, False)

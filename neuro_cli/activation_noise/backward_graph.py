@@ -147,7 +147,7 @@ class PointwiseNode(BackwardNode):
         x = self.inputs
         assert x is not None
         typical = max(float(x.square().mean().sqrt()), FLOOR)
-        # in proportion to the value: no step crosses zero, where PReLU turns
+        # proportional to the value: no step crosses zero, where PReLU turns
         size = torch.finfo(x.dtype).eps ** (1 / 3) * x.abs().clamp_min(LEAST * typical)
         above, below = x + size, x - size
         between = above - below  # as rounded

@@ -1,4 +1,4 @@
-"""What passes of a module leave behind: state, writes to their input, draws from random generators."""
+"""Traces that passes of a module leave: state, writes to their input, draws from random generators."""
 
 from contextlib import nullcontext
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the two forward passes for many members have in common: whom they stand in for, what they take and what they give.
+"""Base of the two forward passes for many members: whom they stand in for, what they take and what they give.
 
 Legend: S sides, D directions, e examples, n = S D e rows.
 """

@@ -1,4 +1,4 @@
-"""What a module gives, leaf by leaf: tensors in tuples, dictionaries, dataclasses and whatever torch's ``_pytree`` knows.
+"""Outputs of a module, leaf by leaf: tensors in tuples, dictionaries, dataclasses and whatever torch's ``_pytree`` knows.
 
 A leaf that is a tensor has the examples in its first dimension. Numbers, texts and None stay where all members have the same.
 Any other object (a cache of keys and values, a distribution) would hold tensors of many members: an :class:`Absent` takes

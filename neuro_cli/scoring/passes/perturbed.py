@@ -58,7 +58,7 @@ class PerturbedForward(ManyForward):
         self._noise, self._computed = perturbation, ComputedVectors()
         steps = ((part, chains_of(part, self._places)) for part in (module.modules() if perturbation.chains else ()))
         self._chains = [(part, partial(self._in_turn, called)) for part, called in steps if called is not None]
-        # counts of a row: values in the largest output of a layer; products of a number and a weight, and if some are convolutions'
+        # counts of a row: values in the largest output of a layer; products of a number and a weight; if some are convolutions'
         self.largest, self.products, self.convolved = 0, 0, False
 
     def __enter__(self) -> Any:

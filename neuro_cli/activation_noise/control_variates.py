@@ -81,7 +81,6 @@ class ControlVariates:
         noisier = numbers / addresses.each > addresses.draws * addresses.sides * rewards
         self._tolerated = HALF if noisier else UNEXPLAINED
         self._said = False
-        self._quiet, self._mirrored = False, 0  # of this generation: the last measurement was within rounding; mirrored passes
         self._early, self._ran = 0, 1  # fits before a generation's predictions; passes until then
         self.fitted: int | None = None
 
@@ -122,6 +121,7 @@ class ControlVariates:
             self.fitted = self._ran * self._addresses.rewards
             return True
         new, first = learnt.squares is None, self._addresses.draws + self._early
+        # whether the generation's last measurement was within rounding, and its mirrored passes
         self._quiet, self._mirrored = False, 0
         most = FIRST_FITS if new else FITS
         observed, fits = self._observe(clean, first, self._begins_with_check(clean)), 1
@@ -221,8 +221,8 @@ class ControlVariates:
         if measured:
             change, expected = results[1][0], self.expected(clean, {number: delta[None] for number, delta in deltas.items()})[0]
             unexplained, total = _squares(change, expected).tolist()
-            share = 1.0  # of the noise in the change that is measured
-            if clean.smooth and unexplained > UNEXPLAINED * total > 0:
+            share = 1.0  # the measured change's noise, as a part of the usual one
+            if unexplained > UNEXPLAINED * total > 0:
                 # predictions are slopes: curvature, most of a change near a minimum and in a deep network, cancels in mirrored
                 # noise and shrinks with it, down to what rounding allows
                 share = min(1.0, max(LEAST_SHARE, BEYOND * self._rounding / math.sqrt(total / change.numel())))

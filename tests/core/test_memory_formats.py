@@ -1,4 +1,4 @@
-"""Sums of batch norm over many values are exact: images of such batches are contiguous."""
+"""Sums of batch norm over many values are accurate: images of such batches are contiguous."""
 
 import pytest
 import torch

@@ -34,7 +34,7 @@ def map_parameters(module: nn.Module, folder: Path) -> None:
 def weight_files(folder: Path) -> list[Path]:
     """Return the safetensors files of ``folder`` that transformers reads: one, or the shards of the index.
 
-    The folder may have files of other precisions or programs, with tensors of the same names. Raises UserError for a damaged index.
+    Files of other precisions or programs may have tensors of the same names. Raises UserError for a damaged index.
     """
     if (folder / ONE_FILE).is_file():
         return [folder / ONE_FILE]

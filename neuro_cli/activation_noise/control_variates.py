@@ -38,7 +38,7 @@ FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and
 DIGITS = 16  # least noise of a repeated check, in units of the float type's precision: outputs must not round it away
 BEYOND = 10  # change of a reward in it, in units of what counts as rounding
 COUPLED = 16  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
-CHECK_EVERY = 8  # generations between two checks of predictions that suffice
+CHECK_EVERY, RARELY = 8, 64  # least and most generations between two checks of predictions that suffice
 MEMORY = 0.5  # weight of the squares of the generations before
 STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
 
@@ -192,8 +192,14 @@ class ControlVariates:
         return self._addresses.each > 1 or self._passes.plan.mixed
 
     def _is_checked(self, clean: CleanPass) -> bool:
-        """Return whether a generation measures what predictions explain."""
-        return not self._suffices or clean.generation % CHECK_EVERY == 0
+        """Return whether a generation measures what predictions explain: always until they suffice, then more and more rarely.
+
+        Models that learn from passes are checked as often at any time. Those that are read off cannot drift.
+        """
+        rarely = CHECK_EVERY if any(node.position is not None for node in clean.record.nodes) else RARELY
+        # an eighth to a sixteenth of the generations so far
+        every = min(rarely, max(CHECK_EVERY, 1 << max(0, clean.generation.bit_length() - 4)))
+        return not self._suffices or clean.generation % every == 0
 
     def _begins_with_check(self, clean: CleanPass) -> bool:
         """Return whether a check comes before the fits, and not only after them where rewards are coupled."""

@@ -121,6 +121,7 @@ class ControlVariates:
             self.fitted = self._ran * self._addresses.rewards
             return True
         new, first = learnt.squares is None, self._addresses.draws + self._early
+        sufficed = new or self._explains(self._tolerated)
         # whether the generation's last measurement was within rounding, and its mirrored passes
         self._quiet, self._mirrored = False, 0
         most = FIRST_FITS if new else FITS
@@ -141,8 +142,8 @@ class ControlVariates:
             self._learn(clean, observed, first + fits - 1)
         trusted = self._explains(self._tolerated)
         # A correction by changes within rounding would be noise. One that is noisier than what it removes waits for a second
-        # generation: initial weights may be where rewards have no slope at any size of noise, and Adam remembers a thousand steps
-        waits = self._quiet or (new and self._tolerated == HALF)
+        # generation: rewards may have no slope at any size of noise at some weights, and Adam remembers a thousand steps
+        waits = self._quiet or (sufficed and self._tolerated == HALF)
         alone = trusted or self._correction == "never" or (self._correction == "auto" and waits)
         self.fitted = (passes + self._mirrored) * self._addresses.rewards if alone else None
         if alone and clean.smooth and not renewed:

@@ -52,9 +52,7 @@ def formats_of(module: nn.Module, values: int) -> tuple[torch.memory_format, ...
         log.info("contiguous activations are used: %s", GROUP_NORM)
         return FORMATS[1:]
     if values > SUMMED and any(isinstance(part, _BatchNorm) and (part.training or part.running_mean is None) for part in parts):
-        log.info(
-            "batch norm adds up %d values of a channel: contiguous activations are used, in which torch's sums are accurate", values
-        )
+        log.info("contiguous activations are used, in which torch's sums are accurate: batch norm adds up %d values", values)
         return FORMATS[1:]
     return FORMATS
 

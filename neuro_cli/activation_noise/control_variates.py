@@ -35,10 +35,10 @@ HALF = 0.5  # the same where corrections are noisier than that: predictions stan
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
-LEAST_SHARE = 1 / 64  # least share of the noise in a repeated check
+DIGITS = 16  # least noise of a repeated check, in units of the float type's precision: outputs must not round it away
 BEYOND = 10  # change of a reward in it, in units of what counts as rounding
 COUPLED = 16  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
-CHECK_EVERY = 8  # generations between two checks of predictions that suffice
+CHECK_EVERY, RARELY = 8, 64  # least and most generations between two checks of predictions that suffice
 MEMORY = 0.5  # weight of the squares of the generations before
 STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
 
@@ -121,6 +121,7 @@ class ControlVariates:
             self.fitted = self._ran * self._addresses.rewards
             return True
         new, first = learnt.squares is None, self._addresses.draws + self._early
+        sufficed = new or self._explains(self._tolerated)
         # whether the generation's last measurement was within rounding, and its mirrored passes
         self._quiet, self._mirrored = False, 0
         most = FIRST_FITS if new else FITS
@@ -140,8 +141,10 @@ class ControlVariates:
         if not renewed:
             self._learn(clean, observed, first + fits - 1)
         trusted = self._explains(self._tolerated)
-        # a correction by changes within rounding would be noise
-        alone = trusted or self._correction == "never" or (self._correction == "auto" and self._quiet)
+        # A correction by changes within rounding would be noise. One that is noisier than what it removes waits for a second
+        # generation: rewards may have no slope at any size of noise at some weights, and Adam remembers a thousand steps
+        waits = self._quiet or (sufficed and self._tolerated == HALF)
+        alone = trusted or self._correction == "never" or (self._correction == "auto" and waits)
         self.fitted = (passes + self._mirrored) * self._addresses.rewards if alone else None
         if alone and clean.smooth and not renewed:
             self._renew(clean, False)
@@ -190,8 +193,14 @@ class ControlVariates:
         return self._addresses.each > 1 or self._passes.plan.mixed
 
     def _is_checked(self, clean: CleanPass) -> bool:
-        """Return whether a generation measures what predictions explain."""
-        return not self._suffices or clean.generation % CHECK_EVERY == 0
+        """Return whether a generation measures what predictions explain: always until they suffice, then more and more rarely.
+
+        Models that learn from passes are checked as often at any time. Those that are read off cannot drift.
+        """
+        rarely = CHECK_EVERY if any(node.position is not None for node in clean.record.nodes) else RARELY
+        # an eighth to a sixteenth of the generations so far
+        every = min(rarely, max(CHECK_EVERY, 1 << max(0, clean.generation.bit_length() - 4)))
+        return not self._suffices or clean.generation % every == 0
 
     def _begins_with_check(self, clean: CleanPass) -> bool:
         """Return whether a check comes before the fits, and not only after them where rewards are coupled."""
@@ -225,7 +234,8 @@ class ControlVariates:
             if unexplained > UNEXPLAINED * total > 0:
                 # predictions are slopes: curvature, most of a change near a minimum and in a deep network, cancels in mirrored
                 # noise and shrinks with it, down to what rounding allows
-                share = min(1.0, max(LEAST_SHARE, BEYOND * self._rounding / math.sqrt(total / change.numel())))
+                least = max(DIGITS * torch.finfo(layer.outputs.dtype).eps / size for layer in clean.layers)
+                share = min(1.0, max(least, BEYOND * self._rounding / math.sqrt(total / change.numel())))
                 pair = [self._passes.observe(clean, {number: side * share * delta for number, delta in deltas.items()})[0]
                         for side in (1, -1)]  # fmt: skip
                 self._mirrored += 2
@@ -248,6 +258,8 @@ class ControlVariates:
         least = change.numel() * (self._rounding / share) ** 2
         self._quiet = bool(parts[1] > 0 and parts[1] * max(1.0, larger) ** 2 < least)
         if parts[1] >= least:
+            # each check counts alike: one of saturated rewards must not outweigh all later ones
+            parts = (parts / parts[1]).clamp(max=1.0)
             squares = self._learnt.squares
             self._learnt.squares = parts if squares is None else squares * MEMORY + parts
 

@@ -20,7 +20,7 @@ from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
-from neuro_cli.core.module.memory_formats import formats_of, values_of_channel
+from neuro_cli.core.module.memory_formats import GroupNorms, formats_of, values_of_channel
 from neuro_cli.core.module.precision import in_precision
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
@@ -160,13 +160,14 @@ class FitnessTask(Task):
             layout.attach(trial, layout.flatten(module))
             InputCopies(None, trial)  # the module must not write to the script's data
             try:
-                with drawing(0):
+                with drawing(0), GroupNorms() as norms:
                     self.score(in_precision(trial, self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
             except Exception:
                 if self.memory_format is torch.contiguous_format:
                     raise
                 continue
-            break
+            if not norms.seen:
+                break
         if self._watch is not None and self._watch.first is not None:
             if self.memory_format not in formats_of(module, values_of_channel(self._watch.first)):  # a closure has its own batch
                 self.memory_format = torch.contiguous_format

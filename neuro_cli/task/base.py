@@ -24,7 +24,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
-from neuro_cli.core.module.memory_formats import formats_of
+from neuro_cli.core.module.memory_formats import GROUP_NORM, GroupNorms, formats_of
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -120,14 +120,18 @@ class Task(ABC):
             layout.attach(probe, layout.flatten(module))
             batch = self.batch(0, 0, min(2, self.batch_size)).clone()
             try:
-                self.score(probe, batch)
+                with GroupNorms() as norms:
+                    self.score(probe, batch)
             except UserError:
                 raise
             except Exception as error:  # a user's module may check its input in any way
                 reasons.append(" ".join(str(error).split()))
                 continue
+            if norms.seen and self.memory_format is torch.channels_last:
+                reasons.append(GROUP_NORM)
+                continue
             if reasons:
-                log.info("the model takes no channels_last activations (%s): contiguous ones are used, slower", reasons[0])
+                log.info("no channels_last activations (%s): contiguous ones are used, slower", reasons[0])
             return None
         shape = "x".join(map(str, batch.inputs.shape[1:]))
         return f"the model does not take {shape} examples: {reasons[-1]}"

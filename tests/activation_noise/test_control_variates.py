@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.activation_noise import control_variates, prediction, response
+from neuro_cli.activation_noise.control_variates import ControlVariates
 from neuro_cli.activation_noise.prediction import RewardPredictor
 from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
@@ -319,6 +320,56 @@ def test_a_curved_network_is_checked_by_less_noise():
     losses(model(x), y).mean().backward()
     for mine, parameter in zip(made, model.parameters(), strict=True):
         assert float(F.cosine_similarity(mine.flatten(), parameter.grad.flatten(), 0)) > 0.999
+
+
+def test_checks_become_rarer_where_models_are_read(monkeypatch):
+    """Predictions that suffice are looked at every eighth generation, after 512 generations every 64th."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    x, y = torch.randn(32, 4), torch.randn(32, 3)
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1)
+    seen = set[int]()
+    measure = ControlVariates._measure
+
+    def noted(self, *given):
+        seen.add(step)
+        measure(self, *given)
+
+    monkeypatch.setattr(ControlVariates, "_measure", noted)
+    for step in range(650):  # noqa: B007 - read by noted()
+        gradients.backward(lambda outputs, targets: (outputs - targets).square().mean(1), x, y)
+    first = [0, *range(8, 128, 8), *range(128, 256, 16), *range(256, 512, 32), *range(512, 650, 64)]
+    assert sorted(seen) == first
+
+
+def constant_rows() -> nn.Module:
+    """Return three norms; without biases, each multiplies small noise on rows of zeros by a thousand."""
+    parts = list[nn.Module]()
+    for width in (3, 24, 24):
+        parts += [nn.Linear(width, 24), nn.LayerNorm(24, eps=1e-6)]
+    return nn.Sequential(*parts, nn.GELU(), nn.Linear(24, 3))
+
+
+@pytest.mark.parametrize("when", [0, 8])
+def test_rewards_without_a_slope_at_some_weights_are_not_remembered(when):
+    """Changes that saturate at any size of noise neither correct that generation nor outweigh the checks that follow."""
+    torch.manual_seed(0)
+    model = constant_rows()
+    x, y = torch.randn(16, 20, 3), torch.arange(16) % 3
+    x[:, ::2] = 0
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1)
+    for step in range(11):
+        with torch.no_grad():
+            for part in model[:-1]:
+                if isinstance(part, nn.Linear):
+                    part.bias.copy_(torch.linspace(-1, 1, 24) * (step != when))
+        model.zero_grad()
+        gradients.backward(lambda outputs, targets: F.cross_entropy(outputs.mean(1), targets, reduction="none"), x, y)
+        made = [parameter.grad.clone() for parameter in model.parameters()]
+        model.zero_grad()
+        F.cross_entropy(model(x).mean(1), y).backward()
+        for mine, parameter in zip(made, model.parameters(), strict=True):
+            assert float(F.cosine_similarity(mine.flatten(), parameter.grad.flatten(), 0)) > 0.999
 
 
 def test_corrections_go_on_where_a_network_has_steps(caplog):

@@ -1,4 +1,4 @@
-"""Sums of batch norm over many values are accurate: images of such batches are contiguous."""
+"""Sums of batch norm over many values, and variances of group norm, are accurate: such images are contiguous."""
 
 import pytest
 import torch
@@ -33,6 +33,7 @@ def test_formats_are_those_whose_sums_are_exact():
     assert formats_of(pooled, SUMMED + 1) == FORMATS
     assert formats_of(norm.eval(), SUMMED + 1) == FORMATS  # it has statistics
     assert formats_of(nn.BatchNorm2d(2, track_running_stats=False).eval(), SUMMED + 1) == FORMATS[1:]
+    assert formats_of(nn.Sequential(nn.Conv2d(2, 2, 1), nn.GroupNorm(1, 2)), 1) == FORMATS[1:]
     assert values_of_channel(torch.zeros(4, 3, 5, 6)) == 4 * 5 * 6
     assert values_of_channel(torch.zeros(4)) == values_of_channel(torch.zeros(0, 3)) == 0
 
@@ -55,3 +56,45 @@ def test_losses_of_large_images_are_those_of_float64():
     model = network(size)
     loss = neuro.ForwardGradient(model, draws=1, threads=1).backward(nn.CrossEntropyLoss(reduction="none"), inputs, classes)
     assert float(loss) == pytest.approx(exact_loss(size, inputs, classes), abs=2e-5)
+
+
+class Grouped(nn.Module):
+    """A network whose group norm is a module or, ``functional``, a call."""
+
+    def __init__(self, functional: bool) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.first, self.last = nn.Conv2d(2, 4, 3), nn.Linear(4, 3)
+        self.norm = None if functional else nn.GroupNorm(4, 4, affine=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        x = F.group_norm(x, 4) if self.norm is None else self.norm(x)
+        made: torch.Tensor = self.last(x.square().amax((2, 3)))
+        return made
+
+
+@pytest.mark.parametrize("functional", [False, True])
+@pytest.mark.parametrize("way", ["batch", "closure", "gradient"])
+def test_losses_of_flat_images_by_group_norm_are_those_of_float64(way, functional):
+    """Images of one value but for an edge, as drawings and masks are."""
+    generator = torch.Generator().manual_seed(1)
+    inputs = torch.full((32, 2, 16, 16), 50.0)
+    inputs[:, :, 0] += 0.1 * torch.randn(32, 2, 16, generator=generator)
+    classes = torch.arange(32) % 3
+    with torch.no_grad():
+        right = float(F.cross_entropy(Grouped(functional).double()(inputs.double()), classes))
+        last = inputs.contiguous(memory_format=torch.channels_last)
+        off = float(F.cross_entropy(Grouped(functional).to(memory_format=torch.channels_last)(last), classes)) - right
+    assert abs(off) > 1e-2  # what torch gives in channels_last
+    if way == "gradient":
+        estimate = neuro.ForwardGradient(Grouped(functional), draws=1, threads=1)
+        loss = float(estimate.backward(nn.CrossEntropyLoss(reduction="none"), inputs, classes))
+    else:
+        es = neuro.Evolution(Grouped(functional), population=4, sigma=1e-8, seed=1, threads=1)
+        if way == "batch":
+            report = es.step(lambda module, x, y: -F.cross_entropy(module(x), y, reduction="none"), inputs, classes)
+        else:
+            report = es.step(lambda module: -F.cross_entropy(module(inputs), classes))
+        loss = -report.fitness_mean
+    assert loss == pytest.approx(right, rel=2e-3)

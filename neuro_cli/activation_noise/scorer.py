@@ -121,7 +121,7 @@ class ActivationScorer(Scorer):
             for layer in clean.layers:
                 layer.sigma = _sigma_of(layer, proposal)
             alone = self.controlled and self._control.fit(clean)
-        out = np.zeros((len(members), clean.scores.shape[-1]))  # predictions that stand alone: no difference to them
+        out = np.zeros((len(members), clean.scores.shape[-1]))  # predictions alone: no difference to them
         if alone:
             return out
         size = addresses.sides * addresses.rewards  # members of a draw of a group

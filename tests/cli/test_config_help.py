@@ -13,7 +13,7 @@ def test_help_has_the_comments_of_the_chosen_options(tmp_path: Path) -> None:
     done = neuro_inside("train", "algo=snes", "population=32", "--help", cwd=tmp_path)
     lines = {line.split(":")[0].strip(): line for line in done.stdout.splitlines() if "  # " in line}
     assert lines["population"].split() == ["population:", "32", "#", "members", "per", "generation"]
-    assert "# float32 | bfloat16: of members' forward passes" in lines["precision"]
+    assert "# float32 | bfloat16: type of members' forward passes" in lines["precision"]
     assert "# initial standard deviation of every parameter" in lines["sigma"]
     assert "# snes: " in lines["algo"]
     assert "${generations}" in done.stdout

@@ -1,4 +1,4 @@
-"""Which calls of torch let a program go by the numbers of tensors, so that rows of many members would be decided on together."""
+"""Calls of torch that let a program depend on the numbers of tensors: one decision would then hold for rows of many members."""
 
 from collections.abc import Callable, Sequence
 from functools import cache

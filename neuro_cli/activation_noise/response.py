@@ -59,7 +59,7 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     _fitted = False
-    _left: Tensor | None = None  # which of the m values no unit of the last reading had; None for none
+    _left: Tensor | None = None  # marks values (m,) without a unit in the last reading; None for none
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""

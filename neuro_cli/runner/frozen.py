@@ -20,7 +20,7 @@ LEAST = 2**20  # bytes of frozen parameters from which on they are shared
 def share_frozen(module: nn.Module, world: World, twin: nn.Module | None = None) -> None:
     """Move the frozen parameters of ``module`` into pages that its copies, and the ranks of this machine, share.
 
-    ``twin``: the module of which it is a copy, which uses these pages too. On a CPU. The first rank of a machine writes the
+    ``twin``: the module that it copies, which uses these pages too. On a CPU. The first rank of a machine writes the
     numbers. Every rank calls this. If ranks cannot open each other's pages, or the system has none, a line says so, and each
     rank or copy has its own.
     """

@@ -198,7 +198,7 @@ def _same_tensors(one: Tensor, other: Tensor, _: dict[int, Any]) -> bool:
     if _is_evolved(one):
         return True  # a member's own
     if in_same_pages(one, other) and unwritten(one) and unwritten(other):
-        return True  # to read the numbers of a language model takes 0.3 s
+        return True  # reading the numbers of a language model takes 0.3 s
     if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout):
         return False
     if one.layout in SPARSE:  # torch compares none of these

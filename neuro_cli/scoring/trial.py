@@ -289,7 +289,7 @@ def scored_members(
     def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
         """Return outputs of the first call, and the task's scores unless the first layers have proven them in float32."""
         whole: list[Any] = []
-        parts: list[Any] = []  # of a module whose own method calls them, as one that generates text
+        parts: list[Any] = []  # outputs of a module whose own method calls them, as in text generation
         handles = [module.register_forward_hook(lambda _, __, made: whole.append(made))]
         handles += [part.register_forward_hook(lambda _, __, made: parts.append(made)) for part in module.children()]
         try:

@@ -79,7 +79,7 @@ class MatrixResponse(Response):
     def follow(self, inputs: Tensor, outputs: Tensor) -> None:
         """Fit what the last reading left out to rows of inputs (N, m) and outputs (N, n) of a linear call.
 
-        Steps of an optimizer are sums over examples' inputs, so that inputs show most of what such a step changed.
+        Steps of an optimizer are sums over examples' inputs, so these inputs cover most of a step's change.
         """
         assert self._left is not None
         step = least_squares(inputs[:, self._left], outputs - inputs @ self.matrix)

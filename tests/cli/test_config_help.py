@@ -3,6 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 
+import pytest
 from support.inside import neuro_inside
 
 from neuro_cli.cli.options.help import keys_of
@@ -35,3 +36,11 @@ def test_bench_lists_its_kinds(tmp_path: Path) -> None:
         assert callable(getattr(import_module(f"neuro_cli.bench.{module}"), f"bench_{kind}"))
     assert all(f"\n  {kind} " in text for kind in KINDS)
     assert len(text.splitlines()) < 24
+
+
+@pytest.mark.parametrize("verb", ["apply", "completion", "doctor", "evaluate", "export", "predict", "report", "resume"])
+def test_usage_is_a_command_that_can_be_typed(verb: str, tmp_path: Path) -> None:
+    done = neuro_inside(verb, "--help", cwd=tmp_path)
+    first = done.stdout.splitlines()[0]
+    assert first.startswith(f"usage: neuro {verb} ")
+    assert first.count("[") == first.count("]")

@@ -4,9 +4,9 @@
     python scripts/results.py                             fill the tables
     python scripts/results.py --check                     exit code 1 where a table is not what its file says
 
-A table stands between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line for each kept file,
-or one of GROUPS for the headlines of some entries. Where an entry is kept in both sizes, the full one is shown; what a GPU
-gave stands in the summary and under `gpu`.
+A table is between `<!-- results:NAME -->` and `<!-- /results -->`. NAME is an entry, `summary` for a line for each kept file,
+one of GROUPS for the headlines of some entries, or GROUP_verdicts for a line for each of them. An entry that is kept in both
+sizes shows the full one. Results of a GPU are in the summary and under `gpu`.
 """
 
 import argparse
@@ -38,6 +38,7 @@ GROUPS = {
     "records": "records",
 }
 GPU = "gpu"
+VERDICTS = "_verdicts"  # behind a group's name: counts in place of rows
 BLOCK = re.compile(r"(<!-- results:(\w+) -->\n).*?(<!-- /results -->)", re.DOTALL)
 
 
@@ -169,8 +170,10 @@ def block(name: str, path: Path) -> str:
     for file in kept:  # "full" comes before "quick"
         if file.parent.name != GPU:
             best.setdefault(file.stem, file)
-    if name in GROUPS:
-        return headlines({link(file, path): kept[file] for stem, file in best.items() if stem.startswith(GROUPS[name])})
+    group = name.removesuffix(VERDICTS)
+    if group in GROUPS:
+        entries = {link(file, path): kept[file] for stem, file in best.items() if stem.startswith(GROUPS[group])}
+        return summary(entries) if name.endswith(VERDICTS) else headlines(entries)
     results: list[RowResult] = kept[best[name]]
     return f"{table(results)}\n\n{facts(results)}"
 

@@ -150,7 +150,7 @@ class PointwiseNode(BackwardNode):
         # proportional to the value: no step crosses zero, where PReLU turns
         size = torch.finfo(x.dtype).eps ** (1 / 3) * x.abs().clamp_min(LEAST * typical)
         above, below = x + size, x - size
-        between = above - below  # as rounded
+        between = above - below  # rounded steps, not 2 size
         slopes = (self._values(above) - self._values(below)) / between
         return torch.where(slopes.isfinite(), slopes, 0.0)
 

@@ -238,7 +238,7 @@ class RecordingMode(TorchFunctionMode):
         step = LayerStep(func, given, named, len(self.record.calls) - 1, raw, places, parameters, data, before)
         if self._backward:
             outputs = self._appended_step(step, args, kwargs, of_weights)
-        if overwrites(func):  # whoever holds the tensor, or a view of it, meets the outputs
+        if overwrites(func):  # any holder of the tensor, or of a view, sees the outputs
             with torch.set_grad_enabled(self._backward):
                 outputs = args[0].copy_(outputs)
         setattr(outputs, LAYER, len(self.record.steps))

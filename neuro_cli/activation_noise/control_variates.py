@@ -31,7 +31,7 @@ from neuro_cli.scoring.chunk_size import pass_rows
 log = logging.getLogger(__name__)
 
 UNEXPLAINED = 0.1  # share of the squares of rewards' changes that predictions may leave unexplained and still suffice
-HALF = 0.5  # the same where corrections are noisier than that: predictions stand alone, but continue to learn
+HALF = 0.5  # the same if corrections are noisier than that: predictions are used alone, but continue to learn
 SMALL = 1e-3  # noise of fits to a smooth network, in units of its scale; half the float type's digits if that is more
 ROUNDING = 100  # least change of a reward that a measurement uses, in units of the float type's precision
 FIRST_FITS, FITS = 40, 4  # most fits of the models in the first generation, and in a later one, before corrections are computed
@@ -112,7 +112,7 @@ class ControlVariates:
         clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
 
     def fit(self, clean: CleanPass) -> bool:
-        """Fit the response models, unless predictions suffice and are not measured; return whether they stand alone.
+        """Fit the response models, unless predictions suffice and are not measured; return whether predictions are used alone.
 
         The draws of these fits are never used for a fitness, so that a correction stays unbiased.
         """
@@ -150,7 +150,7 @@ class ControlVariates:
             self._renew(clean, False)
         if trusted and not learnt.reported:
             learnt.reported = True
-            log.info("scoring: from generation %d on predictions stand alone where they explain %g %% of fitnesses",
+            log.info("scoring: from generation %d on predictions are used alone where they explain %g %% of fitnesses",
                      clean.generation, 100 * (1 - self._tolerated))  # fmt: skip
         return alone
 

@@ -108,7 +108,7 @@ class Activation(Estimator):
         return self._scorer
 
     def addresses(self, examples: int, rewards: int, widths: tuple[int, ...], alone: bool = False) -> Addresses:
-        """Return the addresses of a generation with ``rewards`` of each example; ``alone``: predictions may stand alone later.
+        """Return the addresses of a generation with ``rewards`` of each example; ``alone``: predictions may be used alone later.
 
         Raises ConfigError for too many members.
         """

@@ -1,7 +1,7 @@
-"""Test for examples that mix: noise on one's activations changes another's reward, as by batch norm and sums over a batch.
+"""Test for examples that mix: noise on one's activations changes another's reward, through batch norm or sums over a batch.
 
-Where they do, an example's own reward does not show all that its noise does: then each example's noise counts by the rewards of
-the complete batch.
+If they do, an example's own reward misses a part of its noise's effect, so its noise counts with the rewards of the complete
+batch.
 """
 
 import itertools

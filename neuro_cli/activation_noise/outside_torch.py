@@ -49,7 +49,7 @@ class ForeignValues:
             self._mark(target)
 
     def find(self, given: Iterable[Any]) -> bool:
-        """Return whether arguments of a call have come back; they are marked as data of the examples."""
+        """Return whether arguments of a call came back from outside; these are marked as data of the examples."""
         if not self._read:
             return False
         for tensor in tensors(given):

@@ -61,7 +61,7 @@ class Passes:
             self._modules.put(settings.candidate(shared=self._centre).module)
 
     def see_mixing(self, centre: Tensor) -> None:
-        """Complete the plan by whether the examples of a complete batch mix, which a trial's few may not show."""
+        """Add to the plan whether examples of a complete batch mix, which a trial's few may not show."""
         plan, few = self.plan, min(EXAMPLES, self.settings.batch_size)
         if plan.mixed or self.settings.batch_size <= few:
             return

@@ -52,8 +52,8 @@ class ResponseModels:
     def learn(self, nodes: Sequence[BackwardNode], passes: Sequence[ObservedChanges], turn: int, threads: Threads) -> None:
         """Read off linear nodes' responses to unit inputs, and learn the others from ``passes``.
 
-        ``turn`` chooses among unit inputs where a fit has room for some.
-        Passes are one, a mirrored pair, or none where all nodes can respond.
+        ``turn`` chooses unit inputs if a fit has room for only some. There is one pass, a mirrored pair, or none if all nodes
+        are read.
         """
         calls: dict[Response, list[int]] = {}
         for number, node in enumerate(nodes):
@@ -97,7 +97,7 @@ def _shape_of_all(nodes: Sequence[BackwardNode]) -> tuple[int, ...]:
 
 
 def _follow(model: MatrixResponse, nodes: Sequence[BackwardNode]) -> None:
-    """Let a model that was read in part follow what the clean pass shows of the rest."""
+    """Update the unread part of a model from inputs and outputs of the clean pass."""
     inputs, outputs, left = list[Tensor](), list[Tensor](), model.rows_to_follow
     for node in nodes:
         each = math.prod(node.outputs.shape[1:]) // model.matrix.shape[-1]  # rows that an entry gives

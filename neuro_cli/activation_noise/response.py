@@ -59,7 +59,7 @@ class MatrixResponse(Response):
     """A model with one matrix (m, n) for all rows."""
 
     _fitted = False
-    _left: Tensor | None = None  # which of the m values no unit of the last reading had; None for none
+    _left: Tensor | None = None  # marks values (m,) without a unit in the last reading; None for none
 
     def entries(self, outputs: Sequence[int], calls: int) -> int:
         """Return how many entries of the first axis a fit to ``calls`` with ``outputs`` of this shape needs of each."""
@@ -79,7 +79,7 @@ class MatrixResponse(Response):
     def follow(self, inputs: Tensor, outputs: Tensor) -> None:
         """Fit what the last reading left out to rows of inputs (N, m) and outputs (N, n) of a linear call.
 
-        Steps of an optimizer are sums over examples' inputs, so that inputs show most of what such a step changed.
+        Steps of an optimizer are sums over examples' inputs, so these inputs cover most of a step's change.
         """
         assert self._left is not None
         step = least_squares(inputs[:, self._left], outputs - inputs @ self.matrix)

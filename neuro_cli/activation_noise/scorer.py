@@ -1,7 +1,7 @@
 """Scores members by noise on activations: one clean pass over all examples of a generation, then passes with noise.
 
-Every rank makes the clean pass, whose inputs of layers it needs in any case; ranks share out the passes with noise. Draws are
-computed in blocks that do not depend on the ranks, since matrix products of other sizes may round otherwise.
+Every rank runs the clean pass, since it needs the inputs of layers; ranks divide the passes with noise. Draws are computed in
+blocks that do not depend on the ranks, since matrix products of other sizes may round otherwise.
 
 Legend: B examples, T rewards of an example, K draws, G groups of layers, R = B T, S sides, C score columns, M columns.
 """
@@ -121,7 +121,7 @@ class ActivationScorer(Scorer):
             for layer in clean.layers:
                 layer.sigma = _sigma_of(layer, proposal)
             alone = self.controlled and self._control.fit(clean)
-        out = np.zeros((len(members), clean.scores.shape[-1]))  # predictions that stand alone: no difference to them
+        out = np.zeros((len(members), clean.scores.shape[-1]))  # predictions alone: no difference to them
         if alone:
             return out
         size = addresses.sides * addresses.rewards  # members of a draw of a group

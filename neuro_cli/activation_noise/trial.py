@@ -1,4 +1,4 @@
-"""The trial of a network before training: its layers, the axes of their outputs, and the fastest way of passes that is right."""
+"""Trial of a network before training: its layers, the axes of their outputs, and the fastest correct way to run passes."""
 
 import itertools
 from dataclasses import dataclass, replace
@@ -189,8 +189,8 @@ class _Trial:
     def _set_strides(self, plan: NetworkPlan, record: PassRecord) -> None:
         """Set which outputs have the positions of an example far apart, by a pass over the examples in reverse order.
 
-        Outputs that are all equal, of equal examples or of weights that are zero, show it with noise on both. Raises UserError
-        where they are equal even so.
+        If outputs are all equal, from equal examples or weights of zero, noise is added to both. Raises UserError if they stay
+        equal.
         """
         folded = [number for number, layer in enumerate(plan.layers) if layer.axes.fold > 1]
         if not folded:
@@ -270,7 +270,7 @@ class _Trial:
             return by_reward(self._source.rewards())
 
     def _agrees(self, scores: Tensor) -> bool:
-        """Return whether scores of a recorded pass are those of the network as it is; diverged ones are the run's matter."""
+        """Return whether scores of a recorded pass are those of the unrecorded network; diverged ones are left to the run."""
         return alike(scores.nan_to_num(), self._alone.nan_to_num(), tolerance(scores.dtype))
 
     def _noise(self, record: PassRecord, plan: NetworkPlan, scale: float) -> list[dict[int, Tensor]]:

@@ -12,7 +12,7 @@ HELP = {
     "bench": "Measure speed, memory or accuracy: neuro bench KIND. neuro bench --help lists the kinds.",
     "scale": "Measure weak and strong scaling over ranks, and project it to more ranks and other networks.",
     "evolve": "Train one model by a cluster of peers that may join and leave. neuro evolve export RUN writes the model.",
-    "apply": "Make a tuned model again from its base and a ledger: neuro apply LEDGER MODEL",
+    "apply": "Compute a tuned model again from its base and a ledger: neuro apply LEDGER MODEL",
     "reproduce": "Reproduce tables and figures of the papers. Without arguments: list them.",
     "search": "Search the architecture of a convolutional network by evolution, with candidates trained in parallel.",
     "resume": "Resume a run from its last checkpoint, on any number of ranks, or the unfinished jobs of a sweep.",
@@ -20,7 +20,7 @@ HELP = {
     "export": "Write a run's trained network as safetensors, .pt or ONNX: neuro export RUN file=net.onnx",
     "predict": "Classify images and rows with a run's trained network: neuro predict RUN FILE ...",
     "report": "Summarise runs, sweeps, searches and studies in a table, sweep.csv and one page, report.html.",
-    "doctor": "Check what is installed on this machine, and print a command for each thing that is missing.",
+    "doctor": "Check the installation on this machine, and print a command for each missing part.",
     "completion": "Print a completion script for your shell: neuro completion bash|zsh|fish",
     "evolve export": "Write the model of a peer, or its ledger for neuro apply, even while the peer runs.",
 }

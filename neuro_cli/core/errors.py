@@ -31,7 +31,7 @@ class CandidateError(UserError):
 
 @contextmanager
 def no_exit() -> Iterator[None]:
-    """Make an error of SystemExit, by which a module of the user's would end a command without results as if all were well."""
+    """Turn SystemExit into an error: a user's module could otherwise end a command without results but with exit code 0."""
     try:
         yield
     except SystemExit as ended:

@@ -61,7 +61,7 @@ def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
 def temporary_name(path: Path) -> Path:
     """Return the name under which this process writes ``path``, and remove what killed writers left. Raises OSError.
 
-    The process id is in it: another process that writes ``path`` now would else continue this one's file, and give it the name.
+    It contains the process id, since another process that writes ``path`` now would continue this one's file and rename it.
     """
     pattern = re.compile(re.escape(path.name) + r"\.(\d+)\.tmp(\.folder)?")
     for other in path.parent.iterdir() if path.parent.is_dir() else ():
@@ -98,7 +98,7 @@ def file_sha256(path: Path) -> str:
 
 
 def sync_file(path: Path) -> None:
-    """Write the content of a file to disk, whoever wrote to it. Raises OSError."""
+    """Write the content of a file to disk, whichever process wrote it. Raises OSError."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 

@@ -1,4 +1,4 @@
-"""Metrics: what an evaluation on the test set measures, as a task declares it; columns, figures and tables are made from that."""
+"""Metrics that a task declares for evaluations on the test set; columns, figures and tables follow from them."""
 
 import re
 from collections.abc import Sequence

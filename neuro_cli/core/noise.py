@@ -22,7 +22,7 @@ from neuro_cli.core.seeds import key_of
 
 log = logging.getLogger(__name__)
 
-# the name of the law by which addresses give numbers: peers of another law would make other models of the same seeds
+# the name of the map from addresses to numbers: peers with another one would compute other models from the same seeds
 LAW = "philox4x32-10, quantile table, 1"
 # meanings of the fourth word of an address
 NOISE_STREAM, ORDER_STREAM, CHOICE_STREAM, SHARED_STREAM, FACTOR_STREAM, TABLE_STREAM, OFFSET_STREAM = range(7)
@@ -36,8 +36,8 @@ MOST = 2**18  # numbers of few columns that are remembered from one call to the 
 class Tier:
     """Chooses between the definition, which starts at once, and the compiled loops, which are 60 times as fast.
 
-    To load them takes a second of the processor: what the definition needs for 15 million numbers. A process that makes few
-    numbers never loads them. Both make the same bits.
+    Loading them takes a second of the processor, as long as the definition needs for 15 million numbers. A process that makes
+    few numbers never loads them. Both make the same bits.
     """
 
     CALL = 8_192  # numbers in the time that the definition takes for a call, however few it makes
@@ -247,8 +247,8 @@ class Noise:
     ) -> Tensor:
         """Return sums (K, stop - start) float32: row k is the sum over d of weights[k, d] * moment_k(noise[d]).
 
-        ``weights`` (K, D) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Summed in float64 in the
-        order given, so the bits of a column depend on nothing else.
+        ``weights`` (K, D) float64; ``moments`` (K,): 1 for eps, 2 for eps**2 - 1. Summed in float64 in the given order, so the
+        bits of a column depend on nothing else.
         """
         stop = self.size if stop is None else stop
         wanted = _Sums(np.ascontiguousarray(weights, np.float64), moments, generation, directions, start, stop)

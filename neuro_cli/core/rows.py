@@ -122,7 +122,7 @@ class Geometry:
 
 
 def out_sizes(image: Sequence[int], kernel: Sequence[int], geometry: Geometry) -> list[int]:
-    """Return height and width of what a convolution gives for rows of images of so many lines and columns."""
+    """Return height and width of a convolution's output for images of so many lines and columns."""
     return [
         (side + 2 * pad - gap * (taps - 1) - 1) // step + 1
         for side, pad, gap, taps, step in zip(image, geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)
@@ -228,7 +228,7 @@ class MemberBatch:
         out = x.new_empty(self.count, *sizes, geometry.groups * rank)
         options = (geometry.stride, geometry.padding, geometry.dilation)
         if geometry.groups == 1 and inner > 1:
-            # all taps of all pixels by one matrix product per row, and then what each pixel of the result needs of them
+            # all taps of all pixels by one matrix product per row, then a sum over the taps of each output pixel
             bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
             taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
             row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())

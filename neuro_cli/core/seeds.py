@@ -7,8 +7,8 @@
     text_address    what is addressed by a text and no seed: members of a peer, in the ledger of `neuro evolve`
     model_seed      the weights of a run's model: the seed itself below 2**32
 
-One law would do for all of them. They differ because saved runs, searches and ledgers hold numbers that each has drawn: with
-another law a config makes another run. tests/core/test_seeds.py holds the bits.
+One law would do for all of them. They differ because saved runs, searches and ledgers hold numbers drawn with each: with another
+law a config gives another run. tests/core/test_seeds.py holds the bits.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ def model_seed(seed: int) -> int:
 
 @contextmanager
 def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
-    """Let torch, numpy and Python draw from ``seed`` inside, as if nothing had been drawn before; outside nothing has happened.
+    """Let torch, numpy and Python draw from ``seed`` inside, and restore their generators afterwards.
 
     ``gpus``: for draws on GPUs too, which starts their runtime. One thread at a time.
     """

@@ -1,7 +1,7 @@
 """Fitness shaping: from the fitnesses (P,) of a generation to utilities (P,), both float64.
 
-All utilities are on the scale of the gradient estimate g = 1/(P sigma) sum_i u_i eps_i. Equal fitnesses get equal
-utilities, so a result never depends on the order in which ties come: :func:`by_rank` holds it for any algorithm that ranks.
+All utilities are on the scale of the gradient estimate g = 1/(P sigma) sum_i u_i eps_i. Equal fitnesses get equal utilities, so
+a result never depends on the order of ties: :func:`by_rank` ensures this for any algorithm that ranks.
 """
 
 import math
@@ -81,7 +81,7 @@ def _by_pairs(fitness: np.ndarray, shape: Callable[[np.ndarray], np.ndarray]) ->
 
 
 def pair_z_score(fitness: np.ndarray) -> np.ndarray:
-    """Half differences of pairs in units of their root mean square; what both sides have in common drops out."""
+    """Half differences of pairs in units of their root mean square; common parts of both sides cancel."""
 
     def scaled(half: np.ndarray) -> np.ndarray:
         size = float(np.sqrt((half**2).mean()))

@@ -16,7 +16,7 @@ REMEMBERED = 16  # past iterations whose first reports are remembered
 class ScoreReport:
     """Report of one peer on one iteration.
 
-    ``members``: number that it scored in all its local iterations; it may report the fitnesses of fewer.
+    ``members``: number scored in all its local iterations; it may report the fitnesses of fewer.
 
     ``means`` (C,) float32: mean of every score column over all its members, the fitness first.
     """
@@ -53,7 +53,7 @@ class Collector:
         self._firsts = {past: when for past, when in self._firsts.items() if past >= iteration - REMEMBERED}
 
     def progress(self, peer: str, iteration: int) -> None:
-        """Note that ``peer`` works on ``iteration``."""
+        """Note that ``peer`` works on ``iteration`` now."""
         self._progress[peer] = iteration
 
     def forget(self, peer: str) -> None:
@@ -76,7 +76,7 @@ class Collector:
         self.too_late += 1
         first = self._firsts.get(iteration)
         if first is not None and now <= first + self.deadline:
-            self._behind.discard(peer)  # too late for the decision alone; the peer is awaited the next time
+            self._behind.discard(peer)  # only late for this decision; the next one waits for the peer
         else:
             self._behind.add(peer)
         return False

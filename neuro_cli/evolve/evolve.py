@@ -94,7 +94,7 @@ def evolve(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[
 
 
 def _take_back(run: Path) -> None:
-    """Remove the files of a peer that never took part."""
+    """Remove the files of a peer that never joined."""
     from neuro_cli.evolve.ledger.file import NAME
 
     if not (run / "metrics.csv").exists():

@@ -49,7 +49,7 @@ def canonical(identity: dict[str, Any]) -> bytes:
 
 
 def difference(ours: dict[str, Any], theirs: Any) -> str | None:
-    """Return the first difference, as a sentence for the newcomer; None without one."""
+    """Return the first difference as a sentence for the newcomer, None for none."""
     if not isinstance(theirs, dict):
         return "it has no identity"
     for key in [*ours, *(key for key in theirs if key not in ours)]:

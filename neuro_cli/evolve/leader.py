@@ -1,4 +1,4 @@
-"""Leader's part of a peer: collects reports, and proposes an iteration when it is time."""
+"""Leader's part of a peer: collects reports, and proposes an iteration when all have come or the deadline has passed."""
 
 import logging
 import time
@@ -84,7 +84,7 @@ class Leader:
         return True
 
     def _content(self) -> bytes | None:
-        """Encode the record of the reports, and decode it once as all peers will; None where no usable report is left."""
+        """Encode the record of the reports, and decode it once like all peers; None without a usable report."""
         while self.collector.reports:
             content = encoded(self._record())
             try:

@@ -194,7 +194,7 @@ class Node:
     # membership
 
     def _enter(self, members: list[str], term: int, newcomer: bool) -> None:
-        """Take part in the election along with ``members``."""
+        """Join the election of ``members``."""
         self.state.met |= set(members)
         self.removal.clear()
         self.heartbeat.begin(members)
@@ -203,7 +203,7 @@ class Node:
         self.entered.set()
 
     def _withdraw(self) -> None:
-        """Take no further part in the election, and give up the name."""
+        """Leave the election, and give up the name."""
         self.entered.clear()
         self.state.election.stop()
         self.connections.want(set())
@@ -244,6 +244,6 @@ class Node:
             self.heartbeat.send_to_all()
 
     def _replaced(self, snapshot: Snapshot | None) -> None:
-        """Report that our history gave way to another."""
+        """Report that another history replaced ours."""
         self.reporter.discard()
         self.events.put(Reset(snapshot))

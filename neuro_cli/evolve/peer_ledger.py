@@ -65,7 +65,7 @@ class PeerLedger:
         self._file.close()
 
     def has(self, position: int, head: bytes) -> bool:
-        """Return whether this peer has the first ``position`` iterations with the hash ``head``, as far as it still knows."""
+        """Return whether this peer has the first ``position`` iterations with the hash ``head``, or has dropped that record."""
         ledger = self.ledger
         return position <= ledger.next and (position < ledger.base or ledger.head_at(position) == head)
 
@@ -89,7 +89,7 @@ class PeerLedger:
         return outcome
 
     def _append(self, content: bytes) -> None:
-        """Write a record to the file. This peer ends where that fails: its file would have a gap."""
+        """Write a record to the file. If that fails, this peer ends, since its file would have a gap."""
         self._or_fail(lambda: self._file.append(content))
 
     def _or_fail(self, write: Callable[[], None]) -> None:
@@ -99,7 +99,7 @@ class PeerLedger:
             self._fail(UserError(f"{self._run}: the ledger cannot be written: {error.strerror}"))
 
     def fall_back(self, position: int, head: bytes, source: str | None) -> None:
-        """Fetch the history up to ``position`` unless we have it as ``head``; from ``source`` first, where that is known."""
+        """Fetch the history up to ``position`` unless we have it as ``head``; first from ``source`` if known."""
         if not head or self.ledger.head_at(position) != head:
             self._fetch(position, source)
 

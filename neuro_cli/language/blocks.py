@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 BLOCK = 32  # numbers
-BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # of a block
+BYTES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}  # bytes of a block
 CHUNK = 2**20  # numbers of a weight that are dequantised at once
 
 

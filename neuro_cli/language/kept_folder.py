@@ -35,7 +35,7 @@ def kept_folder(source: Path, versions: str, kind: str, make: Callable[[Path], N
             with folder.with_suffix(".lock").open("w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if not folder.is_dir():  # another process may have filled it
-                    for left in folder.parent.glob(f"{folder.name}.*/"):  # of a process that was killed
+                    for left in folder.parent.glob(f"{folder.name}.*/"):  # left by a killed process
                         shutil.rmtree(left, ignore_errors=True)
                     _make(folder, make)
                     log.info("model: %s of %s is in %s from now on", kind, source.name, folder)

@@ -1,6 +1,6 @@
 """Ask and tell for a vector in float64: bounds, stopping rules and restarts, for functions of few parameters.
 
-Every rank draws the noise of all members, so that fitnesses are all that ranks exchange.
+Every rank draws the noise of all members, so ranks exchange only fitnesses.
 
 Legend: P members, n of them on this rank, M parameters.
 """
@@ -42,7 +42,7 @@ Start = Callable[[np.random.Generator], Any]
 
 @dataclass
 class Run:
-    """Run of an algorithm between restarts of ask and tell. ``most``: its evaluations at most, None: no limit.
+    """Run of an algorithm between restarts of ask and tell. ``most``: limit of its evaluations, None: no limit.
 
     ``integers``: map of the algorithm's points, None where no parameter is an integer.
     """
@@ -133,7 +133,7 @@ class AskTell:
         self.late = 0  # results of tell_one that were dropped
         self._arrived: dict[int, float] = {}  # fitnesses of the present generation by place
         self._asked: tuple[Proposal, np.ndarray] | None = None
-        self._run = self._begin(population, 1.0, None, first)  # a function that gives it may not repeat itself
+        self._run = self._begin(population, 1.0, None, first)  # a function that returns it may return another one next time
 
     def _even(self, population: int) -> int:
         return population + population % 2 if self._sampler.antithetic else population
@@ -212,7 +212,7 @@ class AskTell:
         return self._handed_out(bases + steps)
 
     def _handed_out(self, points: np.ndarray) -> np.ndarray:
-        """Return points (.., M) of the algorithm as the user gets them: inside the bounds, integers where they must be."""
+        """Return points (.., M) of the algorithm in the user's form: inside the bounds, and integers where required."""
         inside, integers = self._bounds.inside(self._run.placed(points)), self._run.integers
         return inside if integers is None else integers.rounded(inside, self._bounds)
 
@@ -248,7 +248,7 @@ class AskTell:
         self._apply_rules(run)
 
     def tell_one(self, generation: int, place: int, fitness: float) -> bool:
-        """Take the fitness of candidate ``place`` of :meth:`ask` as it arrives, in any order; the last one ends the generation.
+        """Take the fitness of candidate ``place`` of :meth:`ask`, in any order; the last one ends the generation.
 
         ``generation``: :attr:`generation` when it was asked for. One of another generation, or a second one, is dropped and
         counted in :attr:`late`. Returns whether a generation ended. Several ranks end it together. Raises as :meth:`tell`.
@@ -375,7 +375,7 @@ class AskTell:
 
 
 def _sums(weights: np.ndarray, moments: tuple[int, ...], noise: np.ndarray) -> np.ndarray:
-    """Return row k, the sum over i of weights[k, i] * moment_k(noise[i]), by loops in a stated order and not by a BLAS."""
+    """Return row k, the sum over i of weights[k, i] * moment_k(noise[i]), by loops in a stated order instead of a BLAS."""
     if len(weights) == len(noise) and (weights == np.eye(len(noise))).all():  # every member's own noise
         return noise.copy()
     out = np.empty((len(weights), noise.shape[1]))

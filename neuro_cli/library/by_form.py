@@ -59,7 +59,7 @@ class ByForm:
                 self.make_form(), self.task, self.algo, sampler, distribution, self.world, self.threads, self.numbers,
                 start=not self._begun,
             )  # fmt: skip
-            if isinstance(distribution, Auto):  # one choice serves all forms: it calls the algorithm, which has begun then
+            if isinstance(distribution, Auto):  # one choice serves all forms: it calls the algorithm, which then has begun
                 self.distribution = type(self._populations[form].distribution)()
             self._begun = True
         return self._populations[form]
@@ -70,7 +70,7 @@ class ByForm:
             scorer_of(population).refresh(module)
 
     def clear(self, begun: bool = True) -> None:
-        """Forget the populations of all forms: the module has changed. ``begun``: the algorithm stays as it is."""
+        """Forget the populations of all forms, since the module has changed. ``begun``: keep the algorithm."""
         self._populations, self._begun = {}, self._begun and begun
 
 

@@ -17,7 +17,7 @@ from neuro_cli.scoring.jobs import write_members
 
 
 class Best(NamedTuple):
-    """Best candidate of all generations: ``fitness`` as ``tell`` got it, and ``generation``.
+    """Best candidate of all generations: ``fitness`` as passed to ``tell``, and ``generation``.
 
     ``vector`` (M,): its parameters, of the type that ``ask`` gave: a tensor of Evolution, a numpy array of AskTell.
     """
@@ -39,7 +39,7 @@ def best_of_all(scores: np.ndarray, members: range, world: World) -> tuple[float
 
 
 def numbers_of(fitnesses: Sequence[float] | np.ndarray | Tensor, count: int) -> np.ndarray:
-    """Return the fitnesses (``count``,) float64 that ``tell`` was given for a rank's candidates. Raises UserError."""
+    """Return the fitnesses (``count``,) float64 of a rank's candidates, as passed to ``tell``. Raises UserError."""
     values = fitnesses.detach().cpu().numpy() if isinstance(fitnesses, Tensor) else fitnesses
     try:
         scores = np.array([float(value) for value in values])

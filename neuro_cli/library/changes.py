@@ -1,6 +1,6 @@
 """Changes that a script makes to its module after a population was bound to it.
 
-The centre takes over new values of parameters; whatever else changed members keep as it was given, as a line says.
+The centre takes over new values of parameters. Members do not see any other change, and a line says so.
 """
 
 import logging
@@ -40,7 +40,7 @@ class Changes:
             self._read = _names(population.model, lambda part: (name for name, _ in part._buffers.items()))
 
     def follow(self, world: World) -> None:
-        """Move the centre to what the script wrote to the parameters, rank 0's, and warn of any other change, once.
+        """Move the centre to the values that rank 0's script wrote to the parameters, and warn once of any other change.
 
         Every rank calls this. Raises ConfigError where the algorithm has no centre to move, and for parameters of other shapes.
         """
@@ -77,7 +77,7 @@ class Changes:
         return moved
 
     def _others(self) -> list[str]:
-        """Return the names of hooks, buffers, attributes, frozen parameters and parts that are not as members have them."""
+        """Return the names of hooks, buffers, attributes, frozen parameters and parts that differ from the members'."""
         before, now = self._structure, _structure(self._module)
         changed = {path: part for path, part in now.items() if part != before.get(path)}
         names = [f"{path or 'the module'} ({kind.__name__})" for path, (kind, *_) in changed.items()]
@@ -90,7 +90,7 @@ class Changes:
 def with_written(tensors: dict[str, Tensor], module: nn.Module, layout: ParameterLayout) -> dict[str, Tensor]:
     """Return ``tensors`` of a population's state, with the centre where a script wrote to the parameters of ``module``.
 
-    An algorithm without one centre to move has its own solution: its next step refuses what was written.
+    An algorithm without one centre to move has its own solution: its next step refuses the written values.
     """
     parameters, solution = dict(module.named_parameters()), tensors["parameters"]
     evolved = [(parameters.get(place.name), place) for place in layout.places]

@@ -169,7 +169,7 @@ class Evolution(Loop):
         ``fitness(member, inputs, targets)`` gives a value for each of B examples. Several threads call it concurrently, without
         gradients, with dropout off and the batch's own statistics in batch norm. Raises what it raises (on several ranks a
         UserError, on all), UserError for another shape, CandidateError for a number that is not finite. After an error the
-        generation has not happened.
+        generation does not count.
         """
         self._asked = None
         modes = Modes.present()
@@ -335,7 +335,7 @@ class Evolution(Loop):
             self._changes = Changes(self._module, self._population)
 
     def _fit_batch(self, distribution: Distribution) -> None:
-        """Refuse a batch that cannot be shared out as the options ask for. Raises ConfigError."""
+        """Refuse a batch that cannot be divided as the options require. Raises ConfigError."""
         size, directions = self._task.batch_size, self._sampler.directions
         if self._numbers.per_example and (not self._task.hands_batch or size % directions):
             allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"

@@ -1,8 +1,8 @@
 """Adapter that presents a user's fitness function to the scorers as a task.
 
-A closure, ``fitness(module)``, scores one member on whatever it refers to. A fitness of a batch,
-``fitness(module, inputs, targets)``, gives a value for each example. With the second form members can share one forward
-pass, each direction can have its own examples, and ranks can share out the examples.
+A closure, ``fitness(module)``, scores one member on its own data. A fitness of a batch, ``fitness(module, inputs, targets)``,
+gives a value for each example. With the second form members can share one forward pass, directions can have their own examples,
+and ranks can divide them.
 """
 
 from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ class FitnessTask(Task):
         self._watch: Watch | None = None
 
     def take(self, fitness: Fitness, inputs: Tensor | None, targets: Tensor | None, modes: Modes = REST) -> None:
-        """Take a generation's fitness, its batch, and the modes of torch (``modes``) that the user calls it in.
+        """Take a generation's fitness, its batch, and torch's ``modes`` at the user's call.
 
         Raises UserError for a batch that is no pair of as many examples.
         """
@@ -95,7 +95,7 @@ class FitnessTask(Task):
         return bool(self._modes.autocast)
 
     def capture(self, module: nn.Module) -> None:
-        """Record the batch that the closure gives the module, by calling it that far. Raises Unsupported for anything else."""
+        """Record the batch that the closure passes to the module, by running it up to that call. Raises Unsupported."""
         assert self._fitness is not None
         with self._called():
             self._call = captured(self._fitness, module)
@@ -119,7 +119,7 @@ class FitnessTask(Task):
 
     @property
     def code(self) -> tuple[Any, ...]:
-        """Code of the present fitness and of what it encloses, the same for closures that a loop makes one after the other."""
+        """Code of the present fitness and of functions in its closure, the same for closures that a loop creates."""
         function: Any = self._fitness
         while isinstance(function, partial):
             function = function.func
@@ -239,7 +239,7 @@ class FitnessTask(Task):
         return {}
 
     def digest(self) -> int:
-        """Return a checksum of the examples that all of this rank's members were given, 0 if they had none in common."""
+        """Return a checksum of the examples of all of this rank's members, 0 if they had none in common."""
         batch = self._batch or self._captured
         if batch is not None:
             return checksum(batch.inputs) ^ (checksum(batch.targets) << 1)
@@ -248,7 +248,7 @@ class FitnessTask(Task):
 
 
 def mean_of(values: Any) -> float:
-    """Return the fitness of a member from what a closure gave: a number, or a value for each example. Raises UserError."""
+    """Return the fitness of a member from a closure's result: a number, or a value for each example. Raises UserError."""
     if isinstance(values, Tensor) and values.dim() == 1 and len(values):
         return float(values.sum(dtype=torch.float64)) / len(values)
     if isinstance(values, Tensor | np.ndarray | np.generic) and values.ndim == 0:

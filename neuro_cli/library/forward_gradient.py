@@ -42,7 +42,7 @@ WRAPPERS = (nn.DataParallel, nn.parallel.DistributedDataParallel)
 
 
 class Slope(PopulationAlgorithm):
-    """Gradient of the loss at a centre that someone else moves; ``sigma``: size of the noise."""
+    """Gradient of the loss at a centre that the user moves; ``sigma``: size of the noise."""
 
     proportional = True
 
@@ -82,12 +82,12 @@ class ForwardGradient(Loop):
     """Estimator of the gradient of a loss by the parameters of ``model``, by forward passes with noise on activations.
 
     ``draws``, ``space``, ``scale``, ``schedule``, ``antithetic``, ``control_variates`` and ``correction`` are those of
-    ``sampler=activation``. ``credit``: own | following | all, which losses of tokens the noise of a token is credited with; None:
-    an example's loss is the mean of its tokens', without bias. ``sigma``: size of the noise in units of a layer's outputs; None:
-    0.001, or 0.1 where the loss has steps or calls that torch cannot follow. ``seed``: the noise's, in [0, 2**64).
-    ``forward``: a function of model and inputs that returns outputs, for a loss of several calls; None: one call.
-    ``precision`` of the passes: float32 | bfloat16. ``threads``: passes at the same time on a rank; None: the machine's cores
-    over its ranks. ``distribution``, ``fabric`` and ``world`` as in :class:`neuro_cli.Evolution`. Raises ConfigError.
+    ``sampler=activation``. ``credit``: own | following | all, losses of tokens that weight the noise of a token; None: an
+    example's loss is the mean of its tokens', without bias. ``sigma``: size of the noise in units of a layer's outputs; None:
+    0.001, or 0.1 where the loss has steps or calls that torch cannot follow. ``seed``: the noise's, in [0, 2**64). ``forward``:
+    a function of model and inputs that returns outputs, for a loss of several calls; None: one call. ``precision`` of the
+    passes: float32 | bfloat16. ``threads``: passes at the same time on a rank; None: the machine's cores over its ranks.
+    ``distribution``, ``fabric`` and ``world`` as in :class:`neuro_cli.Evolution`. Raises ConfigError.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class ForwardGradient(Loop):
             return self._populations.at(self._task.form)
 
     def _follow(self, parameters: dict[str, nn.Parameter]) -> None:
-        """Follow what a script has changed in the model but for its parameters: buffers are copied, the rest is bound again."""
+        """Follow a script's changes of the model other than its parameters: copy buffers, bind again for the rest."""
         if self._reference is None:
             return
         frozen = _frozen(parameters)

@@ -1,8 +1,8 @@
 """Integer parameters of ask and tell: candidates are rounded, and each integer coordinate has a least standard deviation.
 
 Marty et al., "LB+IC-CMA-ES: two simple modifications of CMA-ES to handle mixed-integer problems", PPSN 2024: the lower bound, as
-pycma 4.5 has it, here outside of the algorithm, so that any one has it. Without it steps shrink below what rounding can show, all
-members share one integer, and the search freezes there.
+pycma 4.5 has it, here outside of the algorithm, so that any one has it. Without it steps shrink until all members round to one
+integer, and the search freezes there.
 
 Legend: M parameters, P members.
 """

@@ -57,11 +57,11 @@ class Loop:
 
     @property
     def rank(self) -> int:
-        """Number of the loop's process among the ranks: rank 0 is the one to print and save."""
+        """Number of the loop's process among the ranks; rank 0 should print and save."""
         return self.world.rank
 
     def _state(self) -> dict[str, Any]:
-        """Return what every saved state begins with."""
+        """Return the first entries of every saved state."""
         return {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
 
     def _refuse_other(self, state: dict[str, Any], absent: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Run folder of a loop in a user's script: the files of a command's run, except that no command can continue it."""
+"""Run folder of a loop in a user's script: the files of a command's run, which no command can continue."""
 
 import logging
 import time
@@ -43,7 +43,7 @@ TASK = f"{FitnessTask.__module__}.{FitnessTask.__qualname__}"
 
 
 class Work(Recorded):
-    """Loop in a user's script as its record sees it."""
+    """Parts of a loop in a user's script that its record needs."""
 
     metrics: tuple[Metric, ...] = ()
 

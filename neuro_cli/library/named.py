@@ -75,7 +75,7 @@ def node_of(group: str, choice: str, generations: int | None, values: dict[str, 
 
 
 def saved_nodes(generations: int | None, algo: tuple[Any, dict[str, Any]], **choices: Any) -> dict[str, Any]:
-    """Return what a run folder stores of options by group: their configs, or the mark of an object that a script made.
+    """Return the options by group for a run folder: their configs, or the mark of an object from a script.
 
     ``algo``: the choice with its values.
     """

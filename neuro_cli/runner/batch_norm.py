@@ -16,7 +16,7 @@ def compute_statistics(module: nn.Module, task: Task, generation: int) -> None:
     """Set the running statistics of ``module`` to the mean over the last 8 batches up to ``generation``.
 
     They are a function of the module's parameters and ``generation``, so they need no history and are the same on every rank.
-    Norms that are frozen or in evaluation mode, other buffers and attributes stay as they are.
+    Norms that are frozen or in evaluation mode, other buffers and attributes do not change.
     """
     norms = [norm for norm in moving_norms(module) if norm.running_mean is not None]
     if not norms:

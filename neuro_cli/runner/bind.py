@@ -49,7 +49,7 @@ class Population:
     size: int
 
     def state(self, everywhere: bool = False) -> State:
-        """Return the state that the next generation depends on, on the CPU, with the solution as ``parameters``.
+        """Return the state for the next generation, on the CPU, with the solution as ``parameters``.
 
         Every rank calls this. Rank 0 also gathers what the other ranks' methods keep. The others get an empty state, or with
         ``everywhere`` all but the gathered part.

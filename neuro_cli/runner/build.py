@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Parts(Population):
-    """Parts that are built of a run on one rank, with its config."""
+    """Parts of a run on one rank, with its config."""
 
     config: RunConfig
     constants: Constants
@@ -94,7 +94,7 @@ def build(options: Options, world: World) -> Parts:
 
 
 def keep_weights(model: nn.Module, dtype: torch.dtype) -> None:
-    """Convert the trainable parameters of ``model`` to ``dtype``; frozen ones and buffers stay as they are."""
+    """Convert the trainable parameters of ``model`` to ``dtype``, without frozen ones and buffers."""
     for parameter in model.parameters():
         if parameter.requires_grad and parameter.dtype == torch.float32:
             parameter.data = parameter.data.to(dtype)

@@ -1,4 +1,4 @@
-"""Root keys of a training run, a field each: how a key is checked, and whether ``neuro resume`` may change it.
+"""Root keys of a training run, a field each: its check, and whether ``neuro resume`` may change it.
 
 A new key is a field here and a line in ``conf/train.yaml``, whose comment ``--help`` and the configuration page show.
 The keys are no structured config of Hydra, which answers ``generations=abc`` with "Error merging override" and ``generations=0``
@@ -67,7 +67,7 @@ def _metric_name(key: str, value: Any) -> str:
 
 @dataclass(frozen=True)
 class StopConfig:
-    """Metric and the value ``at`` which it ends the run; both None: the run has no target. Raises ConfigError."""
+    """Metric that ends the run, and its value ``at`` that time; both None: the run has no target. Raises ConfigError."""
 
     metric: str | None = key(or_none(_metric_name), resumable=True, default=None)
     at: float | None = key(or_none(number), resumable=True, default=None)
@@ -80,7 +80,7 @@ class StopConfig:
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """Checkpoints: how many generations apart, how many of the last ones stay, whether the best one stays too."""
+    """Checkpoints: generations between two, number of last ones that stay, and whether the best one stays too."""
 
     every: int = key(bounded(1), resumable=True)
     keep: int = key(bounded(1), resumable=True)
@@ -89,7 +89,7 @@ class CheckpointConfig:
 
 @dataclass(frozen=True)
 class EvaluateConfig:
-    """Evaluations on the test set: how many generations apart, and whether there is one before the first generation."""
+    """Evaluations on the test set: generations between two, and whether one precedes the first generation."""
 
     every: int = key(bounded(1), resumable=True)
     start: bool = key(boolean, resumable=True, default=False)
@@ -97,7 +97,7 @@ class EvaluateConfig:
 
 @dataclass(frozen=True)
 class PaceConfig:
-    """Pace of a run with a time limit. ``measure``: it is measured. From generation ``since[i]`` on schedules end at ``end[i]``.
+    """Pace of a run with a time limit. ``measure``: measure it. From generation ``since[i]`` on schedules end at ``end[i]``.
 
     Raises ConfigError.
     """

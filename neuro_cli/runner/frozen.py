@@ -1,4 +1,4 @@
-"""Frozen parameters once a machine: copies of the module and ranks share their pages."""
+"""Frozen parameters, stored once on a machine: copies of the module and ranks share their pages."""
 
 import logging
 import os
@@ -20,8 +20,8 @@ LEAST = 2**20  # bytes of frozen parameters from which on they are shared
 def share_frozen(module: nn.Module, world: World, twin: nn.Module | None = None) -> None:
     """Move the frozen parameters of ``module`` into pages that its copies, and the ranks of this machine, share.
 
-    ``twin``: the module that it is a copy of, which looks at these pages too. On a CPU. The numbers of a machine are those of its
-    first rank. Every rank calls this. Where ranks cannot open each other's pages, or a system has none, a line says so, and each
+    ``twin``: the module that it copies, which uses these pages too. On a CPU. The first rank of a machine writes the
+    numbers. Every rank calls this. If ranks cannot open each other's pages, or the system has none, a line says so, and each
     rank or copy has its own.
     """
     chosen = frozen(module)

@@ -1,4 +1,4 @@
-"""Measurement of gains, by which a run chooses ``algo.sigma=auto`` and ``algo.optimizer.lr=auto`` before generation 0.
+"""Measurement of gains, with which a run chooses ``algo.sigma=auto`` and ``algo.optimizer.lr=auto`` before generation 0.
 
 Every rank computes the table from gathered fitnesses, so all choose alike. The rules: :mod:`neuro_cli.algo.step_size.auto`.
 """
@@ -108,7 +108,7 @@ class _Table:
         """Take a first step of the algorithm by these values. Every rank sums over all members, so that no method rounds."""
         algo, method, job, at = self._algo, self._method, self._method.job, self._at + step
         algo.begin_with(sigma, rate, self._restored(), job.sampler.layout, job.population, job.sampler.noise.seed)
-        proposal = method.algo.ask(self._at)  # sigma and rate are those of one generation, noise and examples of another
+        proposal = method.algo.ask(self._at)  # sigma and rate belong to one generation, noise and examples to another
         if (sigma, step) not in self._fitness:
             self._fitness[sigma, step] = method.scores(at, proposal)[:, 0]
         fitness = self._fitness[sigma, step]

@@ -1,4 +1,4 @@
-"""Comparison of what a model is built with between ranks, and of its constants between a run and its resume.
+"""Comparison of a model's initial numbers between ranks, and of its constants between a run and its resume.
 
 torch, numpy and Python draw from the run's seed while a model is built. A generator of the model's own, such as
 ``numpy.random.default_rng()``, draws other numbers in every process: each rank would then score another network.
@@ -68,7 +68,7 @@ def of_constants(model: nn.Module) -> list[float]:
 def of_attributes(model: nn.Module, made: bool) -> list[float]:
     """Return the fingerprint of tensors and arrays that the model has as attributes, which no file has.
 
-    None of a model that a script ``made``, and may have called since: they can be caches.
+    None for a model from a script (``made``), which may have called it: they can be caches.
     """
     values = () if made else (value for _, value in attributes_of(model))
     return fingerprint(value if isinstance(value, Tensor) else _as_tensor(value) for value in values)

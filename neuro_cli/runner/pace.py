@@ -1,8 +1,8 @@
 """Ends of schedules under a time limit, by the pace of the generations before.
 
-A schedule over ``generations`` has hardly fallen when a short ``time_limit`` ends the run. Generations may take longer later, as
-episodes of robots that no longer fall do, so the pace is measured again and again. Each new end is written to the config of the
-run's folder, so that a resumed run has the same bits.
+A schedule over ``generations`` has hardly fallen when a short ``time_limit`` ends the run. Later generations may take longer,
+for example episodes of robots that no longer fall, so the pace is measured several times. Each new end is written to the config
+of the run's folder, so that a resumed run has the same bits.
 """
 
 import json
@@ -13,7 +13,7 @@ from neuro_cli.core.schedule import Schedule
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.config import PaceConfig, RunConfig
 
-SHARE = 0.05  # share of the time limit after which the pace is measured first; it is again after twice, four times, .. as much
+SHARE = 0.05  # share of the time limit before the first measurement; the next ones come after twice, four times, .. as much
 GENERATIONS = 4  # least number before the first measurement; the first one compiles and does not count
 
 
@@ -33,7 +33,7 @@ class Pace:
     def measured(self, generation: int, world: World) -> PaceConfig | None:
         """Return the pace in a generation that ends a measurement, else None. Every rank calls this in every generation.
 
-        If all generations fit into the time limit, it has no ``end`` and nothing is measured again.
+        If all generations fit into the time limit, it has no ``end`` and measuring stops.
         """
         if not self._open:
             return None

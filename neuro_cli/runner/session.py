@@ -1,8 +1,8 @@
 """Sessions on a world of ranks: rank 0 broadcasts the resolved config of each job, the others wait for jobs until dismissed.
 
 An exception on any rank ends the job on all ranks, and is printed once. Rank 0 prints errors that all ranks raise together, and
-the world continues. Any other error aborts the world. Ranks other than 0 wait a moment before that, so that an error on several
-ranks is still printed once.
+the world continues. Any other error aborts the world, on ranks other than 0 after a moment, so that an error of several ranks is
+printed once.
 """
 
 import json

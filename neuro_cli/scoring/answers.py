@@ -1,4 +1,4 @@
-"""Answers of many members to a call of their module: by one pass where a trial finds one that is right, else one by one.
+"""Outputs of many members for a call of their module: in one pass if a trial finds one that agrees, else one by one.
 
 Legend: P members, S sides, D directions, e examples.
 """
@@ -96,14 +96,14 @@ class Given:
 
 @dataclass
 class Serving:
-    """The way that passed a trial and those after it, which are tried where it fails; the ``reason`` where there is none."""
+    """Way of scoring that passed a trial, and later ones to try if it fails; ``reason``: why there is none."""
 
     ways: list[Way]
     reason: str | None
 
 
 class Answers:
-    """Answers of P members of ``module`` with the noise of a generation, times ``sigma``, to what they were given."""
+    """Outputs of P members of ``module`` for given inputs, with the noise of a generation times ``sigma``."""
 
     def __init__(
         self, module: nn.Module, layout: ParameterLayout, sampler: Sampler, generation: int, sigma: float, given: Given
@@ -116,7 +116,7 @@ class Answers:
         return MemberBatch([scale, -scale][: self._sides], given.members // self._sides, given.examples)
 
     def tried(self) -> Serving:
-        """Return the first way in which a few members answer as they do alone; those after it are tried where it fails."""
+        """Return the first way that gives a few members the outputs of single members, and the later ways."""
         with generators_kept():
             return self._next(list(WAYS))
 
@@ -151,7 +151,7 @@ class Answers:
     def made(self, serving: Serving, say: Callable[[str | None], None]) -> Any:
         """Return outputs of all members. Raises UserError for outputs that are no rows, and whatever a single member raises.
 
-        ``say`` gets the reason why members answer one by one, where only the pass shows it.
+        ``say`` receives the reason for single passes if only the pass shows it.
         """
         while serving.ways:
             way, *others = serving.ways
@@ -208,7 +208,7 @@ def _in(dtype: torch.dtype, tree: Any) -> Any:
 
 @contextmanager
 def generators_kept() -> Iterator[None]:
-    """Return a context after which torch, numpy and Python draw as if nothing had been drawn."""
+    """Return a context that restores the random generators of torch, numpy and Python."""
     before = Generators()
     try:
         yield

@@ -42,7 +42,7 @@ UNSUPPORTED_BFLOAT16 = (
 class PassSettings:
     """Parts of a run that passes of its network need. ``module``: a form without parameters of its own, to be copied.
 
-    ``batch_size``: examples of a generation. ``restores``: a pass leaves state in the module, which then is set back.
+    ``batch_size``: examples of a generation. ``restores``: a pass leaves state in the module, which is restored afterwards.
     """
 
     module: nn.Module
@@ -167,9 +167,9 @@ class Scorer(ABC):
         return self.population
 
     def reference(self, generation: int) -> np.ndarray | None:
-        """Mean scores (C,) of the centre itself on the examples of the generation that was scored last, on every rank the same.
+        """Mean scores (C,) of the centre on the examples of the last scored generation, the same on every rank.
 
-        Where the scores of members are differences to it; None where they are scores by themselves.
+        None unless members' scores are differences from it.
         """
         return None
 
@@ -196,7 +196,7 @@ class Scorer(ABC):
         for place in self.settings.layout.places:
             grad = parameters[place.name].grad
             view = place.view(gradient)
-            # a layer that took no part in the loss has no gradient, which counts as zero
+            # a layer without effect on the loss has no gradient, which counts as zero
             view.zero_() if grad is None else view.copy_(grad)
         return loss.item(), gradient
 
@@ -211,9 +211,9 @@ class PopulationScorer(Scorer):
         self._looked_at = set[Any]()  # codes of functions that score, whose writes were looked for
 
     def writes(self, modules: list[nn.Module]) -> Callable[[], bool] | None:
-        """Return the function that tells whether passes by threads, each with one of ``modules``, wrote to state of the script.
+        """Return a function that checks if passes on threads, each with one of ``modules``, wrote to state of the script.
 
-        None where nobody need ask: once for each code of a fitness.
+        None if the code of this fitness was checked before.
         """
         code = self.task.code
         if self.settings.threads.count == 1 or len(modules) < 2 or code in self._looked_at:

@@ -48,10 +48,10 @@ LARGE_ROWS = 1024  # most rows of a chunk by a large network: enough for its pro
 
 
 class Closures(Protocol):
-    """Code that calls a member and scores what it gives."""
+    """Code that calls a member and scores its outputs."""
 
     def outputs(self, module: nn.Module, batch: Batch) -> Any:
-        """Return what the code's call of ``module`` gives for the examples of ``batch``."""
+        """Return the outputs of ``module`` in the code's call on the examples of ``batch``."""
 
     def scores_of(self, module: nn.Module, outputs: Any, rows: int) -> Tensor:
         """Return values (rows, 1) of the code, which gets each member's ``outputs`` in turn where it calls ``module``."""
@@ -61,8 +61,8 @@ class BatchedScorer(PopulationScorer):
     """One forward pass a chunk of members; members that it refuses are scored one by one.
 
     So is a chunk whose pass raises an error, whatever it is: a function of the chunk alone, which all ranks compute completely.
-    ``slower``: than single members, as far as can be foreseen. ``closures``: score in place of the task. Raises Unsupported where
-    the module cannot be scored so, or not with the same outcome.
+    ``slower``: single members are expected to be faster. ``closures``: score in place of the task. Raises Unsupported if the
+    module cannot be scored this way with equal results.
     """
 
     def __init__(self, settings: ScoringSettings, centre: Tensor, closures: Closures | None = None) -> None:
@@ -80,13 +80,13 @@ class BatchedScorer(PopulationScorer):
         seen = traces(settings, centre)
         if seen.draws:
             raise Unsupported(_drawing(settings.module, seen.draws))
-        # where no pass changed or read anything, most generations do without the care that costs as much as a small pass
+        # if no pass changed or read anything, most generations skip checks that cost as much as a small pass
         self._careful = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
         self._renew_modules()
         self._closures, self._outputs = closures, None if closures is None else closures.outputs
         self._way, largest, products, self.slower = chosen_way(settings, centre, self._outputs)
         if self._large or is_heavy(settings.module):
-            give_back_memory()  # pieces of trials lie between others, and none fits the next pass
+            give_back_memory()  # memory that trials freed is fragmented, and no piece fits the next pass
         # keyed by sides and directions of a chunk, where the first way does not serve so many rows; all ranks find the same
         self._others: dict[tuple[int, int], Way | Unsupported] = {}
         self._choice = threading.Lock()
@@ -152,7 +152,7 @@ class BatchedScorer(PopulationScorer):
     def _prove(self, generation: int, centre: Tensor) -> None:
         """Prove the way on all examples of a generation, once for each form of an example; all ranks find the same.
 
-        Where all examples are equal no trial shows that members exchange theirs, so a generation with others is tried again.
+        Equal examples hide an exchange between members, so the first generation with unequal ones is tried again.
         """
         if not self._provable:
             return
@@ -227,7 +227,7 @@ class BatchedScorer(PopulationScorer):
             try:
                 return self._served(generation, *bounds(chunk), proposal, shared)
             except Exception as error:  # any kind: the module's own, or the fitness's, which single members raise again
-                if self._closures is not None:  # scores of single members are others: whoever takes this falls back by itself
+                if self._closures is not None:  # single members would have other scores: the caller falls back
                     raise
                 failed[chunk] = f"{type(self.module).__name__}: {brief(error)}"
                 return None

@@ -60,7 +60,7 @@ LONGEST = 160  # letters of an error that are quoted
 
 
 def brief(error: Exception) -> str:
-    """Return the first sentence of an error, in one short line: torch's continue with all that its dispatcher knows."""
+    """Return the first sentence of an error as one short line; torch appends details of its dispatcher."""
     first = " ".join(str(error).strip().partition("\n")[0].split()).partition(". ")[0]
     return first if len(first) <= LONGEST else first[: LONGEST - 2] + ".."
 

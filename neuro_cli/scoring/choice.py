@@ -80,7 +80,7 @@ def scorer_under_autocast(settings: ScoringSettings, centre: Tensor) -> Populati
 
 
 def _refuse_lone_values(settings: ScoringSettings, centre: Tensor) -> None:
-    """Raise ConfigError where batch norm has a single value for each channel of a member: there is nothing to normalise by."""
+    """Raise ConfigError if batch norm has a single value for each channel of a member, which cannot be normalised."""
     if settings.examples > 1 or not any(isinstance(part, _BatchNorm) for part in settings.module.modules()):
         return
     module, lone = settings.module_at(centre), list[str]()

@@ -89,7 +89,7 @@ class EpisodeScorer(PopulationScorer):
         return total
 
     def _see(self, before: Generators, policies: Policies) -> None:
-        """Warn of what makes returns depend on more than seed and member. Policies are created again for each generation."""
+        """Warn if returns depend on more than seed and member. Policies are created again for each generation."""
         names = before.moved()
         if names:
             self.settings.warn(
@@ -104,7 +104,7 @@ class EpisodeScorer(PopulationScorer):
                 self.settings.warn(f"model: {name} changes in a step and passes from episode to episode: {allowed}")
 
     def _tell(self, fault: str) -> None:
-        """Raise UserError for what an environment gave; with ``algo.non_finite=worst`` warn once that such members come last."""
+        """Raise UserError for an environment's invalid numbers; with ``algo.non_finite=worst`` warn once instead."""
         if not self.settings.tolerant:
             raise UserError(fault)
         if "non_finite" not in self.settings.said:

@@ -15,9 +15,9 @@ from neuro_cli.task.base import Task
 
 
 class TestChunks:
-    """Test set of ``task`` for ``module``, which stays as it is.
+    """Test set of ``task`` for ``module``, which does not change.
 
-    As members are scored: where a pass is seen to change what others meet, all chunks are evaluated again in the safe way.
+    If a pass changes something that other chunks depend on, all chunks are evaluated again in the safe way, as with members.
     """
 
     __test__ = False  # no class of tests

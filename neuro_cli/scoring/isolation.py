@@ -1,7 +1,7 @@
 """Isolation of members: no member's score depends on the members that were scored before it or along with it.
 
-A thread scores one member after the other with one module. Once a generation, which costs next to nothing, the scorer looks for
-what passes changed besides parameters. Where they did, this generation is scored again, and all later ones, in the safe way:
+A thread scores one member after the other with one module. Once a generation, at little cost, the scorer checks what else than
+parameters the passes changed. If anything, this generation is scored again, and all later ones are scored, in the safe way:
 
     state of the module (attributes, buffers, caches)    every member gets a fresh copy of the module
     its input                                            every member gets a copy
@@ -64,7 +64,7 @@ class Isolation:
         return not self.copies and not self.draws and self.inputs is False
 
     def see_states(self, begins: nn.Module, used: Iterable[nn.Module]) -> None:
-        """Note that members left their modules in another state than that in which the first one of each begins."""
+        """Note that members left their modules in another state than the one in which the first member began."""
         name = next(filter(None, (difference(begins, module) for module in used)))
         self.copies = True
         log.warning("model: %s changes in a forward pass: every member gets a fresh copy, slower", name)
@@ -104,7 +104,7 @@ def drawing(seed: int, *address: int) -> AbstractContextManager[None]:
 
 
 class InputCopies:
-    """Hooks of a member's module that give it copies of its input, and tell an ``isolation`` where it writes to them."""
+    """Hooks of a member's module that pass it copies of its input, and report writes to them to an ``isolation``."""
 
     def __init__(self, isolation: Isolation | None, module: nn.Module) -> None:
         self._isolation, self._given = isolation, list[Tensor]()
@@ -198,7 +198,7 @@ def _same_tensors(one: Tensor, other: Tensor, _: dict[int, Any]) -> bool:
     if _is_evolved(one):
         return True  # a member's own
     if in_same_pages(one, other) and unwritten(one) and unwritten(other):
-        return True  # to read the numbers of a language model takes 0.3 s
+        return True  # reading the numbers of a language model takes 0.3 s
     if (one.shape, one.dtype, one.layout) != (other.shape, other.dtype, other.layout):
         return False
     if one.layout in SPARSE:  # torch compares none of these

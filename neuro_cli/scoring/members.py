@@ -77,7 +77,7 @@ class MemberScorer(PopulationScorer):
         return out
 
     def _isolated(self, score: Score, members: range, part: tuple[int, int] | None) -> np.ndarray:
-        """Score again where members were seen to change what others meet."""
+        """Score again if members changed something that other members depend on."""
         isolation = self._isolation
         while True:
             before, copied = Generators(), isolation.inputs
@@ -86,7 +86,7 @@ class MemberScorer(PopulationScorer):
             if isolation.draws and part is not None:
                 allowed = "scoring draws random numbers, which would depend on how the examples are shared out"
                 raise ConfigError("distribution", "data_parallel", allowed)
-            late = copied is False and isolation.inputs  # members before met what one of them wrote
+            late = copied is False and isolation.inputs  # earlier members have read what another one wrote
             isolation.inputs = bool(isolation.inputs)
             if not moved and not late:
                 return out
@@ -110,7 +110,7 @@ class MemberScorer(PopulationScorer):
         return True
 
     def _far(self, score: Score, member: range, slot: _Slot) -> bool:
-        """Score a member with other parameters than any has, in a fresh ``slot``; False where it raises."""
+        """Score a member with parameters that no member has, in a fresh ``slot``; False if it raises."""
         if isinstance(self.module, torch.jit.ScriptModule):  # scripted modules refuse hooks
             score(member, [slot])
             return True
@@ -124,7 +124,7 @@ class MemberScorer(PopulationScorer):
         return True
 
     def _tells(self, score: Score, member: range) -> bool:
-        """Return whether what a member left in its module changes its score on other inputs, as those of a later generation."""
+        """Return whether the state that a member left changes its score on other inputs, such as those of a later generation."""
         if isinstance(self.module, torch.jit.ScriptModule):  # scripted modules refuse hooks
             return False
         for factor in OTHER_INPUTS:
@@ -150,11 +150,9 @@ class MemberScorer(PopulationScorer):
         return all(difference(reference, module) is None for module in self._used())
 
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
-        """Score two members once more, in the other order, without others and by a module that scored none.
+        """Score two members again, in reverse order and with an unused module.
 
-        Raises ConfigError where scores differ.
-
-        ``out``: the scores of all, computed again where they depended on what else was scored.
+        Raises ConfigError if scores differ. ``out``: all scores, computed again if they depended on other members.
         """
         isolation, some = self._isolation, members[:2]
         self._repeats = True

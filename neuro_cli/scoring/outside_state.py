@@ -1,6 +1,6 @@
 """State of a script that members write to: a table that a hook fills, a global list of losses, a counter of a fitness.
 
-Copies of a module share it, so that threads would meet each other's values.
+Copies of a module share it, so threads would read each other's values.
 """
 
 import sys
@@ -22,7 +22,7 @@ FOREIGN = frozenset(("torch", "numpy", "neuro_cli")) | frozenset(sys.stdlib_modu
 
 
 class OutsideState:
-    """State that two ``modules``, copies of one, and ``functions`` that get them have in common, as it is now."""
+    """Present state that two copies of a module, ``modules``, share with the ``functions`` that receive them."""
 
     def __init__(self, modules: Iterable[nn.Module], functions: Iterable[Any]) -> None:
         one, other = (_reached([module, *functions]) for module in modules)
@@ -30,7 +30,7 @@ class OutsideState:
         self._before = [(value, _contents(value)) for value in common if _is_written(value)]
 
     def changed(self) -> bool:
-        """Return whether something of it was written to since."""
+        """Return whether any of it was written since."""
         return any(not _same(before, _contents(value)) for value, before in self._before)
 
 

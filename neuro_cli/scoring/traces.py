@@ -49,7 +49,7 @@ def with_noise(batch: Batch) -> Batch:
 
 
 def _telling(settings: PassSettings, centre: Tensor) -> Batch:
-    """Return a few examples, with noise where all are equal: a state may not move by zeros, and does by later batches."""
+    """Return a few examples, with noise if all are equal: zeros may not move a state that later batches move."""
     batch = settings.few(EXAMPLES)
     inputs = [rows for rows in tensors([batch.inputs]) if rows.is_floating_point()]
     if is_large(settings.module, centre) or not inputs or any(bool((rows != rows[:1]).any()) for rows in inputs):

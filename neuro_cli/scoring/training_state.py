@@ -1,4 +1,5 @@
-"""State that layers move in training mode alone, such as spectral norm's power iteration: it stays as given, as a line says."""
+"""State that layers change only in training mode, such as spectral norm's power iteration: it stays constant, and a line says
+so."""
 
 from collections.abc import Iterator
 
@@ -16,9 +17,9 @@ TRIED = 2  # examples
 
 
 def say_training_state(settings: PassSettings, centre: Tensor) -> None:
-    """Warn of state that would move in training mode and does not while members are scored.
+    """Warn of state that changes in training mode but not while members are scored.
 
-    Known layers of torch are found as they are. A module with further buffers has one pass in training mode, in a copy.
+    Known layers of torch are recognised. A module with further buffers has one pass in training mode, in a copy.
     """
     module = settings.module
     names = list(_known(module))

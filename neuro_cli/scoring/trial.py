@@ -64,7 +64,7 @@ WAYS = (Way(PerturbedForward), Way(PerturbedForward, repeats_sides=True), Way(Ma
 
 
 class ChosenWay(NamedTuple):
-    """The way that serves, values of a row in its largest activation, whether single members are expected to be faster.
+    """Chosen way, values of a row in its largest activation, and whether single members are expected to be faster.
 
     ``products``: of a number and a weight, for a row.
     """
@@ -77,11 +77,11 @@ class ChosenWay(NamedTuple):
 
 @dataclass(frozen=True)
 class Members:
-    """A few members of a module: what a trial compares.
+    """A few members of a module, which a trial compares.
 
-    ``fresh``: a copy of the module; ``centre``: its evolved parameters (M,); ``single``: what a module that is the member of a
-    side and a direction gives; ``many``: what it gives for all, side after side, ``repeats_sides`` or not. Both take what they
-    give the module in a dtype.
+    ``fresh``: a copy of the module; ``centre``: its evolved parameters (M,); ``single``: outputs of a module that is the member
+    of a side and a direction; ``many``: outputs for all members, side after side, ``repeats_sides`` or not. Both receive the
+    dtype of the module's inputs.
     """
 
     fresh: Callable[[], nn.Module]
@@ -235,7 +235,7 @@ def chosen_way(
     after: Way | None = None,
     sides: int | None = None,
 ) -> ChosenWay:
-    """Return the first way, or the first ``after`` one, in which the module gives what single members give.
+    """Return the first way, or the first ``after`` one, whose outputs equal those of single members.
 
     ``call``: how the task calls it, if not by its scores. ``sides`` of a direction; None: the sampler's. Raises Unsupported where
     there is none.
@@ -258,7 +258,7 @@ def prove(
 ) -> None:
     """Try ``way`` on all examples of two directions of a generation, since a module may treat a few examples in another way.
 
-    ``call``: as of :func:`chosen_way`. Raises Unsupported where the module does not give what single members give.
+    ``call``: as of :func:`chosen_way`. Raises Unsupported if the outputs differ from those of single members.
     """
     members = scored_members(settings, centre, call, generation=generation, most=settings.examples)
     try:
@@ -289,7 +289,7 @@ def scored_members(
     def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
         """Return outputs of the first call, and the task's scores unless the first layers have proven them in float32."""
         whole: list[Any] = []
-        parts: list[Any] = []  # of a module whose own method calls them, as one that generates text
+        parts: list[Any] = []  # outputs of a module whose own method calls them, as in text generation
         handles = [module.register_forward_hook(lambda _, __, made: whole.append(made))]
         handles += [part.register_forward_hook(lambda _, __, made: parts.append(made)) for part in module.children()]
         try:

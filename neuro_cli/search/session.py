@@ -38,7 +38,7 @@ def search(config: SearchConfig, run: Path, checkpoint: Checkpoint | None = None
         refuse_difference(identity_of(config), checkpoint.scalars["identity"], "neuro search")
         name, before = checkpoint.scalars["name"], checkpoint.scalars["seconds"]
         replay(engine, saved_outcomes(checkpoint))
-        engine.ask()  # as before the checkpoint: it may complete a generation, whose row then stays
+        engine.ask()  # repeats the call before the checkpoint: it may complete a generation, whose row then stays
     pool = _pool(config.plain["pool"], name)
     try:
         record = SearchRecord(run, config, name, None if checkpoint is None else engine.strategy.generation)

@@ -65,7 +65,7 @@ class Task(ABC):
     own_noise = False  # True: scores may be noisy, so that a member scored twice may have two
     hands_batch = True  # False: the module gets something else than the batch's inputs
     has_loss = True  # False: no loss, and ``-fitness`` is none either
-    code: Any = None  # that of the script's functions that score at present
+    code: Any = None  # code of the script's functions that score at present
     own_functions: tuple[Any, ...] = ()  # these
     fitness_is = "fitness"  # name of the fitness in errors, unless it is a negative loss
 

@@ -236,8 +236,8 @@ def test_predictions_stand_alone_once_they_explain_fitnesses(name, caplog):
     make, task, own = NETWORKS[name]
     parts = bound(make, task, control_variates=True, draws=1, correction="auto", **own)
     scores = parts.distribution.scores(0, parts.algo.ask(0))
-    assert "from generation 0 on predictions stand alone" in caplog.text
-    assert not scores.any()  # predictions stand alone: no fitness is measured
+    assert "from generation 0 on predictions are used alone" in caplog.text
+    assert not scores.any()  # predictions alone: no fitness is measured
     always = bound(make, task, control_variates=True, draws=1, **own)
     assert always.distribution.scores(0, always.algo.ask(0)).any()
 

@@ -3,6 +3,7 @@
 from importlib import import_module
 from pathlib import Path
 
+import pytest
 from support.inside import neuro_inside
 
 from neuro_cli.cli.options.help import keys_of
@@ -13,7 +14,7 @@ def test_help_has_the_comments_of_the_chosen_options(tmp_path: Path) -> None:
     done = neuro_inside("train", "algo=snes", "population=32", "--help", cwd=tmp_path)
     lines = {line.split(":")[0].strip(): line for line in done.stdout.splitlines() if "  # " in line}
     assert lines["population"].split() == ["population:", "32", "#", "members", "per", "generation"]
-    assert "# float32 | bfloat16: of members' forward passes" in lines["precision"]
+    assert "# float32 | bfloat16: type of members' forward passes" in lines["precision"]
     assert "# initial standard deviation of every parameter" in lines["sigma"]
     assert "# snes: " in lines["algo"]
     assert "${generations}" in done.stdout
@@ -35,3 +36,11 @@ def test_bench_lists_its_kinds(tmp_path: Path) -> None:
         assert callable(getattr(import_module(f"neuro_cli.bench.{module}"), f"bench_{kind}"))
     assert all(f"\n  {kind} " in text for kind in KINDS)
     assert len(text.splitlines()) < 24
+
+
+@pytest.mark.parametrize("verb", ["apply", "completion", "doctor", "evaluate", "export", "predict", "report", "resume"])
+def test_usage_is_a_command_that_can_be_typed(verb: str, tmp_path: Path) -> None:
+    done = neuro_inside(verb, "--help", cwd=tmp_path)
+    first = done.stdout.splitlines()[0]
+    assert first.startswith(f"usage: neuro {verb} ")
+    assert first.count("[") == first.count("]")

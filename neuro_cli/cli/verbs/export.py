@@ -14,6 +14,7 @@ from neuro_cli.run_folder.short_names import folder_of
 
 EXPORT_KEYS = ("file", "checkpoint", "trust")
 PREDICT_KEYS = ("checkpoint", "trust", "top", "output")
+PREDICT_USAGE = "neuro predict RUN FILE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]"
 
 
 def export_verb(arguments: list[str]) -> int:
@@ -42,8 +43,8 @@ def _file(run: Path, values: dict[str, Any]) -> Path:
 
 
 def predict_verb(arguments: list[str]) -> int:
-    """Run ``neuro predict RUN FILE ... [checkpoint=GENERATION|best] [top=N] [output=FILE.json] [trust=PACKAGE]``."""
-    parser = Parser("neuro predict", description=HELP["predict"], usage=predict_verb.__doc__.strip("`."))  # type: ignore[union-attr]
+    """Run ``neuro predict``."""
+    parser = Parser("neuro predict", description=HELP["predict"], usage=PREDICT_USAGE)
     parser.add_argument("run", type=Path, metavar="RUN", help=RUN_HELP)
     parser.add_argument(
         "images", nargs="+", metavar="FILE", help="files of images of any size; .npy, .csv and .parquet with an input a row"

@@ -55,7 +55,8 @@ def status_verb(arguments: list[str]) -> int:
 def certs_verb(arguments: list[str]) -> int:
     from neuro_cli.broker.packages import need_packages
 
-    parser = Parser("neuro search certs", description="Make certificates.", usage="neuro search certs FOLDER [HOST ...]")
+    usage = "neuro search certs FOLDER [HOST ...]"
+    parser = Parser("neuro search certs", description="Create an authority and a certificate for a cluster.", usage=usage)
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument(
         "hosts", nargs="*", default=[], metavar="HOST", help="names and addresses under which others reach this host"

@@ -1,7 +1,7 @@
 """Matrix products inside compiled loops, by the BLAS that torch itself calls: the same bits, and no second library.
 
-numba's own products take SciPy's OpenBLAS, whose threads would meet torch's on the same cores. A product goes by addresses alone:
-so shapes, sizes of numbers and contiguity are asserted before it, and that no matrix is without columns, for which BLAS returns
+numba's own products take SciPy's OpenBLAS, whose threads would meet torch's on the same cores. A product receives addresses
+alone, so shapes, sizes of numbers and contiguity are asserted before it. No matrix may be without columns: BLAS would return
 without a product.
 """
 

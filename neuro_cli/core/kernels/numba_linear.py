@@ -4,8 +4,8 @@ Rows are (S sides, D directions, e rows each) in that order, as in :mod:`neuro_c
 and float32, or x, ``out`` and the weights bfloat16 as words of 16 bits; only outcomes are rounded. x (n, I), ``out`` (n, O),
 weight (O, I), ``scales`` (S,), the bias (O,) and its noise ``vectors`` (D, O), whose rows may lie apart; what a layer lacks has
 no columns. ``base`` (m, O): the centre's product of the first m rows of x where all others repeat them, else without rows.
-``block``: rows of a block. Rows are met by address, for a view of each would take longer than its signs: what such a
-loop begins with, and how far it goes, is asserted by the layer that calls it.
+``block``: rows of a block. Rows are read by address, since a view of each would take longer than its signs. The calling layer
+asserts where such a loop begins and ends.
 """
 
 import numba as nb

@@ -129,7 +129,7 @@ def add_scattered(y, t, index, examples, scales):
                 for m in range(kept):
                     target[nb.uint32(order[m])] += scale * source[m]
                 continue
-            for m in range(channels):  # in the nearest cache writing places is twice as fast as adding to them
+            for m in range(channels):  # writing places in the nearest cache is twice as fast as adding to them
                 near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
                 target[c] += scale * near[c]

@@ -5,10 +5,9 @@ reads the inputs that each tap needs. A linear layer is a convolution of one tap
 noise), or the centre's plus an outer product that is computed on the way (low rank).
 
 Products are summed in float32. Those of float32 are three products of tensor cores (TF32 with its remainders), which err as
-float32 does. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to its definition.
-
-Every load and store has a mask: of points, channels and taps of a block those that there are. A row's and a member's first place
-are of 64 bits; what is inside of one row or one weight is of 32.
+float32 does. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly, so tests can compare it with its definition. Every
+load and store is masked to the existing points, channels and taps of a block. The first place of a row or a member has 64 bits,
+places inside of one row or one weight have 32.
 
 Legend: S sides, D directions, e examples, n = S D e rows; C inputs, O outputs, R rank.
 """

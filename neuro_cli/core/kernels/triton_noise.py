@@ -1,7 +1,7 @@
 """The addressed noise on a GPU as Triton kernels, with the bits of :mod:`neuro_cli.core.philox`: one launch for all of it.
 
-Triton comes with torch where torch has CUDA. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests
-hold it to its definition where there is no GPU.
+Triton comes with torch where torch has CUDA. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly, so tests can compare
+it with its definition without a GPU.
 """
 
 from functools import lru_cache

@@ -1,7 +1,7 @@
 """The row operations of :mod:`neuro_cli.core.rows` on a GPU as Triton kernels: one launch in place of many.
 
-They compute in float32 and round once. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to
-its definition where there is no GPU.
+They compute in float32 and round once. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly, so tests can compare it
+with its definition without a GPU.
 
 Every load and store is masked to the lines and places of its block that exist. A direction's row of words needs no mask: its
 index is a remainder, valid for any line. Places have 64 bits where a tensor has more values than 32 bits count.
@@ -26,8 +26,8 @@ _CHANGING = ["scale0", "scale1"]  # values that need no recompilation
 def _element(lines, width, each, sided, examples, wide: tl.constexpr, bl: tl.constexpr, bw: tl.constexpr):
     """Line, place in it, inside, direction and side of a block of lines of ``width`` values, ``each`` lines per row.
 
-    A line is one pixel's channels where those lie side by side in memory, else one channel's pixels: so that whatever a direction
-    has is looked up for a line or for a place, not for each value.
+    A line is one pixel's channels if those are neighbours in memory, else one channel's pixels. So a direction's numbers are
+    looked up for a line or for a place, not for each value.
     """
     # 64-bit places are compiled for large tensors alone
     first = tl.program_id(0).to(tl.int64) * bl if wide else tl.program_id(0) * bl

@@ -1,10 +1,8 @@
 """Weighted sums over directions on a GPU as Triton kernels: signs, places that things land at, and noise at its places.
 
-A program owns its part of a sum and goes through the directions in their order: so no two add to one number, and the bits do
-not depend on timing. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly: so tests hold it to its definition.
-
-Every load and store has a mask: of columns those that there are, of sources those that are not -1. What goes through the
-directions is a place of 64 bits.
+A program owns its part of a sum and adds the directions in their order, so no two programs add to one number, and the bits do
+not depend on timing. With TRITON_INTERPRET=1 the same source runs on a CPU, slowly, so tests can compare it with its definition.
+Every load and store is masked to existing columns, and to sources other than -1. Places over directions have 64 bits.
 
 Legend: D directions, W words.
 """

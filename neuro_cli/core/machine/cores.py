@@ -1,4 +1,4 @@
-"""Cores that this process may use: those it is bound to, or fewer by a quota or by SLURM. All that counts cores asks here."""
+"""Cores that this process may use, by its binding, quotas and SLURM. Every count of cores uses this module."""
 
 import math
 import os

@@ -1,7 +1,6 @@
-"""Files of the current folder that libraries read when they are loaded, without being asked: whoever made the folder would choose
-settings of theirs, and by them the code that runs.
+"""Files of the current folder that libraries read unasked when they are loaded. Their settings can choose the code that runs.
 
-No library of neuro's has a switch against it, so a folder with such a file is refused before they are loaded.
+None of the libraries can switch this off, so a folder with such a file is refused before they are loaded.
 """
 
 import os

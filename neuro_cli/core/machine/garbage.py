@@ -1,4 +1,4 @@
-"""Python's search for cycles of objects, which costs most where it finds nothing: while modules load."""
+"""Python's search for cycles of objects, which costs most while modules load, when it finds nothing."""
 
 import gc
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ _own = False
 
 
 def keep_modules() -> None:
-    """Let ``no_search`` keep for good what there is at its end, in a process of the command's own: modules alone.
+    """Let ``no_search`` keep all objects at its end for good, in a process of the command: modules alone.
 
     In a user's process, cycles of his own would never be freed.
     """
@@ -31,5 +31,5 @@ def no_search() -> Iterator[None]:
     finally:
         if searches:
             if _own:
-                gc.freeze()  # else the next object brings a search through all that has loaded: 0.1 s with torch
+                gc.freeze()  # otherwise the next object starts a search through all loaded objects: 0.1 s with torch
             gc.enable()

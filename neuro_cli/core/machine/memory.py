@@ -1,7 +1,7 @@
-"""Memory: how much is free, and what the C library would hand back to the system, which a run keeps.
+"""Free memory, and memory that the C library would return to the system but a run keeps.
 
-Activations of some megabytes come and go with every layer. glibc gives them back each time, and the next layer meets fresh
-pages, which the system clears one by one; that can be a third of the time of a forward pass of many members.
+Activations of some megabytes come and go with every layer. glibc returns them each time, and the next layer gets fresh pages,
+which the system clears one by one. That can be a third of the time of a forward pass of many members.
 """
 
 import ctypes
@@ -28,7 +28,7 @@ def keep_freed_memory() -> None:
 
 
 def give_back_memory() -> None:
-    """Hand what is free back to the system, what only cycles refer to included: after an allocation that failed."""
+    """Return free memory to the system, that of unreachable cycles included, after a failed allocation."""
     gc.collect()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
     if trim is not None:

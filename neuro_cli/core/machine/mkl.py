@@ -1,4 +1,4 @@
-"""MKL, which makes torch's matrix products: their bits must not depend on where in memory the matrices lie.
+"""MKL, which computes torch's matrix products: their bits must not depend on the matrices' addresses.
 
 Without Intel's AVX-512 they do: where a row does not begin at a multiple of a vector, MKL sums its products in another order, and
 a slice of a sum or a block of a loop begins anywhere. MKL's mode of conditional numerical reproducibility ends that; MKL asks the

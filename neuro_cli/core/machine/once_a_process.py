@@ -1,8 +1,9 @@
-"""State that torch has once a process, so that two threads cannot use it side by side: derivatives, computed weights, switches.
+"""State that torch has once a process, so two threads cannot use it at the same time: derivatives, computed weights, switches.
 
-``torch.func.jvp`` has one level: the first thread to leave it ends the derivatives of all, which are zeros then without an error.
-``parametrize.cached()`` has one table, which copies of a module share too: one thread's weight served another thread's module.
-A default type and the kernels of attention (``sdpa_kernel``) are those of all threads, and end as the last thread found them.
+``torch.func.jvp`` has one level: the first thread to leave it ends the derivatives of all, which then are zeros without an
+error. ``parametrize.cached()`` has one table, which copies of a module share too: one thread's weight served another thread's
+module. A default type and the kernels of attention (``sdpa_kernel``) are those of all threads, and end as the last thread found
+them.
 """
 
 import threading

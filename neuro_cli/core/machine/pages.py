@@ -1,4 +1,4 @@
-"""Tensors in pages that copies of a module and processes of a machine share; the kernel copies a page for whoever writes to it.
+"""Tensors in pages that copies of a module and processes of a machine share; the kernel copies a page on a write.
 
 The pages are an anonymous file (memfd): it has no name that a killed process could leave behind, and /dev/shm does not bound it.
 It ends with its last mapping.

@@ -1,4 +1,4 @@
-"""Processes that this one starts: they end with it, are asked to end, and are killed when they do not.
+"""Child processes: they end with this one, are asked to end, and are killed if they do not.
 
     python -P -S .../core/machine/process.py SIGNAL PARENT COMMAND...
 

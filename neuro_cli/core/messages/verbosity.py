@@ -1,4 +1,4 @@
-"""Amount that a command prints: -q (warnings and errors), as usual, -v (log lines too). Ranks that it starts inherit it."""
+"""Amount that a command prints: -q (warnings and errors), the default, -v (log lines too). Ranks that it starts inherit it."""
 
 import os
 

@@ -1,6 +1,6 @@
 """Copies of functions that a module holds and that refer to it: ``self.head = lambda x: x @ self.embedding.weight.T``, hooks.
 
-``copy.deepcopy`` takes functions as they are, so that those of a copy would compute with the numbers of the original.
+``copy.deepcopy`` does not copy functions, so a copy's functions would compute with the numbers of the original.
 """
 
 import copy
@@ -23,7 +23,7 @@ FIXED = (*FUNCTIONS, type, ModuleType, BuiltinFunctionType, tuple, frozenset, st
 class FunctionCopies(dict[int, Any]):
     """Memo of ``copy.deepcopy`` for ``module`` that begins with ``given`` and copies its functions once they are asked for.
 
-    What a function holds besides the module's parts, and what these hold too (a table that a hook fills), stays as it is.
+    Objects that a function holds, but neither the module nor its parts do (a table that a hook fills), are not copied.
     """
 
     def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:

@@ -1,8 +1,8 @@
 """File ``ledger.bin`` of a peer's run folder: committed iterations are appended, and an end torn by a kill is cut off.
 
-Its header has the number of iterations on disk when it was last written; with fewer of them the file was cut, and not by a
-kill. Records follow. A record's frame is its length, the CRC-32 of the record, and the CRC-32 of these two. So a wrong length is
-damage, and only an end that is too short for a complete record was torn by a kill.
+Its header has the number of iterations on disk at its last write; if fewer follow, something else than a kill cut the file.
+Records follow. A record's frame is its length, the CRC-32 of the record, and the CRC-32 of these two. So a wrong length is
+damage, and only an incomplete last record was torn by a kill.
 """
 
 import errno

@@ -62,7 +62,7 @@ class Ledger:
         return self.records[iteration - self.base :]
 
     def head_at(self, iteration: int) -> bytes | None:
-        """Return the hash of everything before ``iteration``, None where it is not known (any more)."""
+        """Return the hash of everything before ``iteration``, None if unknown."""
         return self._heads[iteration - self.base] if self.base <= iteration <= self.next else None
 
     def until(self, iteration: int) -> "Ledger":

@@ -36,7 +36,7 @@ class Heartbeat:
         return max(PING, SHARE * self._state.settings.grace)
 
     def begin(self, members: list[str]) -> None:
-        """Take part in a cluster of ``members``."""
+        """Begin as a member of a cluster of ``members``."""
         self.expect(members)
         self._leader_lost, self._warned = time.monotonic(), False
 
@@ -77,7 +77,7 @@ class Heartbeat:
 
     def _watch_leader(self, now: float) -> None:
         election, connected = self._state.election, self._connections.connected
-        # a follower of Raft without connections is no candidate, and still names its former leader
+        # a Raft follower without connections is no candidate, but still names its former leader
         if election.can_commit or election.leader in connected:
             self._leader_lost, self._warned = None, False
         elif self._leader_lost is None:

@@ -43,7 +43,7 @@ class RemovalDetector:
         self._count = 0
 
     def reported(self, leader: str) -> None:
-        """Count a member's word that ``leader`` leads a cluster without this peer."""
+        """Count a member's report that ``leader`` leads a cluster without this peer."""
         self._state.met.add(leader)
         self._count += 1
 
@@ -132,10 +132,9 @@ class Membership:
         return False
 
     async def _take_part(self, channel: Channel, answer: dict[str, Any]) -> bool:
-        """Take part before we are admitted, since our vote may be needed to commit that. Returns whether it was committed.
-
-        Where that is unknown this peer keeps taking part, under the same name, and asks again: the entry that makes it a member
-        may be in others' logs, and without its vote they could lack a majority.
+        """Vote before we are admitted, since our vote may be needed to commit that. Returns whether it was committed. If that is
+        unknown, this peer continues to vote under the same name, and asks again: the entry that makes it a member may be in
+        others' logs, and without its vote they could lack a majority.
         """
         if self._state.me not in answer["members"]:
             raise MalformedError("members without the newcomer")
@@ -174,7 +173,7 @@ class Membership:
             log.info("left without a farewell: %s", error or type(error).__name__)
 
     async def leave(self) -> None:
-        """Have this peer removed: by itself where it leads and can, else by the leader."""
+        """Remove this peer from the cluster: itself if it leads and can, else by asking the leader."""
         election, me, removed = self._state.election, self._state.me, asyncio.Event()
         if election.leader == me:
             election.resign(removed.set)

@@ -1,4 +1,4 @@
-"""Accepts incoming connections, authenticates peers by TLS, and serves them or refuses with a reason."""
+"""Incoming connections: peers are authenticated by TLS, and served or refused with a reason."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ STRANGERS, OF_ONE, ALL = 64, 8, 512  # most connections of strangers, of one key
 
 log = logging.getLogger(__name__)
 
-HANDSHAKE = 5.0  # seconds for a newcomer to show the secret and say what it wants
+HANDSHAKE = 5.0  # seconds for a newcomer to prove the secret and send its first message
 LINES = 10  # log lines a minute about peers that know the secret
 
 

@@ -1,4 +1,4 @@
-"""Base of the two forward passes for many members: whom they stand in for, what they take and what they give.
+"""Base of the two forward passes for many members: the module that they replace, their inputs and outputs.
 
 Legend: S sides, D directions, e examples, n = S D e rows.
 """
@@ -39,7 +39,7 @@ def answered_by(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None
 
 
 class CentreParameter(nn.Parameter):
-    """Evolved parameter without numbers, as the centre's are no member's: whoever uses it gets Unsupported.
+    """Evolved parameter without numbers, since the centre's are no member's: any use raises Unsupported.
 
     Functions that torch does not announce to a class (``torch.tensor``, scripted ones) meet it where they ask for its numbers.
     """
@@ -92,7 +92,7 @@ def without_numbers(evolved: dict[str, nn.Parameter], refused: list[str]) -> Ite
     with ExitStack() as left:
         for name, parameter in evolved.items():
             centre = CentreParameter.of(parameter, name, refused)
-            torch.utils.swap_tensors(parameter, centre)  # whoever has the parameter has the other one now
+            torch.utils.swap_tensors(parameter, centre)  # every holder of the parameter now has the other one
             left.callback(torch.utils.swap_tensors, parameter, centre)
         yield
 
@@ -100,9 +100,9 @@ def without_numbers(evolved: dict[str, nn.Parameter], refused: list[str]) -> Ite
 class ManyForward(TorchFunctionMode, ABC):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
-    Input of n / S rows is what all sides have in common. What the module keeps is afterwards as it was. With ``careful`` false
-    nothing is put back and tensors are not followed, which costs as much as a small pass does: for a module that was seen to
-    keep nothing. Then an operation that could read numbers raises NeedsCare.
+    Input of n / S rows is common to all sides. The module's state is restored afterwards. With ``careful`` false, for a module
+    that was seen to keep no state, nothing is restored and tensors are not followed, which would cost as much as a small pass.
+    Then an operation that could read numbers raises NeedsCare.
     """
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:

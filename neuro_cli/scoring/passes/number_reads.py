@@ -1,4 +1,4 @@
-"""Which calls of torch let a program go by the numbers of tensors, so that rows of many members would be decided on together."""
+"""Calls of torch that let a program depend on the numbers of tensors: one decision would then hold for rows of many members."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -50,9 +50,9 @@ def name_of(func: Callable[..., Any]) -> str:
 
 
 def reads(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-    """Return whether the form of what ``func`` gives depends on numbers in ``args``, members' rows among them.
+    """Return whether the shape of the result of ``func`` depends on numbers of members' rows in ``args``.
 
-    A mask that is written through is none: what it gives has the form that it had.
+    A write through a mask does not: the result keeps its shape.
     """
     name = suspect(func)
     if name is None:  # nearly always, and at each operation
@@ -109,7 +109,7 @@ def _dimension_of(func: Callable[..., Any]) -> int | None:
 
 
 def goes_over_rows(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], rows: int) -> bool:
-    """Return whether ``func`` goes along the dimension of members' ``rows``, whatever form its result has."""
+    """Return whether ``func`` works along the dimension of members' ``rows``, whatever the shape of its result."""
     place = _dimension_of(func)
     if place is None or not args or not of_rows(args[0]) or not args[0].dim() or args[0].shape[0] % rows:
         return False

@@ -1,8 +1,8 @@
 """Outputs of a module, leaf by leaf: tensors in tuples, dictionaries, dataclasses and whatever torch's ``_pytree`` knows.
 
-A leaf that is a tensor has the examples in its first dimension. Numbers, texts and None stay where all members have the same.
-Any other object (a cache of keys and values, a distribution) would hold tensors of many members: an :class:`Absent` takes
-its place, which raises as soon as it is used.
+A leaf that is a tensor has the examples in its first dimension. Numbers, texts and None stay if all members have the same. Any
+other object (a cache of keys and values, a distribution) would hold tensors of many members: an :class:`Absent` takes its place,
+which raises as soon as it is used.
 """
 
 import copy

@@ -83,7 +83,7 @@ class PerturbedForward(ManyForward):
                 made = self._noise.chain(chain, x)
         if made is None:
             return chain.by_torch(x)
-        if self._careful:  # as of _count
+        if self._careful:  # counts matter in a trial alone
             widest = max(max(link.weight.shape) for link in chain.links)
             points = made.numel() // (len(made) * chain.outputs)
             self.largest = max(self.largest, points * widest)

@@ -47,8 +47,7 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
                 if _parts(container) != _parts(content):
                     _refill(container, content)
         for buffer, numbers in buffers:
-            # a GPU is not waited for, sparse numbers cannot be compared, and an expanded buffer, which nobody can have written
-            # to, is not written to
+            # do not wait for a GPU; sparse numbers cannot be compared; an expanded buffer cannot have been written
             if buffer.device.type != "cpu" or buffer.layout is not torch.strided or not torch.equal(buffer, numbers):
                 buffer.data.copy_(numbers)
 

@@ -1,7 +1,7 @@
-"""Rows of all members in another order: a mixture of experts sorts them by integers for its products, and puts them back.
+"""Rows of all members in sorted order: a mixture of experts sorts rows by integers for its products, and restores the order.
 
-Marks follow such rows. They may meet numbers that do not depend on rows, those of the same sort, and products with the weight
-of each row's expert by the counts of that sort; at the end they are back in place.
+Marks follow such rows. They may be combined with numbers that do not depend on rows, with rows of the same sort, and with each
+row's expert weight by the counts of that sort. At the end they must be back in place.
 """
 
 from collections.abc import Callable, Sequence

@@ -142,8 +142,8 @@ class ControlVariates:
             self._learn(clean, observed, first + fits - 1)
         trusted = self._explains(self._tolerated)
         # A correction by changes within rounding would be noise. One that is noisier than what it removes waits for a second
-        # generation: rewards may have no slope at any size of noise at some weights, and Adam remembers a thousand steps
-        waits = self._quiet or (sufficed and self._tolerated == HALF)
+        # generation of failed checks: at some weights rewards have no slope at any size of noise, and Adam remembers it for long
+        waits = self._quiet or (sufficed and learnt.squares is not None and self._tolerated == HALF)
         alone = trusted or self._correction == "never" or (self._correction == "auto" and waits)
         self.fitted = (passes + self._mirrored) * self._addresses.rewards if alone else None
         if alone and clean.smooth and not renewed:
@@ -214,10 +214,12 @@ class ControlVariates:
         measured = checked and clean.smooth and self._correction != "always" and self._is_checked(clean)
         if not measured and not any(node.position is not None for node in clean.record.nodes):
             return []
-        deltas = {}
+        deltas, least = {}, 0.0
         for number, layer in enumerate(clean.layers):
             noise = self._addresses.numbers(clean.generation, number, draw, draw + 1)
-            size = max(SMALL, math.sqrt(torch.finfo(layer.outputs.dtype).eps))
+            precision = torch.finfo(layer.outputs.dtype).eps
+            size = max(SMALL, math.sqrt(precision))
+            least = max(least, DIGITS * precision / size)
             deltas[number] = layer.delta(noise, size if clean.smooth else layer.sigma)[0]
         sides = (1,) if clean.smooth else (1, -1)[: self._addresses.sides]
         results: dict[int, tuple[Tensor, ObservedChanges]] = {}
@@ -234,7 +236,6 @@ class ControlVariates:
             if unexplained > UNEXPLAINED * total > 0:
                 # predictions are slopes: curvature, most of a change near a minimum and in a deep network, cancels in mirrored
                 # noise and shrinks with it, down to what rounding allows
-                least = max(DIGITS * torch.finfo(layer.outputs.dtype).eps / size for layer in clean.layers)
                 share = min(1.0, max(least, BEYOND * self._rounding / math.sqrt(total / change.numel())))
                 pair = [self._passes.observe(clean, {number: side * share * delta for number, delta in deltas.items()})[0]
                         for side in (1, -1)]  # fmt: skip

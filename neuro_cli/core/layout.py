@@ -23,6 +23,9 @@ from neuro_cli.core.module.copies import attributes_of, own_memory, unshared
 
 LARGE = 2**22  # numbers of a centre from which on a copy of it counts
 STORED = (torch.float32, torch.bfloat16)  # types in which a centre is kept
+_PLAIN = (
+    "evolved parameters must be plain tensors: give the module before fully_shard or parallelize_module, complete on every rank"
+)
 
 
 @dataclass(frozen=True)
@@ -62,16 +65,14 @@ class ParameterLayout:
         self.dtype = torch.float32
         start = 0
         refuse_lazy(module)
+        _refuse_fsdp(module)
         refuse_shared_memory(module)
         groups = {id(part.weight): part.groups for part in module.modules() if isinstance(part, _ConvNd)}
         for name, parameter in module.named_parameters():
             if not parameter.requires_grad:
                 continue
             if _is_sharded(parameter):
-                raise UserError(
-                    f"model: parameter {name} is a DTensor; evolved parameters must be plain tensors: "
-                    "give the module before fully_shard or parallelize_module, complete on every rank"
-                )
+                raise UserError(f"model: parameter {name} is a DTensor; {_PLAIN}")
             if parameter.layout is not torch.strided:
                 raise UserError(
                     f"model: parameter {name} is {parameter.layout}; evolved parameters must be dense: use .to_dense()"
@@ -222,6 +223,15 @@ def _refuse_arrays(module: nn.Module, parameters: Sequence[Tensor]) -> None:
             raise UserError(
                 f"model: attribute {name} is an array in a parameter's memory, and a member's lies in its own: copy it"
             )
+
+
+def _refuse_fsdp(module: nn.Module) -> None:
+    """Raise UserError for a module of FSDP: after a pass it gives out plain copies, and what is written into them is lost."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    kinds = () if fsdp is None else (fsdp.FSDPModule, fsdp.FullyShardedDataParallel)
+    for name, part in module.named_modules():
+        if isinstance(part, kinds):
+            raise UserError(f"model: module {name or type(part).__name__} is sharded by FSDP; {_PLAIN}")
 
 
 def _is_sharded(parameter: Tensor) -> bool:

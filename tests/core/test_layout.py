@@ -111,6 +111,24 @@ def test_a_sharded_module_is_refused():
         dist.destroy_process_group()
 
 
+def test_a_module_of_fsdp_is_refused_after_a_pass_too():
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        module = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
+        fully_shard(module, mesh=init_device_mesh("cpu", (1,)))
+        for part in (nn.Sequential(nn.Linear(2, 2), module), module):
+            with pytest.raises(UserError, match=r"^model: module \w+ is sharded by FSDP; .*complete on every rank$"):
+                ParameterLayout(part)
+            with torch.no_grad():
+                module(torch.ones(1, 2))
+            assert type(next(module.parameters()).data) is torch.Tensor  # plain by now, and a copy
+    finally:
+        dist.destroy_process_group()
+
+
 class Spectrum(nn.Module):
     """Complex weights as pairs of numbers, behind an odd number of others."""
 

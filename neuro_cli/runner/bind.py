@@ -24,7 +24,7 @@ from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import PassSettings, Scorer, ScoringSettings
 from neuro_cli.scoring.choice import scorer_of
 from neuro_cli.scoring.modes import refuse_computed_by_modes
-from neuro_cli.scoring.training_state import say_training_state
+from neuro_cli.scoring.training_state import say_padding_rows, say_training_state
 from neuro_cli.task.base import Task
 
 ScorerMaker = Callable[[ScoringSettings, Tensor], Scorer]
@@ -140,6 +140,7 @@ def bind(
         make: Callable[[Tensor], Scorer] = partial(sampler.scorer, settings)
     else:
         assert isinstance(sampler, Sampler)
+        say_padding_rows(settings)
         make = partial(make_scorer, _with_sampler(settings, sampler, numbers, algo.non_finite == WORST))
     layout.release_storage(model)
     if numbers.graphs and device.type != "cuda":

@@ -1,5 +1,7 @@
-"""State that layers change only in training mode, such as spectral norm's power iteration: it stays constant, and a line says
-so."""
+"""What training by evolution leaves or changes otherwise than back-propagation does, each with a line that says so.
+
+State that layers change only in training mode, such as spectral norm's power iteration, stays. Rows of ``padding_idx`` evolve.
+"""
 
 from collections.abc import Iterator
 
@@ -29,6 +31,17 @@ def say_training_state(settings: PassSettings, centre: Tensor) -> None:
         names = _found(settings, centre)
     if names:
         settings.warn(f"model: it stays as given, since it moves in training mode alone: {', '.join(names)}")
+
+
+def say_padding_rows(settings: PassSettings) -> None:
+    """Warn of embeddings whose row of ``padding_idx`` evolves: back-propagation has no gradient for it."""
+    rows = [
+        f"row {part.padding_idx} of {name or type(part).__name__}"
+        for name, part in settings.module.named_modules()
+        if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.padding_idx is not None and part.weight.requires_grad
+    ]
+    if rows:
+        settings.warn(f"model: padding_idx evolves, and back-propagation leaves it as it is; mask padded places: {', '.join(rows)}")
 
 
 def _known(module: nn.Module) -> Iterator[str]:

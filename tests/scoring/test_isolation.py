@@ -357,6 +357,16 @@ def test_a_buffer_that_moves_in_training_mode_alone_is_said(caplog):
     assert "it stays as given, since it moves in training mode alone: codes of CodeBook" in caplog.text
 
 
+@pytest.mark.parametrize("evolves", [True, False])
+def test_a_padding_row_that_evolves_is_said(evolves, caplog):
+    words = nn.Embedding(5, 3, padding_idx=2)
+    words.weight.requires_grad_(evolves)
+    with caplog.at_level(logging.WARNING):
+        es = neuro.Evolution(nn.Sequential(words, nn.Linear(3, 1)), population=4)
+        es.step(lambda member: member(torch.tensor([2])).mean())
+    assert (bool(words.weight[2].any()), "mask padded places: row 2 of 0" in caplog.text) == (evolves, evolves)
+
+
 class Lengthless(tuple):
     """Tuple of named parts, as e3nn has it."""
 

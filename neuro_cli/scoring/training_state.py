@@ -41,7 +41,7 @@ def say_padding_rows(settings: PassSettings) -> None:
         if isinstance(part, nn.Embedding | nn.EmbeddingBag) and part.padding_idx is not None and part.weight.requires_grad
     ]
     if rows:
-        settings.warn(f"model: padding_idx evolves, and back-propagation leaves it as it is; mask padded places: {', '.join(rows)}")
+        settings.warn(f"model: padding_idx evolves, unlike with back-propagation; mask padded places: {', '.join(rows)}")
 
 
 def _known(module: nn.Module) -> Iterator[str]:

@@ -30,6 +30,7 @@ import numpy as np
 
 TARGETS = [10.0**e for e in (1, 0, -1, -2, -3, -5, -8)]
 SIGMA, INNER = 2.0, 4.0
+LIMITS = ("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "tolxstagnation", "flat")
 STILL, RATE, SPEED = 0.5, 0.1, 0.15  # step size that stays, rate of Adam, and of ClipUp
 PAIRS = [
     ("neuro:cma_es+", "pycma:full+"), ("neuro:sep_cma_es+", "pycma:diagonal+"),
@@ -83,11 +84,9 @@ def neuro(name: str) -> Callable[..., None]:
     import neuro_cli
 
     algo, restarts = name.removesuffix("+"), "ipop" if name.endswith("+") else "none"
-    loose = (
-        {}
-        if restarts == "ipop"
-        else {"stagnation": 0, "tolfacupx": None, "flat": None, "condition": None, "tolfunhist": None, "tolxstagnation": None}
-    )
+    rules = neuro_cli.Stopping()
+    if restarts == "none":  # no rule ends a run, as in evosax and EvoTorch
+        rules = neuro_cli.Stopping(generations=10**9, stagnation=0, noeffect=False, **dict.fromkeys(LIMITS))
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
         population = population_of(size)
@@ -98,7 +97,6 @@ def neuro(name: str) -> Callable[..., None]:
             "ars": lambda: algos.ARS(STILL, max(1, population // 4), adam),
             "pgpe": lambda: algos.PGPE(SIGMA, optimizer=partial(algos.ClipUp, lr=SPEED)),
         }.get(algo, lambda: algo)()
-        rules = neuro_cli.Stopping(generations=10**9 if restarts == "none" else None, **loose)
         neuro_cli.AskTell(
             point, algo=chosen, sigma=SIGMA if chosen is algo else None, population=population, seed=seed, minimise=True,
             stopping=rules, restarts=restarts, most_restarts=30,

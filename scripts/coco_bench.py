@@ -30,6 +30,7 @@ import numpy as np
 
 TARGETS = [10.0**e for e in (1, 0, -1, -2, -3, -5, -8)]
 SIGMA, INNER = 2.0, 4.0
+LIMITS = ("tolfun", "tolfunhist", "tolx", "tolfacupx", "condition", "tolxstagnation", "flat")
 STILL, RATE, SPEED = 0.5, 0.1, 0.15  # step size that stays, rate of Adam, and of ClipUp
 PAIRS = [
     ("neuro:cma_es+", "pycma:full+"), ("neuro:sep_cma_es+", "pycma:diagonal+"),
@@ -83,11 +84,9 @@ def neuro(name: str) -> Callable[..., None]:
     import neuro_cli
 
     algo, restarts = name.removesuffix("+"), "ipop" if name.endswith("+") else "none"
-    loose = (
-        {}
-        if restarts == "ipop"
-        else {"stagnation": 0, "tolfacupx": None, "flat": None, "condition": None, "tolfunhist": None, "tolxstagnation": None}
-    )
+    rules = neuro_cli.Stopping()
+    if restarts == "none":  # no rule ends a run, as in evosax and EvoTorch
+        rules = neuro_cli.Stopping(generations=10**9, stagnation=0, noeffect=False, **dict.fromkeys(LIMITS))
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
         population = population_of(size)
@@ -98,7 +97,6 @@ def neuro(name: str) -> Callable[..., None]:
             "ars": lambda: algos.ARS(STILL, max(1, population // 4), adam),
             "pgpe": lambda: algos.PGPE(SIGMA, optimizer=partial(algos.ClipUp, lr=SPEED)),
         }.get(algo, lambda: algo)()
-        rules = neuro_cli.Stopping(generations=10**9 if restarts == "none" else None, **loose)
         neuro_cli.AskTell(
             point, algo=chosen, sigma=SIGMA if chosen is algo else None, population=population, seed=seed, minimise=True,
             stopping=rules, restarts=restarts, most_restarts=30,
@@ -161,16 +159,21 @@ def evosax(name: str) -> Callable[..., None]:
 
 
 def evotorch(name: str) -> Callable[..., None]:
+    import logging
+
     import torch
     from evotorch import Problem, algorithms
-    from evotorch.tools import set_default_logger_config
 
-    set_default_logger_config(logger_level="ERROR")
+    logging.disable(logging.CRITICAL)
     torch.set_num_threads(1)
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
-        problem = Problem("min", lambda x: torch.tensor(function(x.numpy())), solution_length=size, dtype=torch.float64,
-                          initial_bounds=(-INNER, INNER), seed=seed)  # fmt: skip
+        def each(points: Any) -> torch.Tensor:
+            # torch.tensor makes float32 of a float: 1e-8 would be lost beside the best value
+            return torch.tensor([function(x) for x in points.as_subclass(torch.Tensor).numpy()], dtype=torch.float64)
+
+        problem = Problem("min", each, solution_length=size, dtype=torch.float64, initial_bounds=(-INNER, INNER), seed=seed,
+                          vectorized=True)  # fmt: skip
         start = torch.from_numpy(point(np.random.default_rng(seed)))
         more = {"center_learning_rate": SPEED, "stdev_learning_rate": 0.1} if name == "PGPE" else {}
         searcher = getattr(algorithms, name)(problem, stdev_init=SIGMA, popsize=population_of(size), center_init=start, **more)
@@ -220,13 +223,17 @@ def run(options: argparse.Namespace) -> None:
 Runs = dict[tuple[str, int, int], dict[tuple[int, int], tuple[int, list[float]]]]
 
 
-def read(paths: list[str], apart: bool = False) -> Runs:
-    """Return the runs of files; ``apart``: each seed of a solver is a solver of its own, named "SOLVER #SEED"."""
+def read(paths: list[str], apart: bool = False, most: int | None = None) -> Runs:
+    """Return the runs of files; ``apart``: each seed of a solver is a solver of its own, named "SOLVER #SEED".
+
+    ``most``: runs are cut after this many evaluations per dimension, None: at the end.
+    """
     runs: Runs = defaultdict(dict)
     for path in paths:
         for solver, function, size, instance, seed, budget, spent, *hits in csv.reader(Path(path).read_text().splitlines()):
             unspent = max(int(spent), int(budget) * int(size))  # what ended early spends the rest in vain
-            row = unspent, [float(hit) if hit else math.inf for hit in hits]
+            end = unspent if most is None else min(unspent, most * int(size))
+            row = end, [float(hit) if hit and int(hit) <= end else math.inf for hit in hits]
             name, at = (f"{solver} #{seed}", 0) if apart else (solver, int(seed))
             runs[name, int(function), int(size)][at, int(instance)] = row
     return runs
@@ -279,7 +286,7 @@ def _surely_worse(runs: Runs, mine: str, other: str, function: int) -> bool:
 
 def table(options: argparse.Namespace) -> None:
     """Print, for each pair, the ratio of ERT by function."""
-    runs = read(options.files, options.apart)
+    runs = read(options.files, options.apart, options.cut)
     solvers, sizes = {key[0] for key in runs}, sorted({key[2] for key in runs})
     print("| ours, other | dimensions | at most 1.1 | surely above | " + " | ".join(f"f{f}" for f in range(1, 25)) + " |")
     print("|---" * 28 + "|")
@@ -372,6 +379,7 @@ def main() -> None:
     two = verbs.add_parser("table")
     two.add_argument("files", nargs="+")
     two.add_argument("--apart", action="store_true", help="each two seeds of a solver and of its pair")
+    two.add_argument("--cut", type=int, default=None, help="evaluations per dimension after which runs are cut")
     two.set_defaults(call=table)
     four = verbs.add_parser("luck")
     four.add_argument("files", nargs="+")

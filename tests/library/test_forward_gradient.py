@@ -330,6 +330,14 @@ def test_inputs_may_be_keywords_and_targets_missing():
     assert model.layer.weight.grad.abs().sum() > 0
 
 
+def test_an_error_of_the_loss_is_not_the_inputs():
+    estimate = neuro.ForwardGradient(nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)))
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):  # that of torch itself
+        estimate.backward(
+            lambda outputs, targets: (outputs - targets).mean((1, 2)), torch.randint(9, (12, 6)), torch.randn(12, 7)
+        )
+
+
 @pytest.mark.parametrize(
     ("loss", "inputs", "error"),
     [

@@ -92,6 +92,9 @@ class LossTask(FitnessTask):
         self._modes = Modes(device=modes.device)
         self._called = torch.no_grad if self._modes == Modes() else self._in_modes
 
+    def _few(self) -> Batch:
+        return super()._few().to(self._precision)
+
     def _channel_values(self) -> int:
         assert self._batch is not None
         return max(map(values_of_channel, self._batch.inputs), default=0)

@@ -428,6 +428,20 @@ def test_half_precision_of_the_passes():
     assert F.cosine_similarity(gradients(model).double(), true_gradient(model, cross_entropy, inputs, targets), dim=0) > 0.5
 
 
+def test_half_precision_of_images():
+    torch.manual_seed(0)
+    model, inputs = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)), torch.randn(8, 2, 6, 6)
+
+    def loss(outputs: Tensor) -> Tensor:
+        return outputs.float().square().mean(1)
+
+    neuro.ForwardGradient(model, precision="bfloat16", correction="never", threads=1).backward(loss, inputs)
+    got = gradients(model).double()
+    model.zero_grad()
+    loss(model(inputs)).mean().backward()
+    assert F.cosine_similarity(got, gradients(model).double(), dim=0) > 0.99
+
+
 def test_unlike_batches_of_ranks_are_refused_on_all():
     def work(world):
         model = mlp()

@@ -4,6 +4,7 @@
     pip install --no-deps -r scripts/zoo/packages.txt                 # the small packages; what is missing is "not run"
     python scripts/module_zoo.py --out docs/results/modules           # modules.csv, and modules.md from it
     python scripts/module_zoo.py --zoos timm --families xcit volo     # prints rows, keeps nothing
+    python scripts/module_zoo.py --zoos pretrained                    # trained ones: scripts/zoo/zoo_pretrained.py
 
 Each network, small and with random weights, scores the members of a population by ``neuro.perturbed`` (rows of each member's
 own, and the same for all) and by the second ``Evolution.step(fitness, inputs, targets)``, and is held against single members in
@@ -31,6 +32,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 WORKER = ROOT / "scripts" / "zoo" / "worker.py"
 ZOOS = ("timm", "torchvision", "transformers", "packages")
+PRETRAINED = "pretrained"  # networks of their own sizes with trained weights, which take longer
 KINDS = ("own rows", "shared rows", "step")
 SERVED = re.compile(r"^(perturbed: )?(members (answer|are scored) one by one, slower: )?")
 ONE_PASS = ("fast", "fast (both sides)", "mapped")
@@ -268,7 +270,7 @@ def page(rows: list[dict[str, str]]) -> str:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", 1)[0])
-    parser.add_argument("--zoos", nargs="+", choices=ZOOS, default=list(ZOOS))
+    parser.add_argument("--zoos", nargs="+", choices=(*ZOOS, PRETRAINED), default=list(ZOOS))
     parser.add_argument("--families", nargs="+", default=[], metavar="FAMILY", help="only these")
     parser.add_argument("--sampler", default="low_rank")
     parser.add_argument("--members", type=int, default=8, help="an even number")
@@ -277,7 +279,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="processes")
     parser.add_argument("--out", type=Path, help="OUT.csv and OUT.md, written after every network; goes on where they are")
     asked = parser.parse_args()
-    missing = [zoo for zoo in asked.zoos if zoo != "packages" and importlib.util.find_spec(zoo) is None]
+    missing = [zoo for zoo in asked.zoos if zoo not in ("packages", PRETRAINED) and importlib.util.find_spec(zoo) is None]
     if missing:
         parser.error(f"{', '.join(missing)} not installed: pip install {' '.join(missing)}")
     if asked.members < 2 or asked.members % 2 or not 2 <= asked.examples <= 8 or asked.workers < 1 or asked.limit <= 0:

@@ -285,10 +285,12 @@ def _model_of(
     func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor, affine: bool
 ) -> tuple[MakeModel, tuple[Any, ...]] | None:
     """Return the maker of a call's response model and the form of that model; None where it would be too large."""
-    if func is F.conv2d and x.dim() == 4:
-        call = Arguments(func, args, kwargs)
+    lines = func is F.conv1d and x.dim() == 3
+    if lines or (func is F.conv2d and x.dim() == 4):
+        call = Arguments(F.conv2d, args, kwargs)  # both have the same names
         if call.geometry is not None:
-            form, shape = ImageForm(tuple(call["weight"].shape[2:]), call.geometry, tuple(x.shape[1:])), tuple(outputs.shape[1:])
+            kernel, (channels, *sides), shape = tuple(call["weight"].shape[2:]), x.shape[1:], tuple(outputs.shape[1:])
+            form = ImageForm((1, *kernel) if lines else kernel, call.geometry, (channels, *[1] * lines, *sides))
             groups = call["groups"]
             if groups > 1:
                 return lambda device: GroupedConvolution(form, shape[0], groups, device), ("grouped", form, shape, groups)

@@ -16,6 +16,7 @@ from torch.nn.grad import conv2d_input
 from neuro_cli.activation_noise.impulses import Impulses
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
+from neuro_cli.scoring.passes.operators import lifted
 
 RIDGE = 3e-4  # ridge penalty, in units of the mean square of the input's changes
 ROWS = 128  # least rows of a fit, if the model has half as many unknowns
@@ -143,7 +144,7 @@ class Dense(MatrixResponse):
 
 
 class Convolution(MatrixResponse):
-    """A convolution of images (B, channels, ..) to outputs (B, n, ..)."""
+    """A convolution of images (B, channels, ..), or of lines as images of height 1, to outputs (B, n, ..)."""
 
     def __init__(self, form: ImageForm, outputs: int, device: torch.device) -> None:
         """``outputs``: channels of them."""
@@ -161,14 +162,14 @@ class Convolution(MatrixResponse):
         entries = self._impulses.entries
         most = entries if complete or not self.matrix.any() else min(entries, MORE * inputs[0])
         self._read = ((torch.arange(most) + turn * most) % entries).unique()
-        return self._impulses.images(self._form.image, SIZE)[self._read].to(self.matrix.device)
+        return self._impulses.images(self._form.image, SIZE)[self._read].view(-1, *inputs[1:]).to(self.matrix.device)
 
     def read(self, inputs: Tensor, outputs: Tensor) -> None:
         place = torch.full((self._impulses.entries,), -1)
         place[self._read] = torch.arange(len(self._read))
         entry, row, column = self._impulses.seen
         here = place[entry] >= 0
-        seen = (outputs / SIZE).permute(0, 2, 3, 1)[place[entry[here]], row[here], column[here]]
+        seen = (lifted(outputs) / SIZE).permute(0, 2, 3, 1)[place[entry[here]], row[here], column[here]]
         rows = seen.unflatten(1, (self._groups, -1)).movedim(1, 0)
         matrix = self.matrix.view(self._groups, -1, rows.shape[2])
         if rows.isfinite().all():
@@ -176,7 +177,8 @@ class Convolution(MatrixResponse):
         self._left = _others(self._impulses.tap[here], self._impulses.tap, matrix)
 
     def input_rows(self, change: Tensor) -> Tensor:
-        return patches(change, self._form.kernel, self._form.geometry).permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
+        parts = patches(lifted(change), self._form.kernel, self._form.geometry)
+        return parts.permute(0, 4, 5, 1, 2, 3).reshape(-1, len(self.matrix))
 
     def output_rows(self, change: Tensor) -> Tensor:
         return change.flatten(2).transpose(1, 2).flatten(0, 1)
@@ -186,7 +188,9 @@ class Convolution(MatrixResponse):
         weight = self.matrix.mT.reshape(-1, self._form.image[0] // self._groups, *self._form.kernel).to(derivative.dtype)
         # up to twice as fast as with another order, on a CPU, and never slower
         weight = weight.contiguous(memory_format=torch.channels_last)
-        return conv2d_input(tuple(shape), weight, derivative, form.stride, form.padding, form.dilation, self._groups)
+        images = (shape[0], *self._form.image)
+        by_input = conv2d_input(images, weight, lifted(derivative), form.stride, form.padding, form.dilation, self._groups)
+        return by_input if by_input.dim() == len(shape) else by_input.squeeze(2)
 
 
 class GroupedConvolution(Convolution):
@@ -198,7 +202,7 @@ class GroupedConvolution(Convolution):
         self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
 
     def input_rows(self, change: Tensor) -> Tensor:
-        parts = patches(change, self._form.kernel, self._form.geometry).unflatten(1, (self._groups, -1))
+        parts = patches(lifted(change), self._form.kernel, self._form.geometry).unflatten(1, (self._groups, -1))
         return parts.permute(1, 0, 5, 6, 2, 3, 4).reshape(self._groups, -1, self.matrix.shape[1])
 
     def output_rows(self, change: Tensor) -> Tensor:

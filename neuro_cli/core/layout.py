@@ -97,6 +97,12 @@ class ParameterLayout:
         """Return views of ``flat`` (M,) with the shapes of the parameters."""
         return [place.view(flat) for place in self.places]
 
+    def in_order(self, rows: Tensor) -> Tensor:
+        """Return flat vectors ``rows`` (n, M) with each parameter's numbers as ``parameter.reshape(-1)`` has them."""
+        if all(len(place.shape) != 4 or not place.channels_last for place in self.places):
+            return rows
+        return torch.stack([torch.cat([view.reshape(-1) for view in self.views(row)]) for row in rows])
+
     def flatten(self, module: nn.Module, out: Tensor | None = None) -> Tensor:
         """Return a flat vector (M,) of the module's parameters, ``out`` or a new one."""
         return self.flattened(dict(module.named_parameters()), out)

@@ -91,7 +91,7 @@ class Candidates(Sequence[nn.Module]):
         self._refuse_late()
         with threads_kept():
             write_members(self._sampler, self._proposal, self._generation, self.members, rows)
-        return rows
+            return self._population.layout.in_order(rows)
 
     def _refuse_late(self) -> None:
         if self._generation != self._present():

@@ -265,7 +265,7 @@ class Evolution(Loop):
         assert isinstance(self._sampler, Sampler)
         vector = torch.empty(1, self._population.layout.size, device=self._population.device, dtype=torch.float32)
         write_members(self._sampler, self._asked, self.generation, range(member, member + 1), vector)
-        return Best(self._sign * highest, vector[0], self.generation)
+        return Best(self._sign * highest, self._population.layout.in_order(vector)[0], self.generation)
 
     def _done(self, report: StepReport) -> StepReport:
         self._load_centre()

@@ -161,7 +161,7 @@ class FitnessTask(Task):
             InputCopies(None, trial)  # the module must not write to the script's data
             try:
                 with drawing(0), GroupNorms() as norms:
-                    self.score(in_precision(trial, self._precision), self.batch(0, 0, min(TRIED, self.batch_size)))
+                    self.score(in_precision(trial, self._precision), self._few())
             except Exception:
                 if self.memory_format is torch.contiguous_format:
                     raise
@@ -174,6 +174,10 @@ class FitnessTask(Task):
             few = self._watch.first[:TRIED]
             self.probe = few.clone(memory_format=self.memory_format) if few.dim() == 4 else few.clone()
         return None
+
+    def _few(self) -> Batch:
+        """Return a few examples, as a member gets them."""
+        return self.batch(0, 0, min(TRIED, self.batch_size))
 
     def _channel_values(self) -> int:
         """Return how many values of a channel the images of the batch have; 0 without a batch."""

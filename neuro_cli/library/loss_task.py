@@ -92,6 +92,9 @@ class LossTask(FitnessTask):
         self._modes = Modes(device=modes.device)
         self._called = torch.no_grad if self._modes == Modes() else self._in_modes
 
+    def _few(self) -> Batch:
+        return super()._few().to(self._precision)
+
     def _channel_values(self) -> int:
         assert self._batch is not None
         return max(map(values_of_channel, self._batch.inputs), default=0)
@@ -114,7 +117,7 @@ class LossTask(FitnessTask):
         except UserError:
             raise
         except Exception as error:
-            if any(rows.is_floating_point() for rows in batch.inputs):
+            if any(rows.is_floating_point() for rows in batch.inputs) or self._answers(module, batch):
                 raise
             kinds = ", ".join(str(rows.dtype) for rows in batch.inputs)
             name = type(module).__name__
@@ -126,10 +129,7 @@ class LossTask(FitnessTask):
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         """Return the negative losses (B, 1), or (B, T, 1) over T. Raises UserError for another shape than (B,) or (B, T)."""
         assert self._fitness is not None
-        rows = iter(batch)
-        inputs, targets = tree_unflatten(
-            [next(rows) if is_rows else leaf for leaf, is_rows in zip(self._leaves, self._is_rows, strict=True)], self._tree
-        )
+        inputs, targets = self._given(batch)
         with self._called():
             outputs = self._outputs(module, inputs)
             if self._precision not in (torch.float32, torch.float64):
@@ -147,6 +147,22 @@ class LossTask(FitnessTask):
         if values.dim() == 1:
             return -values[:, None]
         return -values[..., None] / values.shape[1] if self._tokens and values.shape[1] > 1 else -values.mean(1, keepdim=True)
+
+    def _given(self, batch: Batch) -> Any:
+        """Return the script's trees of inputs and targets, with the rows of ``batch``."""
+        rows = iter(batch)
+        return tree_unflatten(
+            [next(rows) if is_rows else leaf for leaf, is_rows in zip(self._leaves, self._is_rows, strict=True)], self._tree
+        )
+
+    def _answers(self, module: nn.Module, batch: Batch) -> bool:
+        """Return whether the module itself takes ``batch``: then it is the loss that raises."""
+        try:
+            with torch.no_grad(), self._called():
+                self._outputs(scoring_mode(copied(module)), self._given(batch.clone())[0])
+        except Exception:
+            return False
+        return True
 
     def _outputs(self, module: nn.Module, inputs: Any) -> Any:
         if self._forward is not None:

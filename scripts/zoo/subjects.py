@@ -54,8 +54,15 @@ def tokens(length: int, vocabulary: int) -> Callable[[int], Tensor]:
 def zoos() -> dict[str, Callable[[], list[Subject]]]:
     """Functions that list a zoo's subjects, each of which imports its library."""
     from zoo_packages import subjects as of_packages
+    from zoo_pretrained import subjects as of_pretrained
     from zoo_timm import subjects as of_timm
     from zoo_torchvision import subjects as of_torchvision
     from zoo_transformers import subjects as of_transformers
 
-    return {"timm": of_timm, "torchvision": of_torchvision, "transformers": of_transformers, "packages": of_packages}
+    return {
+        "timm": of_timm,
+        "torchvision": of_torchvision,
+        "transformers": of_transformers,
+        "packages": of_packages,
+        "pretrained": of_pretrained,
+    }

@@ -32,7 +32,8 @@ def answer(subjects: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
         return {
             "families": list(of_zoo),
             "names": [subject.names for subject in of_zoo.values()],
-            "version": "" if asked["zoo"] == "packages" else version(asked["zoo"]),  # theirs are in the names of networks
+            # versions of packages are in the names of their networks
+            "version": "" if asked["zoo"] in ("packages", "pretrained") else version(asked["zoo"]),
             **facts(),
         }
     subject, begun = of_zoo[asked["family"]], time.perf_counter()

@@ -374,6 +374,8 @@ FEW = {  # modules with a layer of each kind behind the first one, and two examp
     "images": (lambda: nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)), (2, 1, 7, 7)),
     "groups": (lambda: nn.Sequential(nn.Conv2d(1, 8, 3), nn.GroupNorm(2, 8), nn.Conv2d(8, 8, 3, groups=4)), (2, 1, 7, 7)),
     "sequences": (lambda: nn.Sequential(nn.Linear(9, 9), nn.Conv1d(2, 3, 4)), (2, 2, 9)),
+    "steps along a line": (lambda: nn.Sequential(nn.Conv1d(2, 6, 1), nn.Conv1d(6, 3, 3, 2, 2, dilation=2)), (2, 2, 9)),
+    "groups along a line": (lambda: nn.Sequential(nn.Conv1d(2, 6, 1), nn.Conv1d(6, 12, 3, padding=1, groups=6)), (2, 2, 9)),
 }
 
 
@@ -392,6 +394,22 @@ def test_models_learn_however_few_examples_there_are(name):
         by_outputs = torch.randn(node.outputs.shape)
         made = (node.response.pull_back(by_outputs, node.inputs.shape) * change).sum()
         assert made == pytest.approx(float((by_outputs * right).sum()), rel=1e-5, abs=1e-5 * float(right.norm()))
+
+
+@pytest.mark.parametrize("groups", [1, 96])
+def test_a_convolution_along_a_line_has_a_model_of_its_kernel(groups):
+    """Not of all values of an example: 96 channels of 64 places would have 38 million products."""
+    record = recorded(
+        nn.Sequential(nn.Conv1d(2, 96, 1), nn.Conv1d(96, 96, 3, padding=1, groups=groups)), torch.randn(2, 2, 64), True
+    )
+    models, [node] = ResponseModels(), [node for node in record.nodes if node.make_model is not None]
+    models.attach(record.nodes, CPU)
+    models.learn(record.nodes, [], 0, Threads(1))
+    assert node.response.matrix.numel() == 96 * 96 * 3 // groups
+    change, right = node.response_to(torch.randn(node.inputs.shape))
+    by_outputs = torch.randn(node.outputs.shape)
+    made = (node.response.pull_back(by_outputs, node.inputs.shape) * change).sum()
+    assert made == pytest.approx(float((by_outputs * right).sum()), rel=1e-4, abs=1e-5 * float(right.norm()))
 
 
 def test_a_call_of_no_known_kind_learns_from_passes():

@@ -134,6 +134,22 @@ def test_ask_and_tell_have_the_bits_of_steps(examples, algo):
     assert all(torch.equal(centre, stepped) for centre in on_ranks(3, told))
 
 
+def test_candidates_of_images_have_the_order_of_the_parameters():
+    # a step with images chooses weights that lie channels-last in the flat vector
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.ReLU(), nn.Conv2d(3, 2, (1, 2)), nn.Flatten(), nn.Linear(2 * 4 * 3, 2))
+    inputs, targets = torch.randn(4, 2, 6, 6), torch.randn(4, 2)
+    with neuro.Evolution(model, sampler="low_rank", population=4, threads=1) as es:
+        es.step(lambda member, x, y: -(member(x) - y).square().mean(1), inputs, targets)
+        candidates = es.ask()
+        assert candidates[0][0].weight.is_contiguous(memory_format=torch.channels_last)
+        vectors = candidates.vectors
+        for vector, member in zip(vectors, candidates, strict=True):
+            assert torch.equal(vector, torch.cat([parameter.reshape(-1) for parameter in member.parameters()]))
+        es.tell([0.0, 1.0, 3.0, 2.0])
+        assert torch.equal(es.best.vector, vectors[2])
+
+
 def test_candidates_are_the_centre_and_its_perturbations():
     es = neuro.Evolution(torch.arange(5.0), sampler="antithetic", population=6, sigma=0.5)
     candidates = es.ask()

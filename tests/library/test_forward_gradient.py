@@ -330,6 +330,14 @@ def test_inputs_may_be_keywords_and_targets_missing():
     assert model.layer.weight.grad.abs().sum() > 0
 
 
+def test_an_error_of_the_loss_is_not_the_inputs():
+    estimate = neuro.ForwardGradient(nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9)))
+    with pytest.raises(RuntimeError, match="must match the size of tensor b"):  # that of torch itself
+        estimate.backward(
+            lambda outputs, targets: (outputs - targets).mean((1, 2)), torch.randint(9, (12, 6)), torch.randn(12, 7)
+        )
+
+
 @pytest.mark.parametrize(
     ("loss", "inputs", "error"),
     [
@@ -418,6 +426,20 @@ def test_half_precision_of_the_passes():
     model, (inputs, targets) = mlp(), batch()
     neuro.ForwardGradient(model, precision="bfloat16", draws=8, sigma=0.05).backward(cross_entropy, inputs, targets)
     assert F.cosine_similarity(gradients(model).double(), true_gradient(model, cross_entropy, inputs, targets), dim=0) > 0.5
+
+
+def test_half_precision_of_images():
+    torch.manual_seed(0)
+    model, inputs = nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)), torch.randn(8, 2, 6, 6)
+
+    def loss(outputs: Tensor) -> Tensor:
+        return outputs.float().square().mean(1)
+
+    neuro.ForwardGradient(model, precision="bfloat16", correction="never", threads=1).backward(loss, inputs)
+    got = gradients(model).double()
+    model.zero_grad()
+    loss(model(inputs)).mean().backward()
+    assert F.cosine_similarity(got, gradients(model).double(), dim=0) > 0.99
 
 
 def test_unlike_batches_of_ranks_are_refused_on_all():

@@ -96,6 +96,22 @@ def test_memory_that_others_see_stays_where_it_is(size):
     assert seen.data_ptr() == module[0].weight.data_ptr()
 
 
+def lines() -> nn.Module:
+    """Convolutions of sequences, whose bias is added in place, and an activation that overwrites."""
+    torch.manual_seed(3)
+    parts = nn.Conv1d(4, 8, 3), nn.LeakyReLU(inplace=True), nn.Conv1d(8, 4, 3), nn.Flatten(), nn.Linear(24, 60)
+    return nn.Sequential(nn.Unflatten(1, (4, 10)), *parts)
+
+
+def test_members_share_a_pass_of_calls_that_write_to_activations(size, caplog):
+    evolved = evolution(lines(), "low_rank")
+    with caplog.at_level("INFO"):
+        evolved.step(fitness, INPUTS, TARGETS)
+    assert "4 members in one forward pass" in caplog.text
+    wanted = [fitness(member, INPUTS, TARGETS).mean().item() for member in evolved.ask()]
+    assert evolved.step(fitness, INPUTS, TARGETS).fitness_mean == pytest.approx(sum(wanted) / len(wanted), rel=1e-5)
+
+
 class Clamping(nn.Linear):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         with torch.no_grad():

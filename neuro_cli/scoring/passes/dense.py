@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch._C import _functorch
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map
 
@@ -103,5 +104,7 @@ class Unwritten(TorchFunctionMode):
 
     def _inside(self, value: Any) -> bool:
         with torch._C.DisableTorchFunction():
+            while isinstance(value, Tensor) and _functorch.is_functorch_wrapped_tensor(value):  # has no memory itself
+                value = _functorch.get_unwrapped(value)
             plain = isinstance(value, Tensor) and value.layout == torch.strided
             return plain and value.untyped_storage().data_ptr() == self._memory

@@ -1,12 +1,12 @@
 """Addressed standard normal noise: a function of (seed, generation, direction, column), never a stream.
 
 Any [directions, columns] tile can be regenerated at the cost of that tile alone, on any rank, thread or device, with the
-same bits. Nothing here holds more than the tile that is asked for.
+same bits. Nothing here holds more than the tile that is asked for, and the last generation's noise where that is small.
 """
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, WEIGHT_STREAM, DISTORTION_
 
 NEAR, PAGE = 2**20, 2**32  # words of a row up to which all are drawn from its start; words of one address
 MOST = 2**18  # numbers of few columns that are remembered from one call to the next
+HELD = 2**22  # numbers of a generation (16 MB) that its update reads, in 0.4 to 0.6 of the time in which it draws them
 
 
 class Tier:
@@ -109,6 +110,8 @@ class Noise:
         self.seed, self.size, self.device, self.threads = seed, size, device, threads
         self._key = key_of(seed)
         self._last: tuple[object, np.ndarray] | None = None  # address and numbers of the last tile of few columns
+        # rows and the writes to them, by generation and first direction; no lock, for a copy of a population has none
+        self._held: dict[tuple[int, int], tuple[Tensor, int]] = {}
         if device.type != "cpu":
             by = "torch operations" if gpu.noise_kernels(device.type) is None else "Triton kernels"
             log.info("noise on %s is made by %s", device, by)
@@ -129,6 +132,20 @@ class Noise:
         out = np.empty((len(directions), stop - start), np.float32)
         kernels.draw(*self._key, generation, stream, _numbers(directions), start, out)
         return torch.from_numpy(out).to(dtype)
+
+    def hold(self, generation: int, first: int, rows: Tensor) -> None:
+        """Hold ``rows`` (D, size) of noise, drawn for directions from ``first`` on, until :meth:`combine` has read them.
+
+        At most HELD numbers, of one generation. Any thread may call this. A write to rows by torch makes them useless.
+        """
+        if self.device.type != "cpu" or rows.dtype != torch.float32 or rows.is_inference() or not rows.is_contiguous():
+            return
+        address, held = (generation, first), dict(self._held)
+        others = {key: value for key, value in held.items() if key[0] == generation and key != address}
+        for key in held.keys() - others.keys():
+            self._held.pop(key, None)
+        if sum(tensor.numel() for tensor, _ in others.values()) + rows.numel() <= HELD:
+            self._held[address] = rows, rows._version
 
     def draw_whole(self, generation: int, direction: int, stream: int) -> Tensor:
         """Draw the noise (size,) float32 of one direction by all threads side by side."""
@@ -260,13 +277,20 @@ class Noise:
             )
         out = np.empty((len(weights), stop - start), np.float32)
         chosen, kinds = _numbers(directions), np.asarray(moments, np.int64)
+        held = dict(self._held)  # their memory stays while addresses are in use
+        rows = _rows_of(held, generation, chosen)
 
         def piece(bounds: tuple[int, int]) -> None:
             a, b = bounds
             target = out[:, a - start : b - start]
-            kernels.combine(*self._key, generation, NOISE_STREAM, chosen, wanted.weights, kinds, a, target)
+            if rows is not None:
+                kernels.combine_rows(*rows, wanted.weights, kinds, a, target)
+            else:
+                kernels.combine(*self._key, generation, NOISE_STREAM, chosen, wanted.weights, kinds, a, target)
 
         self.threads.map(piece, _tile_pieces(start, stop, self.threads.count))
+        if stop - start == self.size:  # other parts of an update may follow
+            self._held.clear()
         return torch.from_numpy(out)
 
     def _combine_few(self, wanted: "_Sums") -> Tensor:
@@ -311,6 +335,21 @@ class _Sums(NamedTuple):
     directions: Sequence[int]
     start: int
     stop: int
+
+
+def _rows_of(
+    held: Mapping[tuple[int, int], tuple[Tensor, int]], generation: int, directions: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return an array of rows that :meth:`Noise.hold` got, and offsets (D,) in bytes to those of directions; None unless all are.
+
+    ``held`` has the memory of the rows.
+    """
+    places, given = np.zeros(len(directions), np.uintp), np.empty((0, 0), np.float32)
+    for (made, first), (rows, writes) in held.items():
+        if made == generation and rows._version == writes:
+            own, given = (directions >= first) & (directions < first + len(rows)), rows.numpy()
+            places[own] = given.ctypes.data + given.strides[0] * (directions[own] - first)
+    return (given, places - np.uintp(given.ctypes.data)) if places.all() else None
 
 
 def _numbers(directions: Sequence[int]) -> np.ndarray:

@@ -8,7 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.sampler.base import PIECE, Transform
+from neuro_cli.core.noise import HELD
+from neuro_cli.core.rows import MemberBatch
+from neuro_cli.sampler.base import PIECE, Perturbation, Transform
 from neuro_cli.sampler.dense import Dense
 
 
@@ -17,6 +19,12 @@ class Iid(Dense):
 
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
         return self.noise.draw(generation, range(first, first + count), dtype=dtype)
+
+    def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
+        noise = self.draw(generation, first, rows.directions, dtype)
+        if self.directions * self.noise.size <= HELD:
+            self.noise.hold(generation, first, noise)
+        return self.perturbed_by(noise, rows)
 
     def explicits(self, generation: int, directions: range) -> Tensor:
         return self.draw(generation, directions.start, len(directions), torch.float32)

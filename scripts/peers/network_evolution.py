@@ -19,7 +19,8 @@ import neuro_cli as neuro
 from neuro_cli.model.char_gpt import CharGPT
 from neuro_cli.run_folder.summary import peak_memory_bytes
 
-SIGMA, LEARNING_RATE = 0.05, 0.02  # the defaults; no timing depends on them
+SIGMA = 0.05
+LEARNING_RATE = 1e-9  # steps of 0.02 make all members perfect within 40 generations, and an update of equal scores is free
 
 
 class Mean(nn.Module):

@@ -242,6 +242,15 @@ def test_sums_over_directions(loops, directions, inputs, outputs, rank, low):
     close(into, wanted)
 
 
+@pytest.mark.parametrize(("start", "columns"), [(0, 1), (0, 70), (3, 67), (69, 1), (16, 33)])
+def test_sums_of_rows_that_were_drawn(loops, start, columns):
+    rows, weights, out = normal(3, 70).numpy(), normal(2, 3).double().numpy(), np.empty((2, columns), np.float32)
+    offsets = np.array([2, 0, 1], np.uintp) * np.uintp(4 * 70)
+    loops(numba_noise).combine_rows(rows, offsets, weights, np.array([1, 2]), start, out)
+    part = rows[[2, 0, 1], start : start + columns].astype(np.float64)
+    np.testing.assert_allclose(out, np.stack([weights[0] @ part, weights[1] @ (part**2 - 1)]), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("size", [0, 1, 33])
 def test_rounding_by_given_bits(loops, size):
     values, bits = np.arange(size, dtype=np.uint32) * np.uint32(65537), np.full(size, 0xFFFF, np.uint16)

@@ -203,6 +203,49 @@ def test_combine_is_the_weighted_sum_of_both_moments(directions, rows, start, se
     assert torch.equal(by_torch, sums)
 
 
+HELD_PARTS = {"whole": [(0, 9)], "parts": [(0, 4), (4, 9)], "more": [(0, 4), (3, 12)]}
+
+
+@pytest.mark.parametrize("parts", HELD_PARTS.values(), ids=HELD_PARTS)
+@pytest.mark.parametrize(("start", "stop"), [(0, SIZE), (1, SIZE), (17, 4099), (SIZE - 1, SIZE)])
+def test_sums_of_held_rows_have_the_bits_of_sums_of_drawn_ones(monkeypatch, tier, parts, start, stop):
+    weights = np.random.default_rng(3).normal(size=(2, 9))
+    weights[:, 2] = 0.0
+    wanted, made = noise().combine(weights, [1, 2], 4, range(9), start, stop), noise(threads=2)
+    for low, high in parts:
+        made.hold(4, low, made.draw(4, range(low, high)))
+    if tier == "compiled":
+        monkeypatch.setattr(kernels, "combine", None)  # no second draw
+    assert torch.equal(made.combine(weights, [1, 2], 4, range(9), start, stop), wanted)
+
+
+def test_rows_are_not_read_after_a_write_to_them_or_in_another_generation_and_missing_ones_are_drawn():
+    weights = np.ones((1, 3))
+    wanted = noise().combine(weights, [1], 2, range(3))
+    written, older, some = noise(), noise(), noise()
+    rows = written.draw(2, range(3))
+    written.hold(2, 0, rows)
+    rows[1, 7] = 100.0
+    older.hold(1, 0, older.draw(1, range(3)))
+    some.hold(2, 0, some.draw(2, range(2)))
+    for each in (written, older, some):
+        assert torch.equal(each.combine(weights, [1], 2, range(3)), wanted)
+
+
+def test_held_rows_are_few_and_are_freed_by_the_sums_of_all_columns(tier, monkeypatch):
+    made = noise()
+    monkeypatch.setattr(addressed, "HELD", 3 * SIZE)
+    for first in (0, 1, 2, 3, 1):  # a part scored again takes its own place
+        made.hold(5, first, made.draw(5, [first]))
+    assert sorted(made._held) == [(5, 0), (5, 1), (5, 2)]
+    made.hold(6, 0, made.draw(6, range(3)))
+    assert list(made._held) == [(6, 0)]
+    made.combine(np.ones((1, 3)), [1], 6, range(3), 0, SIZE - 1)
+    assert made._held
+    made.combine(np.ones((1, 3)), [1], 6, range(3))
+    assert tier == "definition" or not made._held
+
+
 @pytest.mark.parametrize("threads", [2, 3])
 def test_bits_of_combine_do_not_depend_on_threads_or_cuts(threads):
     weights = np.random.default_rng(0).standard_normal((2, 5))

@@ -16,6 +16,7 @@ from neuro_cli.core.quantile import BASE, SLOPE
 
 _M0, _M1 = np.uint64(MULTIPLIER[0]), np.uint64(MULTIPLIER[1])
 _W0, _W1 = np.uint32(KEY_STEP[0]), np.uint32(KEY_STEP[1])
+_FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * vectors.LANES)  # bytes of a number, and of a vector
 _LOW = np.uint64(32)
 STEP = 32  # columns of a group, by which a part of a tile is computed: a constant length becomes vector instructions
 # base and slope of a segment as one 64-bit word: one load instead of two is a quarter of the time of the law
@@ -252,6 +253,44 @@ def combine(key0, key1, generation, stream, directions, weights, moments, start,
         for row in range(rows):
             for k in range(max(start, low), min(stop, low + TILE)):
                 out[row, k - start] = np.float32(total[row, k - low - a])
+
+
+WIDE = 2**12  # columns that are summed at a time: neighbours of a row, and sums that the second cache holds
+
+
+@_compiled
+def combine_rows(first, offsets, weights, moments, start, out):
+    """Set ``out`` to the sums of :func:`combine` from rows of noise that were drawn before, to the same bits.
+
+    ``offsets`` (D,) uintp: bytes from the array ``first`` (d, M) float32 to each row (M,); who calls asserts that they lie there.
+    """
+    rows = weights.shape[0]
+    assert weights.shape == (out.shape[0], offsets.size) and moments.size == rows
+    assert 0 <= start <= first.shape[1] - out.shape[1] and first.itemsize == 4
+    near, total = np.empty(WIDE, np.float32), np.empty((rows, WIDE), np.float64)
+    for low in range(0, out.shape[1], WIDE):
+        n = min(WIDE, out.shape[1] - low)
+        total[:] = 0.0
+        for d in range(offsets.size):
+            used = False
+            for row in range(rows):
+                used = used or weights[row, d] != 0.0
+            if not used:
+                continue
+            source, place = nb.uintp(first.ctypes.data) + offsets[d], nb.uintp(near.ctypes.data)
+            source += _FLOAT * nb.uintp(start + low)
+            for _ in range(n // vectors.LANES):
+                vectors.flipped(source, nb.uint32(0), place)
+                source, place = source + _LINE, place + _LINE
+            for _ in range(n % vectors.LANES):
+                vectors.flipped_one(source, nb.uint32(0), place)
+                source, place = source + _FLOAT, place + _FLOAT
+            for row in range(rows):
+                if weights[row, d] != 0.0:
+                    add_moment(near[:n], weights[row, d], moments[row], total[row, :n])
+        for row in range(rows):
+            for k in range(n):
+                out[row, low + k] = np.float32(total[row, k])
 
 
 @_compiled

@@ -4,11 +4,11 @@
 # Version: nevergrad 1.0.12, numpy 2.4.6
 # Belief: `recommend()` is at least as good as the point that a search began with, and Exp09, Exp099, Lin1 and Lin100 cool at other rates.
 # Seen: On a sphere that is 14.25 at the start, all nine optimizers whose name begins with SA recommend the start after 200 and after 1,000
-#   evaluations, whose best was 0.7 to 6, with each of three seeds, and of 20 switches, all off at the start, they recommend all off where
-#   16 on was their best. The six with Lengler in their name evaluate the same points of the sphere, to the last bit, whatever their cooling
-#   is, and so do the other three. DiscreteOnePlusOne itself recommends its best point.
-# Means: A comparison by `minimize()` or `recommend()` has them at the start's loss. Ask for the best of the points that were told, and take the family
-#   for one algorithm.
+#   evaluations, whose best was 0.7 to 6, with each of three seeds, and of 20 switches, all off at the start, they recommend all off where 16 on
+#   was their best. The six with Lengler in their name evaluate the same points of the sphere, to the last bit, whatever their cooling is, and so
+#   do the other three. DiscreteOnePlusOne itself recommends its best point.
+# Means: A comparison by `minimize()` or `recommend()` has them at the start's loss. Ask for the best of the points that were told, and take the
+#   family for one algorithm.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -3,13 +3,13 @@
 #
 # Version: niapy 2.7.1, numpy 2.4.6
 # Belief: A function of a package for comparisons has the value of the formula in its own documentation, with its minimum at the said place.
-# Seen: Discus does not square its first coordinate, so that it is a slope down to -1e8 at the border of its box. Levy's first sine is squared and
-#   its others are not: -120 at (-6.66, 10, 10, 1), where the formula has 0 as its least value. Katsuura lacks the absolute value, and is -2.5e15
-#   beside a said minimum of 1. CosineMixture subtracts the squares: its least value lies in the corners, and not at the said 0.
-#   DixonPrice leaves out the pair of its first two coordinates: 0 at (1, 2, 1, 0.71), where it is 98. HappyCat takes the dimension from each square in place of
-#   from their sum: 5.26 at the said minimum of 0.
-# Means: Algorithms that meet the border win, and a result below "the optimum" is no mistake of theirs. Check a function at random points and at its
-#   minimum first; BentCigar, Elliptic, Ackley, Rastrigin and 20 others were as they are elsewhere.
+# Seen: Discus does not square its first coordinate, so that it is a slope down to -1e8 at the border of its box. Levy's first sine is squared
+#   and its others are not: -120 at (-6.66, 10, 10, 1), where the formula has 0 as its least value. Katsuura lacks the absolute value, and is
+#   -2.5e15 beside a said minimum of 1. CosineMixture subtracts the squares: its least value lies in the corners, and not at the said 0.
+#   DixonPrice leaves out the pair of its first two coordinates: 0 at (1, 2, 1, 0.71), where it is 98. HappyCat takes the dimension from each
+#   square in place of from their sum: 5.26 at the said minimum of 0.
+# Means: Algorithms that meet the border win, and a result below "the optimum" is no mistake of theirs. Check a function at random points and at
+#   its minimum first; BentCigar, Elliptic, Ackley, Rastrigin and 20 others were as they are elsewhere.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -4,10 +4,10 @@
 # Version: scikit-optimize 0.10.2, scikit-learn 1.9.1, numpy 2.4.6
 # Belief: Of `Integer(0, 3)` each value has a quarter of the first points, as `Integer(0, 3).rvs` draws them.
 # Seen: The dimension itself draws all four alike, and an optimizer, which normalises it, draws 0 and 3 in a sixth each, as the interval is
-#   rounded to the nearest integer. Random, Sobol, Halton and Latin hypercube starts are so, and a grid has an eighth. Under noise of 1, `gp_minimize` with
-#   `noise="gaussian"` returns the point with the least noisy value; that value is below 0 where no point has a loss below 0.
-# Means: A search over 1 to 3 layers begins with half of its points at 2. Compare with tuners that draw integers alike with
-#   `Categorical([0, 1, 2, 3])` in its place, and score a result again.
+#   rounded to the nearest integer. Random, Sobol, Halton and Latin hypercube starts are so, and a grid has an eighth. Under noise of 1,
+#   `gp_minimize` with `noise="gaussian"` returns the point with the least noisy value; that value is below 0 where no point has a loss below 0.
+# Means: A search over 1 to 3 layers begins with half of its points at 2. Compare with tuners that draw integers alike with `Categorical([0, 1,
+#   2, 3])` in its place, and score a result again.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

@@ -175,18 +175,24 @@ class NodeFunction(torch.autograd.Function):
         return None, None, by_input if ctx.needs_input_grad[2] else None, None
 
 
-def depends_on_steps(result: Tensor) -> bool:
-    """Return whether the backward graph of ``result`` has a step function."""
-    todo, seen = [result.grad_fn], set[Any]()
+def nodes_of(result: Tensor) -> list[BackwardNode]:
+    """Return the nodes that ``result`` depends on in the backward graph."""
+    todo, seen, nodes = [result.grad_fn], set[Any](), list[BackwardNode]()
     while todo:
         function = todo.pop()
         if function is None or function in seen:
             continue
-        if isinstance(getattr(function, "node", None), StepNode):
-            return True
+        node = getattr(function, "node", None)
+        if isinstance(node, BackwardNode):
+            nodes.append(node)
         seen.add(function)
         todo += [following for following, _ in function.next_functions]
-    return False
+    return nodes
+
+
+def depends_on_steps(result: Tensor) -> bool:
+    """Return whether the backward graph of ``result`` has a step function."""
+    return any(isinstance(node, StepNode) for node in nodes_of(result))
 
 
 def layer_node(

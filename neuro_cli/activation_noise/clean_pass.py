@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.arguments import replaced
-from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
+from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node, nodes_of
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.decomposition import decomposed
 from neuro_cli.activation_noise.output_mask import record_use
@@ -72,8 +72,8 @@ class PassRecord:
     """Record of a pass: its calls in order, the layers among them, and the ``nodes`` and the ``root`` of the backward graph.
 
     ``smooth``: no step function (``round``, a comparison) has a part in the scores. ``cut``: a call of the backward graph gives a
-    tensor without a derivative (``argmax``, ``detach``). ``scores`` (B, T, C) in the backward graph, None where they have no
-    derivative themselves. ``result``: output of the pass.
+    tensor without a derivative (``argmax``, ``detach``); ``blocked``: one with parameters has no model. ``scores`` (B, T, C) in
+    the backward graph, None where they have no derivative themselves. ``result``: output of the pass.
     ``rewritten``: name of a call that gave a new tensor where it overwrites one, None for none; ``stale``: name of a later one
     that reads the old tensor.
     """
@@ -85,6 +85,7 @@ class PassRecord:
     root: Tensor | None = None
     smooth: bool = True
     cut: bool = False
+    blocked: bool = False
     scores: Tensor | None = None
     result: Tensor | None = None
     rewritten: str | None = None
@@ -94,6 +95,13 @@ class PassRecord:
     def replayable(self) -> bool:
         """Return whether passes with other numbers make the same calls."""
         return replayable(self.calls)
+
+    @property
+    def used(self) -> list[BackwardNode]:
+        """Nodes that the scores depend on: all where the graph does not show each dependence."""
+        if self.scores is None or self.cut or self.blocked or not self.replayable:
+            return self.nodes
+        return nodes_of(self.scores)
 
     def join_layers(self) -> None:
         """Set the layers: a step joins the one before where no other call gets the outputs of that."""
@@ -302,6 +310,8 @@ class RecordingMode(TorchFunctionMode):
             # a module that the loss uses has parameters without a place: no two of its calls share a model
             names = tuple(place.name for place in step.places) or (f"call {len(self.record.nodes)}",)
             step.node, x = layer_node(step.func, args, kwargs, outputs, names)
+            in_graph = (tensor for tensor in tensors([*args, *kwargs.values()]) if hasattr(tensor, DATA))
+            self.record.blocked |= x is None and any(tensor.requires_grad for tensor in in_graph)
         else:  # a number scales or shifts a layer's outputs
             with torch.enable_grad():
                 step.node, x = BackwardNode(outputs), step.func(*args, **kwargs)

@@ -102,14 +102,13 @@ class ControlVariates:
         if not self._said:
             self._said = True
             log.info("scoring: control variates on %d of %d layers", clean.predictor.count, len(clean.layers))
-            if self._correction == "never" and clean.predictor.count < len(clean.layers):
-                missed = [layer for layer in clean.layers if layer.node is None or layer.node.derivative is None]
-                names = ", ".join(place.name for layer in missed for place in layer.places)
+            if self._correction == "never" and clean.predictor.missed:
+                names = ", ".join(place.name for layer in clean.predictor.missed for place in layer.places)
                 reason = "predictions do not reach these parameters, which stay as they are"
                 self._passes.settings.warn(f"sampler.correction=never: {reason}: {names}")
             if not record.smooth and self._correction == "auto":
                 log.info("scoring: each generation is corrected, as the network has steps; sampler.correction=never does without")
-        clean.smooth = record.smooth and last is None and clean.predictor.count == len(clean.layers)
+        clean.smooth = record.smooth and last is None and not clean.predictor.missed
 
     def fit(self, clean: CleanPass) -> bool:
         """Fit the response models, unless predictions suffice and are not measured; return whether predictions are used alone.

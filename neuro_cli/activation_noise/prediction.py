@@ -135,6 +135,7 @@ def _name(key: tuple[Any, ...]) -> str:
 class RewardPredictor:
     """Derivatives of a generation's rewards by the layers' outputs, taken at once. ``count``: layers that have one.
 
+    ``missed``: layers without one that the rewards depend on. One that they do not reach has a derivative of zero.
     ``last``: derivatives (B T, n) by the outputs of the last layer, None where the rewards themselves are in the backward graph.
     ``joint``: with the graph that :meth:`predict` needs.
     """
@@ -157,6 +158,9 @@ class RewardPredictor:
         derivatives = {number: layer.node.derivative for number, layer in enumerate(layers) if layer.node is not None}
         self._derivatives = {number: derivative for number, derivative in derivatives.items() if derivative is not None}
         self.count = len(self._derivatives)
+        without = [layer for number, layer in enumerate(layers) if number not in self._derivatives]
+        used = set(map(id, record.used)) if without else set[int]()
+        self.missed = [layer for layer in without if layer.node is None or id(layer.node) in used]
 
     def predict(self, deltas: dict[int, Tensor]) -> Tensor:
         """Return the change (B T,) of the rewards that a pass with ``deltas`` is expected to bring."""

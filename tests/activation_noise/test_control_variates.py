@@ -322,6 +322,38 @@ def test_a_curved_network_is_checked_by_less_noise():
         assert float(F.cosine_similarity(mine.flatten(), parameter.grad.flatten(), 0)) > 0.999
 
 
+class SideOutput(nn.Module):
+    """A network with a layer that the loss does not use, or uses in a way that the graph does not show."""
+
+    def __init__(self, used: str) -> None:
+        super().__init__()
+        self.first, self.side, self.last = nn.Linear(6, 40), nn.Linear(40, 40), nn.Linear(40, 3)
+        self.used = used
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.first(x).tanh()
+        side = self.side(hidden).tanh()
+        if self.used == "detached":
+            hidden = hidden * side.detach()
+        return self.last(hidden)
+
+
+@pytest.mark.parametrize("used", ["no", "detached"])
+def test_a_layer_that_the_loss_does_not_use_needs_no_prediction(used):
+    torch.manual_seed(0)
+    model, x, y = SideOutput(used), torch.randn(32, 6), torch.arange(32) % 3
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1, sigma=1e-3)
+    gradients.backward(nn.CrossEntropyLoss(reduction="none"), x, y)
+    if used == "no":
+        assert not model.side.weight.grad.any()
+        made = model.first.weight.grad.clone()
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        assert float(F.cosine_similarity(made.flatten(), model.first.weight.grad.flatten(), 0)) > 0.9999
+    else:
+        assert model.side.weight.grad.any()  # noise on it counts
+
+
 def test_checks_become_rarer_where_models_are_read(monkeypatch):
     """Predictions that suffice are looked at every eighth generation, after 512 generations every 64th."""
     torch.manual_seed(0)

@@ -14,15 +14,20 @@ from neuro_cli.scoring.passes.operators import Unsupported, geometry_of
 
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
 SIMPLE = (bool, int, float, complex, str, torch.dtype, torch.device)  # types of arguments that are compared by value
-NAMES = {
+NAMES: dict[Any, str] = {
     F.linear: "input weight bias",
-    F.conv2d: "input weight bias stride padding dilation groups",
+    **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), "input weight bias stride padding dilation groups"),
+    **dict.fromkeys(
+        (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d),
+        "input weight bias stride padding output_padding groups dilation",
+    ),
     torch.layer_norm: "input normalized_shape weight bias eps",
     torch.rms_norm: "input normalized_shape weight eps",
     torch.group_norm: "input num_groups weight bias eps",
     torch.batch_norm: "input weight bias running_mean running_var training momentum eps",
     torch.instance_norm: "input weight bias running_mean running_var use_input_stats momentum eps",
 }
+NORMS = frozenset((torch.layer_norm, torch.rms_norm, torch.group_norm, torch.batch_norm, torch.instance_norm))
 
 
 def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
@@ -102,7 +107,7 @@ class Arguments:
     @property
     def is_norm(self) -> bool:
         """Return whether the call is a norm."""
-        return self._func not in (F.linear, F.conv2d)
+        return self._func in NORMS
 
     def normalised(self, x: Tensor) -> Tensor:
         """Return the norm of ``x`` (B, ..) without scale and shift."""

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments, FunctionOf, replaced
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Response
+from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Kernel, Response
 from neuro_cli.activation_noise.step_functions import FLOOR, Step
 from neuro_cli.scoring.passes.example_marks import DATA, tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
@@ -48,7 +48,8 @@ POINTWISE = SCALED | frozenset((
 BIASED = frozenset((torch.addmm, torch.baddbmm))  # the bias comes first
 MATMUL = frozenset((torch.matmul, Tensor.matmul, Tensor.__matmul__))
 EINSUM = frozenset((torch.einsum, torch._VF.einsum))  # type: ignore[attr-defined]
-CONVOLUTIONS = frozenset((F.conv1d, F.conv2d, F.conv3d, F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
+TRANSPOSED = frozenset((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d))
+CONVOLUTIONS = TRANSPOSED | frozenset((F.conv1d, F.conv2d, F.conv3d))
 LEAST = 2**-10  # least size of a value for the distance to its neighbours, in units of the root mean square
 
 MakeModel = Callable[[torch.device], Response]
@@ -291,16 +292,10 @@ def _model_of(
     func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor, affine: bool
 ) -> tuple[MakeModel, tuple[Any, ...]] | None:
     """Return the maker of a call's response model and the form of that model; None where it would be too large."""
-    lines = func is F.conv1d and x.dim() == 3
-    if lines or (func is F.conv2d and x.dim() == 4):
-        call = Arguments(F.conv2d, args, kwargs)  # both have the same names
-        if call.geometry is not None:
-            kernel, (channels, *sides), shape = tuple(call["weight"].shape[2:]), x.shape[1:], tuple(outputs.shape[1:])
-            form = ImageForm((1, *kernel) if lines else kernel, call.geometry, (channels, *[1] * lines, *sides))
-            groups = call["groups"]
-            if groups > 1:
-                return lambda device: GroupedConvolution(form, shape[0], groups, device), ("grouped", form, shape, groups)
-            return lambda device: Convolution(form, shape[0], device), ("convolution", form, shape)
+    if func in CONVOLUTIONS and x.dim() == outputs.dim():
+        made = _convolution_of(func, Arguments(func, args, kwargs), x, outputs)
+        if made is not None:
+            return made
     if func in SCALED and not kwargs and outputs.shape == x.shape:
         [other] = [tensor for tensor in tensors(args) if tensor is not x]
         size = (1,) * (x.dim() - other.dim()) + tuple(other.shape)
@@ -313,3 +308,22 @@ def _model_of(
     if sizes[0] * sizes[1] > MODEL_VALUES:
         return None
     return lambda device: Dense(*sizes, by_position, device), ("dense", sizes, by_position)
+
+
+def _convolution_of(
+    func: Callable[..., Any], call: Arguments, x: Tensor, outputs: Tensor
+) -> tuple[MakeModel, tuple[Any, ...]] | None:
+    """Return the maker of a model of a convolution's kernel and its form; None for one that impulses do not show."""
+    geometry, weight = call.geometry, call["weight"]
+    if geometry is None or call["input"] is not x or x.dim() != weight.dim():
+        return None
+    groups, channels, transposed = call["groups"], outputs.shape[1], func in TRANSPOSED
+    one = (1,) * (x.dim() == 3)  # lines are images of height 1
+    sides = (*one, *outputs.shape[2:])
+    form = ImageForm((*one, *weight.shape[2:]), geometry, (x.shape[1], *one, *x.shape[2:]), sides, transposed)
+    if transposed or x.dim() == 5:
+        return lambda device: Kernel(form, channels, groups, device), ("kernel", form, channels, groups)
+    shape = tuple(outputs.shape[1:])
+    if groups > 1:
+        return lambda device: GroupedConvolution(form, channels, groups, device), ("grouped", form, shape, groups)
+    return lambda device: Convolution(form, channels, device), ("convolution", form, shape)

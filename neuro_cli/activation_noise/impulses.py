@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from neuro_cli.core.rows import Geometry, out_sizes
+from neuro_cli.core.rows import Geometry
 
 
 class Line(NamedTuple):
@@ -18,61 +18,74 @@ class Line(NamedTuple):
 
 
 class Impulses:
-    """Impulses for a convolution with ``kernel`` and ``geometry`` of ``image`` (channels, height, width), groups by themselves.
+    """Impulses for a convolution, or a ``transposed`` one, of ``image`` (channels, *axes), groups by themselves.
 
-    ``entries``: number of images. Element j of ``entry``, ``channel``, ``row`` and ``column`` is where impulse j is.
-    Element k of ``seen`` (entry, row, column of an output) has the kernel's number ``tap`` for all outputs of a group, in the
-    order (channel, kernel height, kernel width).
+    ``sides``: axes of the outputs. ``entries``: number of images. Column j of ``places`` (entry, channel, *axes) is where impulse
+    j is. Column k of ``seen`` (entry, *axes of an output) has the kernel's number ``tap`` for all outputs of a group; taps are in
+    the order (channel, *axes of the kernel).
     """
 
-    def __init__(self, kernel: Sequence[int], geometry: Geometry, image: Sequence[int], groups: int) -> None:
-        lines = [
-            _lines(*sides)
-            for sides in zip(
-                image[1:], kernel, geometry.stride, geometry.padding, geometry.dilation,
-                out_sizes(image[1:], kernel, geometry), strict=True,
-            )
-        ]  # fmt: skip
+    def __init__(
+        self, kernel: Sequence[int], geometry: Geometry, image: Sequence[int], sides: Sequence[int], groups: int, transposed: bool
+    ) -> None:
+        steps, pads, gaps, kinds = geometry.stride, geometry.padding, geometry.dilation, [transposed] * len(kernel)
+        axes = [_Axis(*numbers) for numbers in zip(image[1:], kernel, steps, pads, gaps, sides, kinds, strict=True)]
         channels, self.entries = image[0] // groups, 0
         impulses, seen, taps = [], [], []
-        for down, right in product(*lines):
-            spots = list(product(down.places, right.places))
+        for lines in product(*(axis.lines() for axis in axes)):
+            spots = list(product(*(line.places for line in lines)))
             for channel in range(channels):
-                entry, (row, column) = self.entries + channel // len(spots), spots[channel % len(spots)]
-                impulses += [(entry, group * channels + channel, row, column) for group in range(groups)]
-                for tap in product(down.taps, right.taps):
-                    place = [
-                        (at + pad - one * gap) // step
-                        for at, pad, one, gap, step in zip(
-                            (row, column), geometry.padding, tap, geometry.dilation, geometry.stride, strict=True
-                        )
-                    ]
-                    seen.append((entry, *place))
-                    taps.append((channel * kernel[0] + tap[0]) * kernel[1] + tap[1])
+                entry, spot = self.entries + channel // len(spots), spots[channel % len(spots)]
+                impulses += [(entry, group * channels + channel, *spot) for group in range(groups)]
+                for tap in product(*(line.taps for line in lines)):
+                    seen.append((entry, *(axis.output(at, one) for axis, at, one in zip(axes, spot, tap, strict=True))))
+                    number = channel
+                    for one, size in zip(tap, kernel, strict=True):
+                        number = number * size + one
+                    taps.append(number)
             self.entries += -(-channels // len(spots))
-        self.entry, self.channel, self.row, self.column = torch.tensor(impulses).view(-1, 4).T
-        self.seen, self.tap = torch.tensor(seen).view(-1, 3).T, torch.tensor(taps)
+        self.places = torch.tensor(impulses).view(-1, 2 + len(axes)).T
+        self.seen, self.tap = torch.tensor(seen).view(-1, 1 + len(axes)).T, torch.tensor(taps)
 
     def images(self, image: Sequence[int], size: float) -> Tensor:
-        """Return the images (entries, channels, height, width) float32 with impulses of this ``size``."""
+        """Return the images (entries, channels, *axes) float32 with impulses of this ``size``."""
         made = torch.zeros(self.entries, *image)
-        made[self.entry, self.channel, self.row, self.column] = size
+        made[tuple(self.places)] = size
         return made
 
 
-def _lines(size: int, taps: int, step: int, pad: int, gap: int, outputs: int) -> list[Line]:
-    """Return lines of places in [0, size) that meet all ``taps`` of an axis, most of them first."""
-    meets = []
-    for place in range(size):
-        ends = [(place + pad - tap * gap, tap) for tap in range(taps)]
-        meets.append([tap for end, tap in ends if end % step == 0 and 0 <= end // step < outputs])
-    apart, left, lines = -(-(gap * (taps - 1) + 1) // step) * step, set(range(taps)), []
-    while left:
-        best = max(range(size), key=lambda place: len(left & set(meets[place])))
-        new = left & set(meets[best])
-        if not new:
-            break  # taps that meet padding alone
-        places = [place for place in range(best % apart, size, apart) if new <= set(meets[place])]
-        lines.append(Line(places, sorted(new)))
-        left -= new
-    return lines
+class _Axis(NamedTuple):
+    """An axis of an image: its ``size``, the kernel's ``taps``, stride, padding and dilation, and the ``outputs`` along it."""
+
+    size: int
+    taps: int
+    step: int
+    pad: int
+    gap: int
+    outputs: int
+    transposed: bool
+
+    def output(self, place: int, tap: int) -> int | None:
+        """Return where the impulse at ``place`` meets a tap, None for nowhere."""
+        if self.transposed:
+            end = place * self.step - self.pad + tap * self.gap
+        else:
+            end, rest = divmod(place + self.pad - tap * self.gap, self.step)
+            if rest:
+                return None
+        return end if 0 <= end < self.outputs else None
+
+    def lines(self) -> list[Line]:
+        """Return lines of places that meet all taps, most of them first."""
+        meets = [{tap for tap in range(self.taps) if self.output(place, tap) is not None} for place in range(self.size)]
+        reach = self.gap * (self.taps - 1) + 1
+        apart = -(-reach // self.step) * (1 if self.transposed else self.step)
+        left, lines = set(range(self.taps)), list[Line]()
+        while left:
+            best = max(range(self.size), key=lambda place: len(left & meets[place]))
+            new = left & meets[best]
+            if not new:
+                break  # taps that meet padding alone
+            lines.append(Line([place for place in range(best % apart, self.size, apart) if new <= meets[place]], sorted(new)))
+            left -= new
+        return lines

@@ -15,7 +15,7 @@ from neuro_cli.activation_noise.backward_graph import BackwardNode
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.layer_noise import NoisyLayer, real
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges
-from neuro_cli.activation_noise.response import MatrixResponse, Response
+from neuro_cli.activation_noise.response import Kernel, MatrixResponse, Response
 from neuro_cli.core.machine.threads import Threads
 
 SHARE = 0.25  # products of models that are read completely in each fit, over those of the modelled calls in a pass
@@ -114,7 +114,7 @@ def _read_completely(calls: dict[Response, list[BackwardNode]]) -> set[Response]
     """Return the models whose units take so few products that all of them are read in each fit, the cheapest ones first."""
     costs, present = dict[Response, int](), 0
     for model, nodes in calls.items():
-        if isinstance(model, MatrixResponse):
+        if isinstance(model, MatrixResponse | Kernel):
             unknowns, shape = model.matrix.shape[-2], _shape_of_all(nodes)
             present += unknowns * sum(node.outputs.numel() for node in nodes)
             costs[model] = unknowns * model.units_of_all(shape) * math.prod(nodes[0].outputs.shape[1:])

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
-from torch.nn.grad import conv2d_input
+from torch.nn.grad import conv2d_input, conv3d_input
 
 from neuro_cli.activation_noise.impulses import Impulses
 from neuro_cli.core.rows import Geometry
@@ -27,11 +28,13 @@ SIZE = 16.0  # value of a unit input, a power of two: outputs are larger than th
 
 @dataclass(frozen=True)
 class ImageForm:
-    """Form of a convolution: sides of its ``kernel``; channels, height and width of its input ``image``."""
+    """Form of a convolution: its ``kernel``'s axes; channels and axes of its input ``image``; axes of its outputs, ``sides``."""
 
     kernel: tuple[int, ...]
     geometry: Geometry
     image: tuple[int, ...]
+    sides: tuple[int, ...]
+    transposed: bool = False
 
 
 class Response(ABC):
@@ -143,19 +146,24 @@ class Dense(MatrixResponse):
         return (self.output_rows(derivative) @ self.matrix.T.to(derivative.dtype)).view(shape)
 
 
-class Convolution(MatrixResponse):
-    """A convolution of images (B, channels, ..), or of lines as images of height 1, to outputs (B, n, ..)."""
+class Kernel(Response):
+    """The kernel of a convolution of volumes, or of a transposed one, in ``groups``: ``matrix`` (groups, m, n)."""
 
-    def __init__(self, form: ImageForm, outputs: int, device: torch.device) -> None:
+    _left: Tensor | None = None
+
+    def __init__(self, form: ImageForm, outputs: int, groups: int, device: torch.device) -> None:
         """``outputs``: channels of them."""
-        self._form, self._groups = form, 1
-        self.matrix = torch.zeros(form.image[0] * form.kernel[0] * form.kernel[1], outputs, device=device, dtype=torch.float32)
+        self._form, self._groups = form, groups
+        inputs = form.image[0] // groups * math.prod(form.kernel)
+        self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
 
     @cached_property
     def _impulses(self) -> Impulses:
-        return Impulses(self._form.kernel, self._form.geometry, self._form.image, self._groups)
+        form = self._form
+        return Impulses(form.kernel, form.geometry, form.image, form.sides, self._groups, form.transposed)
 
     def units_of_all(self, inputs: Sequence[int]) -> int:
+        """Return how many images a complete reading has."""
         return self._impulses.entries
 
     def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
@@ -167,14 +175,38 @@ class Convolution(MatrixResponse):
     def read(self, inputs: Tensor, outputs: Tensor) -> None:
         place = torch.full((self._impulses.entries,), -1)
         place[self._read] = torch.arange(len(self._read))
-        entry, row, column = self._impulses.seen
+        entry, *axes = self._impulses.seen
         here = place[entry] >= 0
-        seen = (lifted(outputs) / SIZE).permute(0, 2, 3, 1)[place[entry[here]], row[here], column[here]]
+        seen = (lifted(outputs) / SIZE).movedim(1, -1)[(place[entry[here]], *(axis[here] for axis in axes))]
         rows = seen.unflatten(1, (self._groups, -1)).movedim(1, 0)
         matrix = self.matrix.view(self._groups, -1, rows.shape[2])
         if rows.isfinite().all():
             self.matrix = matrix.index_copy(1, self._impulses.tap[here].to(matrix.device), rows).view_as(self.matrix)
         self._left = _others(self._impulses.tap[here], self._impulses.tap, matrix)
+
+    def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
+        form, derivative = self._form, lifted(derivative)
+        stride, padding, dilation = form.geometry.stride, form.geometry.padding, form.geometry.dilation
+        taps = self.matrix.to(derivative.dtype).unflatten(1, (-1, *form.kernel)).movedim(-1, 2 if form.transposed else 1)
+        weight = taps.flatten(0, 1)
+        if form.transposed:
+            call = F.conv3d if len(form.kernel) == 3 else F.conv2d
+            by_input = call(derivative, weight, None, stride, padding, dilation, self._groups)
+            # more values than the input has where the outputs were padded by a stride or more
+            for axis, side in enumerate(form.image[1:], 2):
+                by_input = by_input.narrow(axis, 0, side)
+        else:
+            by_input = conv3d_input((shape[0], *form.image), weight, derivative, stride, padding, dilation, self._groups)
+        return by_input.reshape(shape)
+
+
+class Convolution(Kernel, MatrixResponse):
+    """A convolution of images (B, channels, ..), or of lines as images of height 1, to outputs (B, n, ..)."""
+
+    def __init__(self, form: ImageForm, outputs: int, device: torch.device) -> None:
+        """``outputs``: channels of them."""
+        super().__init__(form, outputs, 1, device)
+        self.matrix = self.matrix[0]
 
     def input_rows(self, change: Tensor) -> Tensor:
         parts = patches(lifted(change), self._form.kernel, self._form.geometry)
@@ -197,9 +229,7 @@ class GroupedConvolution(Convolution):
     """A convolution in ``groups``, with a matrix (m, n) of each group: ``matrix`` (groups, m, n)."""
 
     def __init__(self, form: ImageForm, outputs: int, groups: int, device: torch.device) -> None:
-        self._form, self._groups = form, groups
-        inputs = form.image[0] // groups * form.kernel[0] * form.kernel[1]
-        self.matrix = torch.zeros(groups, inputs, outputs // groups, device=device, dtype=torch.float32)
+        Kernel.__init__(self, form, outputs, groups, device)
 
     def input_rows(self, change: Tensor) -> Tensor:
         parts = patches(lifted(change), self._form.kernel, self._form.geometry).unflatten(1, (self._groups, -1))

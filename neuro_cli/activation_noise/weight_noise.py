@@ -166,7 +166,7 @@ def _call_noise(step: LayerStep) -> WeightNoise | None:
         return LinearNoise(x, weight, bias, outputs) if x.dim() > 1 else None
     if func is F.conv2d:
         return _convolution_noise(call, outputs)
-    return AffineNoise(call.normalised(x), weight, bias, call.affine_shape(x))
+    return AffineNoise(call.normalised(x), weight, bias, call.affine_shape(x)) if call.is_norm else None
 
 
 def _convolution_noise(call: Arguments, outputs: Tensor) -> WeightNoise | None:

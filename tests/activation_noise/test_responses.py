@@ -20,6 +20,7 @@ from neuro_cli.activation_noise.response import (
     Diagonal,
     GroupedConvolution,
     ImageForm,
+    Kernel,
     Response,
     least_squares,
 )
@@ -80,7 +81,7 @@ def test_a_model_of_a_convolution_learns_its_kernel(stride, padding, dilation):
         return F.conv2d(x, weight, None, stride, padding, dilation)
 
     outputs = tuple(answer(torch.zeros(shape)).shape)
-    form = ImageForm((3, 2), Geometry(stride, padding, dilation), shape[1:])
+    form = ImageForm((3, 2), Geometry(stride, padding, dilation), shape[1:], outputs[2:])
     assert learnt(Convolution(form, outputs[1], CPU), shape, answer, 12) < 0.02
 
 
@@ -91,7 +92,7 @@ def test_a_model_of_a_grouped_convolution_learns_its_kernel_alone(groups, output
     def answer(x: Tensor) -> Tensor:
         return F.conv2d(x, weight, None, (2, 1), (1, 0), 1, groups)
 
-    form = ImageForm((3, 2), Geometry((2, 1), (1, 0), (1, 1)), shape[1:])
+    form = ImageForm((3, 2), Geometry((2, 1), (1, 0), (1, 1)), shape[1:], tuple(answer(torch.zeros(shape)).shape[2:]))
     model = GroupedConvolution(form, outputs, groups, CPU)
     assert model.matrix.numel() == weight.numel()
     assert learnt(model, shape, answer, 12) < 0.02
@@ -135,12 +136,80 @@ def test_impulses_hold_the_kernel_of_any_convolution(seed):
     def answer(x: Tensor) -> Tensor:
         return F.conv2d(x, weight, bias, stride, padding, dilation, groups)
 
-    form = ImageForm(tuple(kernel), Geometry(tuple(stride), tuple(padding), tuple(dilation)), image)
+    sides = tuple(answer(torch.zeros(1, *image)).shape[2:])
+    form = ImageForm(tuple(kernel), Geometry(tuple(stride), tuple(padding), tuple(dilation)), image, sides)
     model = Convolution(form, outputs, CPU) if groups == 1 else GroupedConvolution(form, outputs, groups, CPU)
     units = model.units((3, *image), 0, False)
     assert len(units) == model._impulses.entries == model.units_of_all((3, *image))
     model.read(units, answer(units) - answer(torch.zeros_like(units[:1])))
     assert error_of(model, (3, *image), answer) < 1e-4
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_impulses_hold_the_kernel_of_volumes_and_transposed_convolutions(seed):
+    draw = Random(seed)
+    axes = draw.choice([1, 2, 3])
+    transposed = axes < 3 or draw.random() < 0.5
+    kernel, stride, padding, dilation = (
+        [draw.randint(low, high) for _ in range(axes)] for low, high in ((1, 4), (1, 3), (0, 1), (1, 2))
+    )
+    padding = [min(pad, gap * (taps - 1)) for pad, gap, taps in zip(padding, dilation, kernel, strict=True)]
+    groups = draw.choice([1, 1, 2])
+    image, outputs = (groups * draw.randint(1, 5), *(draw.randint(7, 9) for _ in range(axes))), groups * draw.randint(1, 3)
+    extra = [draw.randint(0, max(step, gap) - 1) for step, gap in zip(stride, dilation, strict=True)]
+    bias = 100 * torch.randn(outputs)
+    if transposed:
+        weight, call = torch.randn(image[0], outputs // groups, *kernel), getattr(F, f"conv_transpose{axes}d")
+        given = (bias, stride, padding, extra, groups, dilation)
+    else:
+        weight, call = torch.randn(outputs, image[0] // groups, *kernel), F.conv3d
+        given = (bias, stride, padding, dilation, groups)
+
+    def answer(x: Tensor) -> Tensor:
+        return call(x, weight, *given)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.weight = nn.Parameter(torch.ones(())), nn.Parameter(weight)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return call(x * self.scale, self.weight, *given)
+
+    [_, node] = recorded(Net(), torch.randn(3, *image), backward=True).nodes
+    assert node.is_read
+    model = node.make_model(CPU)
+    assert isinstance(model, Kernel)
+    assert model.matrix.numel() == weight.numel()
+    units = model.units((3, *image), 0, False)
+    model.read(units, answer(units) - answer(torch.zeros_like(units[:1])))
+    assert error_of(model, (3, *image), answer) < 1e-4
+
+
+@pytest.mark.parametrize("volumes", [False, True])
+def test_gradients_pass_large_transposed_convolutions_and_volumes(volumes):
+    """Dense models of these calls would have half a billion numbers and 50 million."""
+    torch.manual_seed(1)
+    if volumes:
+        model = nn.Sequential(
+            nn.Conv3d(1, 4, 3), nn.Tanh(), nn.Conv3d(4, 4, 3, padding=1), nn.Tanh(),
+            nn.AvgPool3d(5), nn.Flatten(), nn.Linear(32, 3),
+        )  # fmt: skip
+        x = torch.randn(4, 1, 12, 12, 12)
+    else:
+        model = nn.Sequential(
+            nn.Conv2d(1, 16, 3, stride=2, padding=1), nn.ReLU(), nn.ConvTranspose2d(16, 8, 4, stride=2, padding=1), nn.ReLU(),
+            nn.Conv2d(8, 1, 3, padding=1), nn.AvgPool2d(8), nn.Flatten(), nn.Linear(64, 3),
+        )  # fmt: skip
+        x = torch.randn(4, 1, 64, 64)
+    y = torch.arange(4) % 3
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1, correction="never")
+    gradients.backward(nn.CrossEntropyLoss(reduction="none"), x, y)
+    made = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    for mine, parameter in zip(made, model.parameters(), strict=True):
+        assert float(F.cosine_similarity(mine.flatten(), parameter.grad.flatten(), 0)) > 0.9999
 
 
 def test_a_model_that_is_read_in_part_follows_what_inputs_show_of_a_step():
@@ -159,7 +228,7 @@ def test_a_model_that_is_read_in_part_follows_what_inputs_show_of_a_step():
     torch.testing.assert_close(model.matrix[128:256], weight[128:256])  # read, and left alone
     assert (model.matrix - weight).norm() < 0.01 * before
     image, kernel = (40, 4, 4), torch.randn(24, 40, 3, 3)
-    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image), 24, CPU)
+    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image, image[1:]), 24, CPU)
     model.read(units := model.units((2, *image), 0, False), F.conv2d(units, kernel, padding=1))
     images = torch.randn(2, *image)
     derivative = torch.randn(2, 24, 4, 4)
@@ -173,7 +242,7 @@ def test_a_model_that_is_read_in_part_follows_what_inputs_show_of_a_step():
 
 def test_impulses_take_turns_where_a_batch_is_small():
     image, weight = (40, 4, 4), torch.randn(24, 40, 3, 3)
-    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image), 24, CPU)
+    model = Convolution(ImageForm((3, 3), Geometry(padding=(1, 1)), image, image[1:]), 24, CPU)
 
     def read(turn: int, complete: bool = False) -> int:
         units = model.units((2, *image), turn, complete)

@@ -387,6 +387,16 @@ def test_noise_counts_on_a_layer_whose_use_the_graph_does_not_show(used):
     assert model.side.weight.grad.any()
 
 
+@pytest.mark.parametrize(("saved", "taken"), [([0.5, 1.75], [0.5, 1.75]), ([1e3, 1e5], [0.02, 2.0])])
+def test_the_squares_of_an_older_version_weigh_no_more_than_checks_that_count_alike(saved, taken):
+    learnt = control_variates.Learnt()
+    learnt.restore({"control.squares": torch.tensor(saved, dtype=torch.float64)})
+    assert learnt.squares is not None
+    assert learnt.squares.tolist() == pytest.approx(taken, rel=1e-12)
+    learnt.restore(learnt.state())
+    assert learnt.squares.tolist() == pytest.approx(taken, rel=1e-12)
+
+
 def test_checks_become_rarer_where_models_are_read(monkeypatch):
     """Predictions that suffice are looked at every eighth generation, after 512 generations every 64th."""
     torch.manual_seed(0)

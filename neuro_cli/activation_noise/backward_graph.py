@@ -176,24 +176,18 @@ class NodeFunction(torch.autograd.Function):
         return None, None, by_input if ctx.needs_input_grad[2] else None, None
 
 
-def nodes_of(result: Tensor) -> list[BackwardNode]:
-    """Return the nodes that ``result`` depends on in the backward graph."""
-    todo, seen, nodes = [result.grad_fn], set[Any](), list[BackwardNode]()
+def depends_on_steps(result: Tensor) -> bool:
+    """Return whether the backward graph of ``result`` has a step function."""
+    todo, seen = [result.grad_fn], set[Any]()
     while todo:
         function = todo.pop()
         if function is None or function in seen:
             continue
-        node = getattr(function, "node", None)
-        if isinstance(node, BackwardNode):
-            nodes.append(node)
+        if isinstance(getattr(function, "node", None), StepNode):
+            return True
         seen.add(function)
         todo += [following for following, _ in function.next_functions]
-    return nodes
-
-
-def depends_on_steps(result: Tensor) -> bool:
-    """Return whether the backward graph of ``result`` has a step function."""
-    return any(isinstance(node, StepNode) for node in nodes_of(result))
+    return False
 
 
 def layer_node(

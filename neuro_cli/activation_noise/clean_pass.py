@@ -19,13 +19,13 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from neuro_cli.activation_noise.arguments import replaced
-from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node, nodes_of
+from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.decomposition import decomposed
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.replay import replayable
+from neuro_cli.activation_noise.replay import calls_behind, replayable
 from neuro_cli.activation_noise.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
@@ -72,8 +72,8 @@ class PassRecord:
     """Record of a pass: its calls in order, the layers among them, and the ``nodes`` and the ``root`` of the backward graph.
 
     ``smooth``: no step function (``round``, a comparison) has a part in the scores. ``cut``: a call of the backward graph gives a
-    tensor without a derivative (``argmax``, ``detach``); ``blocked``: one with parameters has no model. ``scores`` (B, T, C) in
-    the backward graph, None where they have no derivative themselves. ``result``: output of the pass.
+    tensor without a derivative (``argmax``, ``detach``). ``scores`` (B, T, C) in the backward graph, None where they have no
+    derivative themselves. ``result``: output of the pass.
     ``rewritten``: name of a call that gave a new tensor where it overwrites one, None for none; ``stale``: name of a later one
     that reads the old tensor.
     """
@@ -85,7 +85,6 @@ class PassRecord:
     root: Tensor | None = None
     smooth: bool = True
     cut: bool = False
-    blocked: bool = False
     scores: Tensor | None = None
     result: Tensor | None = None
     rewritten: str | None = None
@@ -97,11 +96,11 @@ class PassRecord:
         return replayable(self.calls)
 
     @property
-    def used(self) -> list[BackwardNode]:
-        """Nodes that the scores depend on: all where the graph does not show each dependence."""
-        if self.scores is None or self.cut or self.blocked or not self.replayable:
-            return self.nodes
-        return nodes_of(self.scores)
+    def used(self) -> set[int]:
+        """Numbers of the calls that the result may depend on, with or without a derivative."""
+        if self.result is None or not self.replayable:
+            return set(range(len(self.calls)))
+        return calls_behind(self.result, self.calls)
 
     def join_layers(self) -> None:
         """Set the layers: a step joins the one before where no other call gets the outputs of that."""
@@ -310,8 +309,6 @@ class RecordingMode(TorchFunctionMode):
             # a module that the loss uses has parameters without a place: no two of its calls share a model
             names = tuple(place.name for place in step.places) or (f"call {len(self.record.nodes)}",)
             step.node, x = layer_node(step.func, args, kwargs, outputs, names)
-            in_graph = (tensor for tensor in tensors([*args, *kwargs.values()]) if hasattr(tensor, DATA))
-            self.record.blocked |= x is None and any(tensor.requires_grad for tensor in in_graph)
         else:  # a number scales or shifts a layer's outputs
             with torch.enable_grad():
                 step.node, x = BackwardNode(outputs), step.func(*args, **kwargs)

@@ -59,7 +59,9 @@ class Learnt:
     def restore(self, tensors: dict[str, Tensor]) -> None:
         """Restore a :meth:`state`."""
         models = dict(tensors)
-        self.squares = models.pop("control.squares", None)
+        squares = models.pop("control.squares", None)
+        # versions whose checks counted by their size left sums that would outweigh many later checks
+        self.squares = None if squares is None else squares * (1 / (1 - MEMORY) / squares[1]).clamp(max=1.0)
         self.models.restore(models)
 
 

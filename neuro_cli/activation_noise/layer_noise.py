@@ -63,7 +63,8 @@ class NoisyLayer:
     Complex outputs are two real ones each, in a last axis of their own, but for what :meth:`delta` gives.
 
     ``on_weights``: noise of each example's own weights, else on the outputs; ``relative``: it has the root mean square of the
-    outputs. ``node`` in the backward graph, None without one. What noise alone needs is computed at its first use.
+    outputs. ``call``: number of the call that gives them. ``node`` in the backward graph, None without one. What noise alone
+    needs is computed at its first use.
     """
 
     def __init__(self, step: LayerStep, axes: Axes, on_weights: bool, rewards: int, relative: bool) -> None:
@@ -71,7 +72,7 @@ class NoisyLayer:
         with torch.enable_grad():
             self._raw = real(step.raw)
         self.outputs, self._complex = self._raw.detach(), step.raw.is_complex()
-        self.places, self._parameters, self.node = tuple(step.places), list(step.parameters), step.node
+        self.places, self._parameters, self.node, self.call = tuple(step.places), list(step.parameters), step.node, step.call
         self.examples = self.outputs.shape[axes.examples] // axes.fold
         self.sigma = 1.0
 

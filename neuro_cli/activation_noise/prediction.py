@@ -159,8 +159,8 @@ class RewardPredictor:
         self._derivatives = {number: derivative for number, derivative in derivatives.items() if derivative is not None}
         self.count = len(self._derivatives)
         without = [layer for number, layer in enumerate(layers) if number not in self._derivatives]
-        used = set(map(id, record.used)) if without else set[int]()
-        self.missed = [layer for layer in without if layer.node is None or id(layer.node) in used]
+        used = record.used if without else set[int]()
+        self.missed = [layer for layer in without if layer.call in used]
 
     def predict(self, deltas: dict[int, Tensor]) -> Tensor:
         """Return the change (B T,) of the rewards that a pass with ``deltas`` is expected to bring."""

@@ -5,17 +5,40 @@ Every pass makes the same calls if Python reads no number of the examples. Only 
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.scoring.passes.example_marks import tensors
+from neuro_cli.scoring.passes.number_reads import may_read
+from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 
 def replayable(calls: list[Call]) -> bool:
     """Return whether every pass makes these calls: none reads numbers of the examples or has a tensor unknown to torch."""
     return not any(call.foreign or call.read for call in calls)
+
+
+def calls_behind(result: Tensor, calls: list[Call]) -> set[int]:
+    """Return the numbers of the calls that ``result`` may depend on: by a tensor, by written memory, or by a shape."""
+    wanted, numbers = _traces([result]), set[int]()
+    for number in range(len(calls) - 1, -1, -1):
+        call = calls[number]
+        given, made = tensors([*call.args, *call.kwargs.values()]), tensors([call.result])
+        # any argument may be written to, as one is by a call without a result
+        seen = [*made, *given] if overwrites(call.func) or not made else made
+        if not call.decomposed and (may_read(call.func, call.args) or not wanted.isdisjoint(_traces(seen))):
+            numbers.add(number)
+            wanted |= _traces(given)
+    return numbers
+
+
+def _traces(given: list[Tensor]) -> set[int]:
+    """Return the identities of tensors and of their memory, which views share."""
+    dense = (tensor for tensor in given if tensor.layout is torch.strided)
+    return {id(tensor) for tensor in given} | {tensor.untyped_storage()._cdata for tensor in dense}
 
 
 def replay(

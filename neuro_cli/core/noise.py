@@ -349,7 +349,7 @@ def _rows_of(
         if made == generation and rows._version == writes:
             own, given = (directions >= first) & (directions < first + len(rows)), rows.numpy()
             places[own] = given.ctypes.data + given.strides[0] * (directions[own] - first)
-    return (given, places - np.uintp(given.ctypes.data)) if places.all() else None
+    return (given, places - np.uintp(given.ctypes.data)) if len(places) and places.all() else None
 
 
 def _numbers(directions: Sequence[int]) -> np.ndarray:

@@ -203,6 +203,7 @@ class Evolution(Loop):
             with agreed(self.world):
                 if self._population is None:
                     self._task.misfit(self._form())
+                    self._task.keep_format(self._loaded and self._loaded["scalars"])
                 assert targets is not None
                 form = (inputs.shape, inputs.dtype, targets.shape, targets.dtype)
                 self._population = forms.at(form)
@@ -384,11 +385,10 @@ class Evolution(Loop):
 
     def _take(self, state: dict[str, Any]) -> None:
         """Take the tensors and scalars of a state or a checkpoint."""
-        last = state["scalars"]["channels_last"]
-        self._task.memory_format = torch.channels_last if last else torch.contiguous_format
+        self._task.keep_format(state["scalars"])
         if self._forms is not None:  # passes are bound to the form of the next batch
             self._loaded = {"tensors": copy.deepcopy(state["tensors"]), "scalars": copy.deepcopy(state["scalars"])}
-            ParameterLayout(self._module, last).load(self._module, state["tensors"]["parameters"])
+            ParameterLayout(self._module, state["scalars"]["channels_last"]).load(self._module, state["tensors"]["parameters"])
             return
         if self._numbers.per_example:
             self._task.batch_size = self._numbers.population  # any that the directions share out; each step says its own

@@ -16,6 +16,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.module.memory_formats import format_of
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rounding import Rounding
 from neuro_cli.distribution.base import Distribution, PopulationContext
@@ -71,6 +72,8 @@ class Population:
 
     def restore(self, state: State) -> None:
         """Restore rank 0's :meth:`state`. Every rank calls this. Noise and data order need no state."""
+        if format_of(state.scalars) is not self.task.memory_format and any(len(place.shape) == 4 for place in self.layout.places):
+            raise AssertionError("the checkpoint's vectors have another order of parameters")
         tensors = {name: tensor.to(self.device) for name, tensor in state.part("algo").items()}
         if self.algo.auto is not None and "gains" in state.scalars:
             self.begin(Gains.of(state.scalars["gains"]), self.algo.centre)

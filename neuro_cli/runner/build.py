@@ -67,8 +67,8 @@ def form_of(config: Mapping[str, Any]) -> nn.Module:
         return make_model(config)
 
 
-def build(options: Options, world: World) -> Parts:
-    """Build all parts of a run, bound to each other. Raises UserError where they do not fit."""
+def build(options: Options, world: World, resumed: Mapping[str, Any] | None = None) -> Parts:
+    """Build all parts of a run, bound to each other. ``resumed``: scalars of its checkpoint. Raises UserError for misfits."""
     options.bind()
     config = options.config
     device = take_device(config.device, world)
@@ -83,6 +83,7 @@ def build(options: Options, world: World) -> Parts:
     refuse_unlike_ranks(model, world, is_made(options.plain["model"]))
     constants = Constants.of(model, is_made(options.plain["model"]))
     task = load_task(options, model, device, world)
+    task.keep_format(resumed)
     keep_weights(model, PRECISIONS[config.weights])
     share_frozen(model, world)
     threads = Threads(threads_of(config.threads, world, device))

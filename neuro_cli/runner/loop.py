@@ -45,9 +45,11 @@ class Progression:
         return True
 
 
-def assemble(options: Options, world: World) -> Trainable:
-    """Build all parts of a population or an ensemble, bound to each other. Raises UserError where they do not fit."""
-    return build_ensemble(options, world) if options.is_ensemble else PopulationTraining(build(options, world))
+def assemble(options: Options, world: World, checkpoint: Checkpoint | None = None) -> Trainable:
+    """Build all parts of a population or an ensemble, bound to each other, as ``checkpoint`` has them. Raises UserError."""
+    if options.is_ensemble:
+        return build_ensemble(options, world)
+    return PopulationTraining(build(options, world, checkpoint.scalars if checkpoint is not None else None))
 
 
 def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | None) -> dict[str, Any] | None:
@@ -59,7 +61,7 @@ def train(options: Options, world: World, run: Path, checkpoint: Checkpoint | No
     at = Progression()
     with collectively(world):
         options.network.describe(world)
-        work = assemble(options, world)
+        work = assemble(options, world, checkpoint)
         target = Target(options.config.stop, work.metrics)
         if checkpoint is not None:
             work.restore(checkpoint)

@@ -12,7 +12,7 @@ score columns of every member. Whoever runs the generation gathers all scores an
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
-from neuro_cli.core.module.memory_formats import GROUP_NORM, GroupNorms, formats_of
+from neuro_cli.core.module.memory_formats import GROUP_NORM, GroupNorms, format_of, formats_of
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -135,6 +135,11 @@ class Task(ABC):
             return None
         shape = "x".join(map(str, batch.inputs.shape[1:]))
         return f"the model does not take {shape} examples: {reasons[-1]}"
+
+    def keep_format(self, scalars: Mapping[str, Any] | None) -> None:
+        """Set the memory format of a resumed run, by the ``scalars`` of its checkpoint: its flat vectors have that order."""
+        if scalars is not None:
+            self.memory_format = format_of(scalars)
 
     def inputs(self) -> Inputs:
         """Return the inputs of a network for this task, once the data are loaded."""

@@ -322,36 +322,79 @@ def test_a_curved_network_is_checked_by_less_noise():
         assert float(F.cosine_similarity(mine.flatten(), parameter.grad.flatten(), 0)) > 0.999
 
 
-class SideOutput(nn.Module):
-    """A network with a layer that the loss does not use, or uses in a way that the graph does not show."""
+class FirstOf(torch.autograd.Function):
+    """A product that tells autograd of its first factor alone."""
 
-    def __init__(self, used: str) -> None:
+    @staticmethod
+    def forward(ctx, first: Tensor, second: Tensor) -> Tensor:
+        return first * second
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient, None
+
+
+def written(hidden: Tensor, side: Tensor) -> Tensor:
+    target = torch.zeros_like(hidden)
+    target.detach()[:, :20] = side[:, :20].detach()
+    return hidden * (1 + target)
+
+
+class SideOutput(nn.Module):
+    """A network with a layer that the loss does not use, or ``used`` in a way that the graph does not show."""
+
+    def __init__(self, used: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.first, self.side, self.last = nn.Linear(6, 40), nn.Linear(40, 40), nn.Linear(40, 3)
         self.used = used
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.first(x).tanh()
-        side = self.side(hidden).tanh()
-        if self.used == "detached":
-            hidden = hidden * side.detach()
-        return self.last(hidden)
+        return self.last(self.used(hidden, self.side(hidden).tanh()))
 
 
-@pytest.mark.parametrize("used", ["no", "detached"])
-def test_a_layer_that_the_loss_does_not_use_needs_no_prediction(used):
+def test_a_layer_that_the_loss_does_not_use_needs_no_prediction():
     torch.manual_seed(0)
-    model, x, y = SideOutput(used), torch.randn(32, 6), torch.arange(32) % 3
+    model, x, y = SideOutput(lambda hidden, side: hidden), torch.randn(32, 6), torch.arange(32) % 3
     gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1, sigma=1e-3)
     gradients.backward(nn.CrossEntropyLoss(reduction="none"), x, y)
-    if used == "no":
-        assert not model.side.weight.grad.any()
-        made = model.first.weight.grad.clone()
-        model.zero_grad()
-        F.cross_entropy(model(x), y).backward()
-        assert float(F.cosine_similarity(made.flatten(), model.first.weight.grad.flatten(), 0)) > 0.9999
-    else:
-        assert model.side.weight.grad.any()  # noise on it counts
+    assert not model.side.weight.grad.any()
+    made = model.first.weight.grad.clone()
+    model.zero_grad()
+    F.cross_entropy(model(x), y).backward()
+    assert float(F.cosine_similarity(made.flatten(), model.first.weight.grad.flatten(), 0)) > 0.9999
+
+
+UNSHOWN = {
+    "detached": lambda hidden, side: hidden * side.detach(),
+    "an index": lambda hidden, side: hidden.gather(1, side.sort(1)[1]),
+    "the index of a maximum": lambda hidden, side: hidden * (1 + hidden.gather(1, side.max(1, keepdim=True)[1])),
+    "a place of a pool": lambda hidden, side: (
+        hidden * (1 + F.max_pool1d(side[:, None], 4, return_indices=True)[1].float().mean(2))
+    ),
+    "half a derivative": FirstOf.apply,
+    "a write": written,
+    "a shape": lambda hidden, side: hidden * (1 + len(side[side > 0]) / 100),
+}
+
+
+@pytest.mark.parametrize("used", UNSHOWN.values(), ids=UNSHOWN.keys())
+def test_noise_counts_on_a_layer_whose_use_the_graph_does_not_show(used):
+    torch.manual_seed(0)
+    model, x, y = SideOutput(used), torch.randn(32, 6), torch.arange(32) % 3
+    gradients = neuro.ForwardGradient(model, draws=1, seed=1, threads=1, sigma=0.1)
+    gradients.backward(nn.CrossEntropyLoss(reduction="none"), x, y)
+    assert model.side.weight.grad.any()
+
+
+@pytest.mark.parametrize(("saved", "taken"), [([0.5, 1.75], [0.5, 1.75]), ([1e3, 1e5], [0.02, 2.0])])
+def test_the_squares_of_an_older_version_weigh_no_more_than_checks_that_count_alike(saved, taken):
+    learnt = control_variates.Learnt()
+    learnt.restore({"control.squares": torch.tensor(saved, dtype=torch.float64)})
+    assert learnt.squares is not None
+    assert learnt.squares.tolist() == pytest.approx(taken, rel=1e-12)
+    learnt.restore(learnt.state())
+    assert learnt.squares.tolist() == pytest.approx(taken, rel=1e-12)
 
 
 def test_checks_become_rarer_where_models_are_read(monkeypatch):

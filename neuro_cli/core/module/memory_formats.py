@@ -1,11 +1,10 @@
 """Memory formats of images in which the passes of a network run."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.overrides import TorchFunctionMode
@@ -24,7 +23,7 @@ GROUP_NORM = "group norm of channels_last activations subtracts sums of squares,
 
 
 class GroupNorms(TorchFunctionMode):
-    """Context that notes whether a call of ``group_norm`` is made on a CPU, by a module or a function.
+    """Context that notes whether a call of ``group_norm`` is made on a CPU, by a module, a function or an operator.
 
     There torch 2.14 takes the variance of channels_last activations as E[x^2] - E[x]^2 in float32. An image of one value with an
     edge is off by a third, and one whose mean is 100 standard deviations by 1e-2 (findings/torch_group_norm_channels_last.sh).
@@ -36,7 +35,7 @@ class GroupNorms(TorchFunctionMode):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in (F.group_norm, torch.group_norm):
+        if "group_norm" in getattr(func, "__name__", ""):
             given = args[0] if args else kwargs["input"]
             self.seen |= given.device.type == "cpu"
         return func(*args, **kwargs)
@@ -48,13 +47,25 @@ def formats_of(module: nn.Module, values: int) -> tuple[torch.memory_format, ...
     if parameter is None or parameter.device.type != "cpu":
         return FORMATS
     parts = list(module.modules())
-    if any(isinstance(part, nn.GroupNorm) for part in parts):
+    if any(_has_group_norm(part) for part in parts):
         log.info("contiguous activations are used: %s", GROUP_NORM)
         return FORMATS[1:]
     if values > SUMMED and any(isinstance(part, _BatchNorm) and (part.training or part.running_mean is None) for part in parts):
         log.info("contiguous activations are used, in which torch's sums are accurate: batch norm adds up %d values", values)
         return FORMATS[1:]
     return FORMATS
+
+
+def _has_group_norm(part: nn.Module) -> bool:
+    """Return whether a module is a group norm, or a scripted or traced one with a call of it, which no context sees."""
+    return isinstance(part, nn.GroupNorm) or (
+        isinstance(part, torch.jit.ScriptModule) and hasattr(part, "graph") and "group_norm" in str(part.inlined_graph)
+    )
+
+
+def format_of(scalars: Mapping[str, Any]) -> torch.memory_format:
+    """Return the memory format of a checkpoint with these ``scalars``; early ones name none, and have channels_last."""
+    return FORMATS[0] if scalars.get("channels_last", True) else FORMATS[1]
 
 
 def values_of_channel(images: Tensor) -> int:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
-PEERS = {"brevitas", "cocoex", "evosax", "evotorch", "flax", "jax", "nflows", "optax", "spikingjelly", "timm", "torch_geometric"}
+PEERS = {
+    "brevitas", "cocoex", "evosax", "evotorch", "flax", "jax", "nflows", "optax", "pymatgen", "spikingjelly", "timm", "torch_geometric",
+}  # fmt: skip
 
 
 def imports(path: Path) -> list[tuple[str, list[str]]]:
@@ -20,7 +22,7 @@ def imports(path: Path) -> list[tuple[str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize("folder", [SCRIPTS, SCRIPTS / "peers", SCRIPTS / "random_programs"], ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", [SCRIPTS, SCRIPTS / "peers", SCRIPTS / "random_programs", SCRIPTS / "zoo"], ids=lambda folder: folder.name)
 def test_what_scripts_import_exists(folder):
     missing = []
     for path in sorted(folder.glob("*.py")):

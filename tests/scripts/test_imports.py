@@ -9,7 +9,8 @@ import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 PEERS = {
-    "brevitas", "cocoex", "evosax", "evotorch", "flax", "jax", "nflows", "optax", "pymatgen", "spikingjelly", "timm", "torch_geometric",
+    "brevitas", "cocoex", "evosax", "evotorch", "flax", "jax", "nflows", "optax", "pymatgen", "spikingjelly", "timm",
+    "torch_geometric", "transformers",
 }  # fmt: skip
 
 
@@ -22,7 +23,9 @@ def imports(path: Path) -> list[tuple[str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize("folder", [SCRIPTS, SCRIPTS / "peers", SCRIPTS / "random_programs", SCRIPTS / "zoo"], ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder", [SCRIPTS, SCRIPTS / "peers", SCRIPTS / "random_programs", SCRIPTS / "zoo"], ids=lambda folder: folder.name
+)
 def test_what_scripts_import_exists(folder):
     missing = []
     for path in sorted(folder.glob("*.py")):

@@ -169,7 +169,7 @@ def evotorch(name: str) -> Callable[..., None]:
 
     def solve(function: Counted, point: Callable[[np.random.Generator], np.ndarray], size: int, seed: int) -> None:
         def each(points: Any) -> torch.Tensor:
-            # torch.tensor makes float32 of a float: 1e-8 would be lost beside the best value
+            # torch.tensor makes float32 of a float: 1e-8 would be lost next to the best value
             return torch.tensor([function(x) for x in points.as_subclass(torch.Tensor).numpy()], dtype=torch.float64)
 
         problem = Problem("min", each, solution_length=size, dtype=torch.float64, initial_bounds=(-INNER, INNER), seed=seed,

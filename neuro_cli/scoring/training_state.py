@@ -1,4 +1,4 @@
-"""What training by evolution leaves or changes otherwise than back-propagation does, each with a line that says so.
+"""Warnings of differences to back-propagation in what a training changes.
 
 State that layers change only in training mode, such as spectral norm's power iteration, stays. Rows of ``padding_idx`` evolve.
 """

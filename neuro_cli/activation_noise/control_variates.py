@@ -39,7 +39,7 @@ DIGITS = 16  # least noise of a repeated check, in units of the float type's pre
 BEYOND = 10  # change of a reward in it, in units of what counts as rounding
 COUPLED = 16  # fits for each check where examples change each other's rewards: a check then costs as much as several fits
 CHECK_EVERY, RARELY = 8, 64  # least and most generations between two checks of predictions that suffice
-MEMORY = 0.5  # weight of the squares of the generations before
+MEMORY = 0.5  # weight of the checks before
 STEP = 1e-2  # least change, in units of sigma, by which a derivative by the last layer's outputs is measured
 
 
@@ -48,7 +48,7 @@ class Learnt:
 
     def __init__(self) -> None:
         self.models = ResponseModels()
-        self.squares: Tensor | None = None  # unexplained part of rewards' changes and their total, both fading
+        self.squares: Tensor | None = None  # unexplained share of rewards' changes, and one; sums over checks that fade
         self.reported = False
         self.said = set[str]()  # lines of the log that all forms have in common
 

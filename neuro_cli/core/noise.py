@@ -31,7 +31,7 @@ EPISODE_STREAM, EVALUATION_STREAM, ACTIVATION_STREAM, WEIGHT_STREAM, DISTORTION_
 
 NEAR, PAGE = 2**20, 2**32  # words of a row up to which all are drawn from its start; words of one address
 MOST = 2**18  # numbers of few columns that are remembered from one call to the next
-HELD = 2**22  # numbers of a generation (16 MB) that its update reads, in 0.4 to 0.6 of the time in which it draws them
+HELD = 2**22  # numbers of a generation (16 MB) that its update reads, in 0.4 to 0.7 of the time in which it draws them
 
 
 class Tier:

@@ -242,10 +242,13 @@ def test_sums_over_directions(loops, directions, inputs, outputs, rank, low):
     close(into, wanted)
 
 
-@pytest.mark.parametrize(("start", "columns"), [(0, 1), (0, 70), (3, 67), (69, 1), (16, 33)])
-def test_sums_of_rows_that_were_drawn(loops, start, columns):
-    rows, weights, out = normal(3, 70).numpy(), normal(2, 3).double().numpy(), np.empty((2, columns), np.float32)
-    offsets = np.array([2, 0, 1], np.uintp) * np.uintp(4 * 70)
+@pytest.mark.parametrize(
+    ("size", "start", "columns"),
+    [(70, 0, 1), (70, 0, 70), (70, 3, 67), (70, 69, 1), (70, 16, 33), (70, 5, 0), (70, 70, 0), (4200, 1, 4199), (4096, 0, 4096)],
+)
+def test_sums_of_rows_that_were_drawn(loops, size, start, columns):
+    rows, weights, out = normal(3, size).numpy(), normal(2, 3).double().numpy(), np.empty((2, columns), np.float32)
+    offsets = np.array([2, 0, 1], np.uintp) * np.uintp(4 * size)
     loops(numba_noise).combine_rows(rows, offsets, weights, np.array([1, 2]), start, out)
     part = rows[[2, 0, 1], start : start + columns].astype(np.float64)
     np.testing.assert_allclose(out, np.stack([weights[0] @ part, weights[1] @ (part**2 - 1)]), rtol=1e-5, atol=1e-6)

@@ -262,7 +262,8 @@ WIDE = 2**12  # columns that are summed at a time: neighbours of a row, and sums
 def combine_rows(first, offsets, weights, moments, start, out):
     """Set ``out`` to the sums of :func:`combine` from rows of noise that were drawn before, to the same bits.
 
-    ``offsets`` (D,) uintp: bytes from the array ``first`` (d, M) float32 to each row (M,); who calls asserts that they lie there.
+    ``offsets`` (D,) uintp: bytes from the array ``first`` (d, M) float32 to each row (M,), as ``noise._rows_of`` finds them.
+    Ranges: d in [0, D), row in [0, K), low + k in [0, columns), and start + low + k in [0, M) of a row, as asserted.
     """
     rows = weights.shape[0]
     assert weights.shape == (out.shape[0], offsets.size) and moments.size == rows

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.rows import Geometry
-from neuro_cli.scoring.passes.example_marks import SEQUENCES
+from neuro_cli.scoring.passes.example_marks import SEQUENCES, tensors
 from neuro_cli.scoring.passes.operators import Unsupported, geometry_of
 
 DEFAULTS = {"stride": 1, "padding": 0, "dilation": 1, "groups": 1, "eps": 1e-5, "training": False}
@@ -34,13 +34,22 @@ def replaced(value: Any, change: Callable[[Tensor], Any]) -> Any:
     """Return ``value`` with each tensor t in it, also inside lists, replaced by ``change(t)``."""
     if isinstance(value, Tensor):
         return change(value)
-    if isinstance(value, SEQUENCES):
+    if isinstance(value, SEQUENCES) and tensors(value):
         parts = [replaced(part, change) for part in value]
         if all(one is other for one, other in zip(parts, value, strict=True)):
             return value
         if hasattr(value, "_make"):  # a named tuple, such as the quantised tensors of brevitas, which torch asks what a call does
             return value._make(parts)
         return parts if isinstance(value, list) else tuple(parts)
+    return value
+
+
+def own_lists(value: Any) -> Any:
+    """Return ``value`` with copies of the lists in it, to which a program may append later (dense blocks)."""
+    if isinstance(value, list):
+        return [own_lists(part) for part in value]
+    if type(value) is tuple and any(isinstance(part, SEQUENCES) for part in value):
+        return tuple(own_lists(part) for part in value)
     return value
 
 

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.activation_noise.arguments import replaced
+from neuro_cli.activation_noise.arguments import own_lists, replaced
 from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
 from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.decomposition import decomposed
@@ -43,10 +43,6 @@ WITHOUT_DERIVATIVE = "torch::autograd::NotImplemented"  # how torch names the gr
 WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
     (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
 )  # refuse a tensor that has a graph
-
-
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
 
 
 def _memory(tensor: Tensor) -> int:
@@ -177,7 +173,8 @@ class RecordingMode(TorchFunctionMode):
                 if all(tensor.dtype == written.dtype for tensor in given if tensor.is_floating_point()):
                     func, kwargs = self._out_of_place(func, kwargs)
         # recorded before the call runs, so that the calls that it consists of come after it, as in a noisy pass
-        call = Call(func, None, 0, None, None, None, foreign, replaced(args, _same), kwargs, [id(tensor) for tensor in given])
+        fixed = {name: own_lists(value) for name, value in kwargs.items()}
+        call = Call(func, None, 0, None, None, None, foreign, own_lists(args), fixed, [id(tensor) for tensor in given])
         self.record.calls.append(call)
         if of_data and of_weights:
             inner = None if "out" in kwargs else decomposed(func, args, [hasattr(tensor, DATA) for tensor in given])

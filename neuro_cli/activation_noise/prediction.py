@@ -61,9 +61,11 @@ class ResponseModels:
                 calls.setdefault(node.response, []).append(number)
         complete = _read_completely({model: [nodes[number] for number in numbers] for model, numbers in calls.items()})
 
-        @torch.no_grad()
         def run(model: Response) -> None:
-            numbers = calls[model]
+            with torch.no_grad():
+                fit(model, calls[model])
+
+        def fit(model: Response, numbers: list[int]) -> None:
             first = nodes[numbers[0]]
             if all(nodes[number].is_read for number in numbers):
                 units = model.units(_shape_of_all([nodes[number] for number in numbers]), turn, model in complete)

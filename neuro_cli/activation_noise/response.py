@@ -122,18 +122,20 @@ class Dense(MatrixResponse):
     def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
         size, values = len(self.matrix), math.prod(inputs[1:])
         most = size if complete else min(size, max(ROWS, MORE * inputs[0] * values // size))
-        zero = (~self.matrix.any(1)).nonzero()[:FIRST_ROWS, 0]  # all at first
-        turns = (torch.arange(most, device=zero.device) + turn * most) % size
-        self._read = torch.cat([turns, zero]).unique()
-        made = torch.zeros(-(-len(self._read) * size // values), *inputs[1:], device=zero.device)
-        made.view(-1, size)[torch.arange(len(self._read), device=zero.device), self._read] = SIZE
+        self._read = torch.arange(most, device=self.matrix.device)
+        if most < size:
+            zero = (~self.matrix.any(1)).nonzero()[:FIRST_ROWS, 0]  # all at first
+            self._read = torch.cat([(self._read + turn * most) % size, zero]).unique()
+        made = torch.zeros(-(-len(self._read) * size // values), *inputs[1:], device=self.matrix.device)
+        made.view(-1, size)[torch.arange(len(self._read), device=made.device), self._read] = SIZE
         return made
 
     def read(self, inputs: Tensor, outputs: Tensor) -> None:
         rows = self.output_rows(outputs)[: len(self._read)] / SIZE
         if rows.isfinite().all():
             self.matrix = self.matrix.index_copy(0, self._read, rows)
-        self._left = _others(self._read, torch.arange(len(self.matrix)), self.matrix[None])
+        complete = len(rows) == len(self.matrix)
+        self._left = None if complete else _others(self._read, torch.arange(len(self.matrix)), self.matrix[None])
 
     def input_rows(self, change: Tensor) -> Tensor:
         # products with a vector have one number for an example

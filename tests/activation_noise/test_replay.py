@@ -175,6 +175,31 @@ def test_a_deep_network_starts_with_few_passes():
     assert passes < 40
 
 
+def test_a_list_that_grows_after_a_call_is_replayed_as_it_was():
+    """Dense blocks append to the list that an earlier call joined."""
+    passes = 0
+
+    class Dense(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Linear(6, 6), nn.Linear(12, 6), nn.Linear(18, 3)])
+
+        def forward(self, x: Tensor) -> Tensor:
+            nonlocal passes
+            passes += 1
+            made = [x]
+            for layer in self.layers:
+                made.append(layer(torch.cat(tensors=made, dim=1) if len(made) == 2 else torch.cat(made, 1)))
+            return made[-1]
+
+    estimate = neuro.ForwardGradient(Dense(), draws=2, control_variates=False, threads=1)
+    inputs, targets = torch.randn(4, 6), torch.tensor([0, 1, 2, 0])
+    for _ in range(2):
+        before = passes
+        estimate.backward(cross_entropy, inputs, targets)
+    assert passes == before + 1  # the clean pass; those with noise run the recorded calls
+
+
 def test_a_new_result_is_dropped_behind_its_last_use():
     alive: list[int] = []
     made: list[weakref.ref[Tensor]] = []

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State, combination_of
 from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
@@ -282,7 +282,7 @@ class AskTell:
         if run.algo.probe is not None:
             probe = run.algo.probe.double().numpy()
             run.algo.probed(np.sqrt(np.einsum("pm,pm->p", noise, noise)), np.einsum("pm,m->p", noise, probe))
-        wanted = run.algo.combination(generation, scores)
+        wanted = combination_of(run.algo, generation, scores)
         run.algo.tell(generation, torch.from_numpy(_sums(wanted.weights, wanted.moments, noise)))
 
     def _apply_rules(self, run: Run) -> None:

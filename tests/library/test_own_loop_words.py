@@ -2,12 +2,15 @@
 
 from functools import partial
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
 import neuro_cli as neuro
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.sampler.dense import Dense
 
 INPUTS = torch.randn(16, 4, generator=torch.Generator().manual_seed(1))
 TARGETS = (INPUTS[:, 0] > 0).long()
@@ -83,3 +86,70 @@ def test_a_run_folder_with_such_a_learning_rate_continues(tmp_path):
         return es.centre
 
     assert torch.equal(run("one", 4), run("two", 2, 4))
+
+
+class Half(PopulationAlgorithm):
+    """Mean of the better half; ``weights`` replaces what ``combination`` returns."""
+
+    def __init__(self, weights=None) -> None:
+        self.weights = weights
+
+    def start(self, centre, layout, population, seed) -> None:
+        self._centre = centre.clone()
+
+    @property
+    def centre(self):
+        return self._centre
+
+    def ask(self, generation):
+        return Proposal.around(self._centre, 0.1)
+
+    def combination(self, generation, fitness):
+        weights = (fitness > np.median(fitness)) / len(fitness)
+        return Combination(weights[None], (1,)) if self.weights is None else self.weights
+
+    def tell(self, generation, sums) -> None:
+        self._centre.add_(sums[0])
+
+    def state(self):
+        return State({"centre": self._centre})
+
+    def restore(self, state) -> None:
+        self._centre.copy_(state.tensors["centre"])
+
+
+class Drawn(Dense):
+    """Noise of another shape than asked for."""
+
+    def draw(self, generation, first, count, dtype):
+        return torch.zeros(self.noise.size)
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "said"),
+    [
+        ({"algo": Half}, ConfigError, r"^algo=Half: give an object of it, Half\(\.\.\.\), or an option's name$"),
+        (
+            {"algo": Half(np.ones(8))},
+            UserError,
+            r"^Half\.combination: it gave ndarray; needed is Combination\(weights, moments\)",
+        ),
+        (
+            {"algo": Half(Combination(np.ones((1, 3)), (1,)))},
+            UserError,
+            r"weights \(1, 3\) for moments \(1,\); .*, 8\)$",
+        ),
+        ({"sampler": Drawn(antithetic=True)}, UserError, r"^Drawn\.draw: .* shape \(10,\); needed is \(1, 10\)"),
+    ],
+)
+def test_an_own_algorithm_or_sampler_that_gives_something_else(parts, error, said):
+    with pytest.raises(error, match=said):
+        centre(1, **parts)
+
+
+def test_an_own_algorithm_by_ask_and_tell():
+    search = neuro.AskTell([1.0, 1.0], algo=Half(Combination(np.ones((2, 6)), (1,))), population=6)
+    with pytest.raises(UserError, match=r"it gave weights \(2, 6\) for moments \(1,\)"):
+        search.tell([float(x @ x) for x in search.ask()])
+    moved = centre(1, algo=Half())
+    assert not torch.equal(moved, torch.cat([part.flatten() for part in network().parameters()]))

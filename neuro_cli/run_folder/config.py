@@ -15,6 +15,12 @@ from neuro_cli.run_folder.short_names import refuse_unbegun
 from neuro_cli.run_folder.state_file import STATE
 
 
+def class_names(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the classes of model, task and algo that a config has, by group; of an environment its id."""
+    nodes = {group: config[group] for group in ("model", "task", "algo") if config.get(group)}
+    return {group: str(node.get("id") or node.get("_target_", "")).rpartition(".")[2] for group, node in nodes.items()}
+
+
 @contextmanager
 def resumed_config(run: Path, config: Mapping[str, Any]) -> Iterator[None]:
     """Write the config of a resumed run next to the original one; remove it again if no checkpoint follows."""

@@ -115,6 +115,9 @@ class ForwardGradient(Loop):
             one_of("credit", credit, CREDITS)
         sampler = Activation(draws, space, scale, schedule, antithetic, control_variates, credit or "own", correction)
         self._layout = ParameterLayout(self._model)
+        if self._layout.dtype != torch.float32:
+            allowed = "must be float32; precision='bfloat16' runs the passes in half precision"
+            raise ConfigError("model", f"parameters in {self._layout.dtype}", allowed)
         refuse_computed_by_modes(self._model)
         method = self._connect(distribution, fabric, world)
         self._start_threads(threads, next(self._model.parameters()).device)

@@ -58,6 +58,12 @@ def test_a_batch_in_place_of_the_loss():
         neuro.ForwardGradient(network(), threads=1).backward(INPUTS, TARGETS)
 
 
+def test_a_module_in_half_precision():
+    said = r"^model=parameters in torch\.bfloat16: must be float32; precision='bfloat16' runs the passes in half precision$"
+    with pytest.raises(ConfigError, match=said):
+        neuro.ForwardGradient(network().bfloat16(), threads=1)
+
+
 @pytest.mark.parametrize("name", ["lr", "sigma", "population"])
 def test_an_argument_is_not_set_later(name):
     es = neuro.Evolution(network(), population=8, threads=1)

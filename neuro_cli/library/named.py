@@ -43,7 +43,7 @@ def option(group: str, choice: Any, kind: type[Kind], generations: int | None, v
         if values:
             key, value = next(iter(values.items()))
             raise ConfigError(key, value, f"give it to {type(choice).__name__}(...), or {group}= by its name")
-        if isinstance(choice, type):
+        if isinstance(choice, type) and issubclass(choice, kind):
             raise ConfigError(group, choice.__name__, f"give an object of it, {choice.__name__}(...), or an option's name")
         return expect(choice, {group: {"_target_": type(choice).__name__}}, group, kind)
     node = node_of(group, choice, generations, values)

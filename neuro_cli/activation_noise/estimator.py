@@ -44,13 +44,17 @@ log = logging.getLogger(__name__)
 class Activation(Estimator):
     """Noise on the outputs of layers, in ``draws`` K >= 1 forward passes for each example and group of layers.
 
-    ``space`` of a layer's noise: outputs | weights | auto, the one with fewer values. ``scale``, times ``algo.sigma``: relative
-    to the root mean square of the layer's outputs, or absolute. ``schedule``: one layer in a pass, all together, or auto, all
-    where there are more than 16 and corrections end once predictions suffice. ``antithetic``: draws in mirrored pairs, of 2
-    passes; else each is compared with the clean pass. ``control_variates``: subtract predictions that learn in the run from the
-    fitnesses; auto: where algorithm and network allow it. ``correction`` of predictions by fitnesses: always | auto, until they
-    explain 90 % of the effect of noise, or half where corrections are noisier | never, with the bias of what predictions miss.
-    ``credit`` of a token's noise, where each has a reward: its own | those of the following tokens too | all of the example.
+    - ``space`` of a layer's noise: outputs | weights | auto, the one with fewer values.
+    - ``scale``: ``algo.sigma`` is relative to the root mean square of the layer's outputs, or absolute.
+    - ``schedule``: one, a layer in a pass | all together | auto, all where there are more than 16 layers and corrections end
+      once predictions suffice.
+    - ``antithetic``: draws in mirrored pairs, of 2 passes; else each is compared with the clean pass.
+    - ``control_variates``: subtract predictions that learn in the run from the fitnesses; auto: where algorithm and network
+      allow it.
+    - ``correction`` of predictions by fitnesses: always | never, with the bias of what predictions miss | auto, until they
+      explain 90 % of the effect of noise, or half where corrections are noisier.
+    - ``credit``: the rewards that a token's noise counts with: own | following, later tokens' too | all of the example.
+
     Raises ConfigError.
     """
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.algo.step_size.auto import Auto
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.rounding import Rounding
@@ -255,3 +255,15 @@ class GradientAlgorithm(CentreAlgorithm):
     @abstractmethod
     def tell_gradient(self, generation: int, gradient: Tensor) -> None:
         """Take the gradient (M,) float32 of the mean loss of the batch, and move the centre."""
+
+
+def combination_of(algo: PopulationAlgorithm, generation: int, fitness: np.ndarray) -> Combination:
+    """Return the weights of an algorithm for fitnesses (P,). Raises UserError for anything but a row of P for each moment."""
+    combination = algo.combination(generation, fitness)
+    needed = f"needed is Combination(weights, moments) with weights (moments, {len(fitness)})"
+    if not isinstance(combination, Combination):
+        raise UserError(f"{type(algo).__name__}.combination: it gave {type(combination).__name__}; {needed}")
+    if np.shape(combination.weights) != (len(combination.moments), len(fitness)):
+        shape = np.shape(combination.weights)
+        raise UserError(f"{type(algo).__name__}.combination: it gave weights {shape} for moments {combination.moments}; {needed}")
+    return combination

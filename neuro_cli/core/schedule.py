@@ -1,6 +1,7 @@
 """Schedules: a factor on sigma or on the learning rate, a function of the generation only (so resume needs no state)."""
 
 import math
+from collections.abc import Callable
 
 from neuro_cli.core.checks import integer, number, one_of
 
@@ -55,6 +56,17 @@ class Schedule:
                 return self.final**progress
             case _:
                 return 1.0
+
+
+class OwnSchedule(Schedule):
+    """Schedule of a script: ``function`` of the generation, 0, 1, 2, ..., returns a number >= 0. ``key`` names it in errors."""
+
+    def __init__(self, key: str, function: Callable[[int], float]) -> None:
+        super().__init__(key, "constant", 1.0, 1)
+        self._key, self._function = key, function
+
+    def factor(self, generation: int) -> float:
+        return number(f"{self._key}({generation})", self._function(generation), low=0.0)
 
 
 def schedules_of(algo: object) -> list[Schedule]:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import CentreAlgorithm, Combination, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import CentreAlgorithm, Combination, PopulationAlgorithm, Proposal, State, combination_of
 from neuro_cli.core.clock import Clock
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.distribution.efficiency import EfficiencyMeter
@@ -162,7 +162,7 @@ class Distribution(Method):
             own = self.job.sampler.projections(generation, self.members, algo.probe)
             table = self.job.world.all_gather(own.ravel(), [2 * count for count in self._counts]).reshape(-1, 2)
             algo.probed(table[:, 0].copy(), table[:, 1].copy())
-        return algo.combination(generation, fitness)
+        return combination_of(algo, generation, fitness)
 
     @property
     def _counts(self) -> list[int]:

@@ -20,6 +20,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from neuro_cli.core.messages.did_you_mean import closest
+
 TARGET, ARGUMENTS = "_target_", "_args_"
 MISSING = "???"  # Hydra's mark of a value that the user has to give
 # modules of Python with classes for plain values; others start programs, run text or end the process
@@ -58,10 +60,23 @@ def _walk(path: str) -> list[Any]:
     steps: list[Any] = [import_module(first)]
     for place, part in enumerate(parts, 1):
         if isinstance(steps[-1], ModuleType) and not hasattr(steps[-1], part):
-            steps.append(import_module(".".join((first, *parts[:place]))))
+            steps.append(_submodule(steps[-1], ".".join((first, *parts[:place]))))
         else:
             steps.append(getattr(steps[-1], part))
     return steps
+
+
+def _submodule(module: ModuleType, name: str) -> ModuleType:
+    """Import the module ``name`` inside of ``module``. Raises ModuleNotFoundError with the nearest names of ``module``."""
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        part = name.rpartition(".")[2]
+        close = closest(part, [known for known in dir(module) if not known.startswith("_")])
+        hint = f"; did you mean {' or '.join(close)}?" * bool(close)
+        raise ModuleNotFoundError(f"{module.__name__} has no {part}{hint}", name=name) from None
 
 
 def _constructed(node: Any, key: str, takes: int = 0) -> Any:

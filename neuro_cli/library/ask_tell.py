@@ -15,12 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State
+from neuro_cli.algo.base import WORST, PopulationAlgorithm, Proposal, State, combination_of
 from neuro_cli.algo.step_size.auto import AUTO
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import CandidateError, ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.core.messages.did_you_mean import suggesting
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.seeds import numbers_of
 from neuro_cli.distribution.finite import ranked_last
@@ -72,16 +73,20 @@ def _numbers(fitnesses: Any) -> np.ndarray:
         raise UserError(f"tell: the fitnesses must be numbers: {' '.join(str(error).split())[:150]}") from error
 
 
+@suggesting
 class AskTell:
-    """Search for the best vector of a function, from ``start``: a vector (M,), or a function of a numpy Generator that gives one.
+    """Search for the best vector of a function by ask and tell, with bounds, stopping rules and restarts.
 
-    Under a launcher of ranks every rank runs the same script and evaluates its share. ``algo`` and ``sampler`` are names of
-    options or objects, as for :class:`Evolution`; sampler None: iid, or antithetic where the algorithm needs pairs. ``sigma``:
-    initial standard deviation of an ``algo`` by name. ``population``: members per generation, None: 4 + 3 ln M. ``seed``: the
-    noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``bounds`` of candidates, None: none. ``integers``: indices,
-    or a mask (M,), of parameters that are integers. ``stopping``: rules that end a run, None: pycma's. ``world``: the ranks,
-    None: the launcher's. ``restarts``: none | ipop, the population doubles | bipop, and small runs with small steps between;
-    ``most_restarts`` of them at most. Raises ConfigError.
+    Under a launcher every rank runs the same script and evaluates its share. Raises ConfigError.
+
+    - ``start``: a vector (M,), or a function of a numpy Generator that returns one.
+    - ``algo``, ``sampler``: names of options, or objects. ``sampler`` None: iid, or antithetic where the algorithm needs pairs.
+    - ``population``: members per generation; None: 4 + 3 ln M.
+    - ``sigma``: initial standard deviation of an ``algo`` by name; None: that of its file in ``conf/algo``.
+    - ``seed``: the noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``world``: the ranks; None: the launcher's.
+    - ``bounds`` of candidates; None: none. ``integers``: indices, or a mask (M,), of integer parameters.
+    - ``stopping``: rules that end a run; None: pycma's.
+    - ``restarts``: none | ipop, the population doubles | bipop, also short runs with small steps. At most ``most_restarts``.
     """
 
     def __init__(
@@ -277,7 +282,7 @@ class AskTell:
         if run.algo.probe is not None:
             probe = run.algo.probe.double().numpy()
             run.algo.probed(np.sqrt(np.einsum("pm,pm->p", noise, noise)), np.einsum("pm,m->p", noise, probe))
-        wanted = run.algo.combination(generation, scores)
+        wanted = combination_of(run.algo, generation, scores)
         run.algo.tell(generation, torch.from_numpy(_sums(wanted.weights, wanted.moments, noise)))
 
     def _apply_rules(self, run: Run) -> None:

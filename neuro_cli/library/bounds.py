@@ -6,10 +6,12 @@ import numpy as np
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import suggesting
 
 REFLECT, CLIP, SMOOTH = "reflect", "clip", "smooth"
 
 
+@suggesting
 class Bounds:
     """Bounds ``low`` and ``high``, numbers or vectors (M,); -inf and inf leave a side open.
 

@@ -1,7 +1,7 @@
 """Evolution of a module in the user's own loop: by a fitness function, or by ask and tell."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.threads import Modes, threads_kept
+from neuro_cli.core.messages.did_you_mean import suggesting
 from neuro_cli.core.module.copies import copied, own_memory, state_of
 from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.distribution.base import Distribution, StepReport
@@ -43,26 +44,31 @@ from neuro_cli.scoring.base import Scorer, ScoringSettings
 from neuro_cli.scoring.jobs import write_members
 
 
+@suggesting
 class Evolution(Loop):
-    """Evolution strategy that trains ``module`` (or a point, a vector (M,)) without back-propagation.
+    """Evolution strategy that trains a module without back-propagation, in the user's own loop.
 
-    Under an MPI launcher the ranks share the ``population`` (members per generation) and run the same script;
-    rank 0's initial parameters count. ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command
-    line, with the values there, or objects; ``sigma``, ``optimizer`` (a class of ``torch.optim``) and ``lr`` replace those of
-    an ``algo`` given by name, "auto": chosen at the first step. ``seed``: the noise's, in [0, 2**64). ``generations``: length
-    of the algorithm's schedules, None: they stay constant. ``layout``: shared_batch, or per_example, where each direction of
-    noise has its own share of the batch.
-    ``precision`` of the forward passes: float32 | bfloat16, None: the type of the module's parameters. A module in bfloat16 stays
-    in it; its updates are summed in float32 and rounded at random, so that the mean is exact. ``threads``: members scored at the
-    same time on a rank, by threads that call the fitness function concurrently; None: the machine's cores over its ranks.
-    ``shared_pass``: answer the closures of many members by one forward pass where the module allows it; None: on a GPU.
-    ``minimise``: a lower fitness is better, as of a loss. ``world``: the ranks, None: the launcher's. ``algo`` None: openai_es.
-    ``module`` may be a config, {"_target_": "my_package.Net", ...}, or the name of an option of the command line.
-    ``folder``: a run folder, which rank 0 writes; one of an earlier Evolution with the same arguments is resumed.
-    ``tests``: functions of the module in evaluation mode, by the names of their columns there. ``logger``: another one along with
-    ``metrics.csv``. ``checkpoint``: {"every": 50, "keep": 3}; ``evaluate``: {"every": 10}, generations between tests.
-    With ``sampler="activation"`` it is forward_gradient, the network determines the population, and :meth:`step` needs inputs and
-    targets. Raises ConfigError.
+    ``algo``, ``sampler``, ``distribution`` and ``fabric`` are names of options of the command line, or objects. Under an MPI
+    launcher all ranks run the same script and share the population; initial parameters are rank 0's. Raises ConfigError.
+
+    - ``module``: an ``nn.Module``; a vector (M,); a config, {"_target_": "my_package.Net", ...}; or the name of an option.
+    - ``algo``: None for openai_es, or forward_gradient with ``sampler="activation"``. That sampler sets the population itself,
+      and its :meth:`step` needs inputs and targets.
+    - ``population``: members per generation. ``seed``: the noise's, in [0, 2**64).
+    - ``sigma``, ``optimizer`` (a class of ``torch.optim``), ``lr``: replace those of an ``algo`` given by name. ``lr`` may be a
+      function of the generation, 0, 1, 2, ... "auto" for ``sigma`` or ``lr``: chosen at the first step.
+    - ``generations``: length of the algorithm's schedules; None: no schedules.
+    - ``layout``: shared_batch, or per_example, where each direction of noise has its own share of the batch.
+    - ``precision`` of the forward passes: float32 | bfloat16; None: the type of the parameters. Parameters in bfloat16 stay so:
+      updates are summed in float32 and rounded at random, so that the mean is exact.
+    - ``threads``: members that a rank scores at the same time; the threads call the fitness function concurrently. None: the
+      machine's cores over its ranks.
+    - ``shared_pass``: one forward pass answers many members, where the module allows it; None: on a GPU.
+    - ``minimise``: a lower fitness is better. ``world``: the ranks; None: the launcher's.
+    - ``folder``: a run folder, written by rank 0. A folder of an Evolution with the same arguments is resumed.
+    - ``tests``: functions of the module in evaluation mode, by the names of their columns in the folder.
+    - ``logger``: one more than ``metrics.csv``. ``checkpoint``: {"every": 50, "keep": 3}. ``evaluate``: {"every": 10},
+      generations between tests.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class Evolution(Loop):
         seed: int = 1,
         sigma: float | str | None = None,
         optimizer: Any = None,
-        lr: float | str | None = None,
+        lr: float | str | Callable[[int], float] | None = None,
         generations: int | None = None,
         layout: str = "shared_batch",
         precision: str | None = None,

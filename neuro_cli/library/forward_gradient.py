@@ -21,6 +21,7 @@ from neuro_cli.core.checks import integer, number, one_of
 from neuro_cli.core.errors import CandidateError, ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, threads_kept
+from neuro_cli.core.messages.did_you_mean import suggesting
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.distribution.base import Distribution
@@ -78,16 +79,20 @@ class Slope(PopulationAlgorithm):
         """Do nothing: the centre of a forward gradient is the user's."""
 
 
+@suggesting
 class ForwardGradient(Loop):
-    """Estimator of the gradient of a loss by the parameters of ``model``, by forward passes with noise on activations.
+    """Estimator of a loss's gradient by the parameters of ``model``, by forward passes with noise on activations.
 
     ``draws``, ``space``, ``scale``, ``schedule``, ``antithetic``, ``control_variates`` and ``correction`` are those of
-    ``sampler=activation``. ``credit``: own | following | all, losses of tokens that weight the noise of a token; None: an
-    example's loss is the mean of its tokens', without bias. ``sigma``: size of the noise in units of a layer's outputs; None:
-    0.001, or 0.1 where the loss has steps or calls that torch cannot follow. ``seed``: the noise's, in [0, 2**64). ``forward``:
-    a function of model and inputs that returns outputs, for a loss of several calls; None: one call. ``precision`` of the
-    passes: float32 | bfloat16. ``threads``: passes at the same time on a rank; None: the machine's cores over its ranks.
-    ``distribution``, ``fabric`` and ``world`` as in :class:`neuro_cli.Evolution`. Raises ConfigError.
+    ``sampler=activation``. Raises ConfigError.
+
+    - ``credit``: own | following | all, the losses of tokens that weight the noise of a token. None: an example's loss is the
+      mean over its tokens, without bias.
+    - ``sigma``: size of the noise in units of a layer's outputs. None: 0.001, or 0.1 if the loss has steps or leaves torch.
+    - ``forward``: a function of model and inputs that returns outputs, for a loss of several calls. None: one call.
+    - ``precision`` of the passes: float32 | bfloat16. ``seed``: the noise's, in [0, 2**64).
+    - ``threads``: passes at the same time on a rank; None: the machine's cores over its ranks.
+    - ``distribution``, ``fabric``, ``world``: as in :class:`neuro_cli.Evolution`.
     """
 
     def __init__(
@@ -110,6 +115,9 @@ class ForwardGradient(Loop):
             one_of("credit", credit, CREDITS)
         sampler = Activation(draws, space, scale, schedule, antithetic, control_variates, credit or "own", correction)
         self._layout = ParameterLayout(self._model)
+        if self._layout.dtype != torch.float32:
+            allowed = "must be float32; precision='bfloat16' runs the passes in half precision"
+            raise ConfigError("model", f"parameters in {self._layout.dtype}", allowed)
         refuse_computed_by_modes(self._model)
         method = self._connect(distribution, fabric, world)
         self._start_threads(threads, next(self._model.parameters()).device)

@@ -73,6 +73,13 @@ class Loop:
             if saved != value:
                 raise ConfigError(key, value, f"the saved state has {saved}")
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Refuse a new value of an argument that has no effect after the constructor. Raises AttributeError."""
+        if name in ("lr", "sigma", "population"):
+            hint = "; it may be a function of the generation" if name == "lr" else ""
+            raise AttributeError(f"{name} is an argument of {type(self).__name__}(...){hint}", name=name, obj=self)
+        super().__setattr__(name, value)
+
     def close(self) -> None:
         """End the threads of the loop; the module stays as it is."""
         self._threads.close()

@@ -71,7 +71,7 @@ class LossTask(FitnessTask):
             allowed = "call backward outside of it; ForwardGradient(precision='bfloat16') runs its passes in half precision"
             raise ConfigError("autocast", f"{dtype} on {kind}", allowed)
         if not callable(loss_fn):
-            raise ConfigError("loss_fn", loss_fn, "must be a function of the model's outputs and the targets")
+            raise ConfigError("loss_fn", type(loss_fn).__name__, "must be a function: backward(loss_fn, inputs, targets)")
         inputs = dict(inputs) if isinstance(inputs, Mapping) else inputs
         self._fitness, self._has_targets = loss_fn, targets is not None
         self._leaves, self._tree = tree_flatten((inputs, targets))

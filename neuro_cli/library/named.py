@@ -11,6 +11,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.files import config_folder
 from neuro_cli.core.layout import refuse_lazy
 from neuro_cli.core.messages.did_you_mean import nearest, no_option
+from neuro_cli.core.schedule import OwnSchedule
 from neuro_cli.factory.construct import TARGET, located
 from neuro_cli.factory.instantiate import Kind, expect, make
 from neuro_cli.factory.own_code import let_import
@@ -42,6 +43,8 @@ def option(group: str, choice: Any, kind: type[Kind], generations: int | None, v
         if values:
             key, value = next(iter(values.items()))
             raise ConfigError(key, value, f"give it to {type(choice).__name__}(...), or {group}= by its name")
+        if isinstance(choice, type) and issubclass(choice, kind):
+            raise ConfigError(group, choice.__name__, f"give an object of it, {choice.__name__}(...), or an option's name")
         return expect(choice, {group: {"_target_": type(choice).__name__}}, group, kind)
     node = node_of(group, choice, generations, values)
     if not _makes(node[TARGET], kind):
@@ -82,7 +85,7 @@ def saved_nodes(generations: int | None, algo: tuple[Any, dict[str, Any]], **cho
     nodes: dict[str, Any] = {}
     for group, (choice, values) in {"algo": algo, **{group: (choice, None) for group, choice in choices.items()}}.items():
         node = node_of(group, choice, generations, values) if isinstance(choice, str) else Made(group, choice)
-        nodes[group] = {key: _described(value) if isinstance(value, partial) else value for key, value in node.items()}
+        nodes[group] = {key: _described(key, value) for key, value in node.items()}
     return nodes
 
 
@@ -115,15 +118,19 @@ def _given(values: dict[str, Any] | None) -> dict[str, Any]:
     return {key: value for key, value in (values or {}).items() if value is not None}
 
 
-def _described(factory: "partial[Any]") -> dict[str, Any]:
-    """Return the config of a partial of a class."""
-    return {"_target_": f"{factory.func.__module__}.{factory.func.__qualname__}", "_partial_": True, **factory.keywords}
+def _described(key: str, value: Any) -> Any:
+    """Return what a run folder saves of a key: of a partial of a class its config."""
+    if isinstance(value, partial):
+        return {"_target_": f"{value.func.__module__}.{value.func.__qualname__}", "_partial_": True, **value.keywords}
+    return Made(key, value) if isinstance(value, OwnSchedule) else value
 
 
 def _set(plain: dict[str, Any], group: str, choice: str, key: str, value: Any) -> None:
-    """Set a key of an option; ``optimizer`` is a class of ``torch.optim`` or a partial of one, ``lr`` its learning rate."""
+    """Set a key of an option: ``optimizer``, a class or a partial of one; ``lr``, a number or a function of the generation."""
     if key == "lr" and isinstance(plain.get("optimizer"), dict):
-        plain["optimizer"]["lr"] = value
+        if callable(value):
+            plain["lr_schedule"] = OwnSchedule("lr", value)
+        plain["optimizer"]["lr"] = 1.0 if callable(value) else value
     elif key in plain:
         plain[key] = _factory(value, plain[key]) if key == "optimizer" else value
     else:
@@ -134,7 +141,8 @@ def _set(plain: dict[str, Any], group: str, choice: str, key: str, value: Any) -
 
 def _factory(optimizer: Any, before: dict[str, Any]) -> "partial[Any]":
     """Return a factory of an optimizer from a class or a partial of one; ``before`` gives the learning rate if it has none."""
+    if not callable(optimizer) or (isinstance(optimizer, partial) and optimizer.args):
+        given = optimizer if isinstance(optimizer, str | partial) else type(optimizer).__name__
+        raise ConfigError("optimizer", given, "must be a class such as torch.optim.Adam, or a functools.partial with keywords")
     factory = optimizer if isinstance(optimizer, partial) else partial(optimizer)
-    if not callable(factory.func) or factory.args:
-        raise ConfigError("optimizer", optimizer, "must be a class of torch.optim, or a functools.partial of one by keywords")
     return partial(factory.func, **{"lr": before["lr"], **factory.keywords})

@@ -10,21 +10,25 @@ import numpy as np
 
 from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import suggesting
 
 SPARSE, MOST = 5, 20_000  # long histories take every fifth generation, so many of them
 
 
+@suggesting
 @dataclass(frozen=True)
 class Stopping:
-    """Rules by their limits, None: no such rule. The first two end everything, the others a run, after which one may restart.
+    """Rules by their limits; None: no such rule. ``target`` and ``evaluations`` end the search, the others a run.
 
-    ``target``: fitness to reach. ``evaluations``: candidates in all. ``generations`` of a run. ``tolfun``: range of fitnesses,
-    in a generation and of the last generations' best. ``tolfunhist``: range of the latter alone. ``tolx``: every standard
-    deviation. ``tolfacupx``: growth of one. ``condition``: condition number of the covariance. ``stagnation``: generations in
-    which medians get no better, None: 100 + 100 M^1.5 / P, 0: no such rule. ``tolxstagnation``: distance by which a centre, if
-    it is a mean, moves in 20 generations and a tenth of all. ``noeffect``: a fifth of a deviation changes no digit of a
-    parameter, or a tenth along a principal axis no digit at all. ``flat``: generations in a row whose better three quarters are
-    equal. Raises ConfigError.
+    - ``target``: fitness to reach. ``evaluations``: candidates in all. ``generations``: of a run.
+    - ``tolfun``: range of the fitnesses of a generation and of the last generations' best. ``tolfunhist``: of the latter alone.
+    - ``tolx``: every standard deviation. ``tolfacupx``: growth of one. ``condition``: condition number of the covariance.
+    - ``stagnation``: generations without a better median; None: 100 + 100 M^1.5 / P, 0: no such rule.
+    - ``tolxstagnation``: distance that the mean moves in 20 generations plus a tenth of all.
+    - ``noeffect``: a fifth of a deviation changes no digit of a parameter, or a tenth along a principal axis no digit at all.
+    - ``flat``: generations in a row in which the better three quarters of the fitnesses are equal.
+
+    Raises ConfigError.
     """
 
     target: float | None = None

@@ -95,8 +95,9 @@ def _by_config(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def described(run: ReportedRun) -> str:
-    """Return a run's title from its classes, ``MNIST_10K on Digits, OpenAIES``; empty where its config has none."""
+    """Return a run's title, ``MNIST_10K on Digits, OpenAIES``; empty where its config has no classes."""
     model, task, algo = (str(run.config.get(f"{group}._target_", "")).rpartition(".")[2] for group in ("model", "task", "algo"))
+    task = str(run.config.get("task.id") or task)
     return ", ".join(part for part in (f"{model} on {task}" if model and task else model or task, algo) if part)
 
 

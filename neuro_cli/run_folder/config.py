@@ -9,10 +9,17 @@ from omegaconf import OmegaConf
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import write_atomically
+from neuro_cli.core.messages.did_you_mean import closest
 from neuro_cli.run_folder import saved_yaml
 from neuro_cli.run_folder.identity import leaves
 from neuro_cli.run_folder.short_names import refuse_unbegun
 from neuro_cli.run_folder.state_file import STATE
+
+
+def class_names(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return the names of the classes of model, task and algo that a config has, by group; of an environment its id."""
+    nodes = {group: config[group] for group in ("model", "task", "algo") if config.get(group)}
+    return {group: str(node.get("id") or node.get("_target_", "")).rpartition(".")[2] for group, node in nodes.items()}
 
 
 @contextmanager
@@ -74,7 +81,10 @@ def config_of(run: Path) -> dict[str, Any]:
     Raises UserError for a folder that is no run.
     """
     if not is_run(run):
-        raise UserError(f"{run}: not a neuro run (no .hydra/config.yaml there)")
+        others = [each.name for each in run.parent.iterdir() if is_run(each)] if run.parent.is_dir() else []
+        close = closest(run.name, others, 1)
+        hint = f"; did you mean {run.parent / close[0]}?" if close else ""
+        raise UserError(f"{run}: not a neuro run (no .hydra/config.yaml there){hint}")
     config = saved_yaml.read(config_file(run))
     return {str(key): value for key, value in config.items()} if isinstance(config, dict) else {}
 

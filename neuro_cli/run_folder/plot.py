@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link
 from neuro_cli.core.metric import FITNESS, FRACTION, Metric
+from neuro_cli.run_folder.config import class_names
 from neuro_cli.run_folder.metrics import Metrics, read_metrics
 
 log = logging.getLogger(__name__)
@@ -175,11 +176,9 @@ def _save(figure: Figure, file: Path) -> None:
 
 
 def title_of(config: Mapping[str, Any]) -> str:
-    """Title of the plot of a run: its network, task, algorithm and seed, by the classes of its config."""
-    classes = {
-        group: str((config.get(group) or {}).get("_target_", "")).rpartition(".")[2] for group in ("model", "task", "algo")
-    }
-    return "{model} on {task}, {algo}".format(**classes) + f", seed {config.get('seed')}"
+    """Title of the plot of a run: its network, task, algorithm and seed."""
+    names = class_names(config)
+    return f"{names.get('model')} on {names.get('task')}, {names.get('algo')}, seed {config.get('seed')}"
 
 
 def plot_run(metrics_csv: Path, png: Path, headline: Metric, title: str = "") -> None:

@@ -19,7 +19,7 @@ from neuro_cli.logger.base import Logger
 from neuro_cli.logger.columns import LATER_COLUMNS, METRIC_COLUMNS, RANK_COLUMNS, Row
 from neuro_cli.logger.several import with_csv
 from neuro_cli.run_folder.checkpoint import CheckpointStore, Shard
-from neuro_cli.run_folder.config import rewrite
+from neuro_cli.run_folder.config import class_names, rewrite
 from neuro_cli.run_folder.declaration import declare
 from neuro_cli.run_folder.identity import identity_of
 from neuro_cli.run_folder.model_file import MODEL, facts_of, write_model
@@ -194,7 +194,7 @@ class RunRecord:
 
 def header(config: Mapping[str, Any], work: Recorded) -> str:
     """Return one line about the recorded run: network, task, method, ranks and device."""
-    names = {group: str(config[group]["_target_"]).rpartition(".")[2] for group in ("model", "task", "algo") if group in config}
+    names = class_names(config)
     ranks, threads = work.world.size, work.threads.count
     parts = (
         f"{names.get('model')} on {names.get('task')}",

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.chain import Chain
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
@@ -174,8 +175,16 @@ class Dense(Sampler):
     def draw(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
         """Draw the noise (count, M) of directions [first, first + count)."""
 
+    def _drawn(self, generation: int, first: int, count: int, dtype: torch.dtype) -> Tensor:
+        """Return what :meth:`draw` gives. Raises UserError for another shape."""
+        noise = self.draw(generation, first, count, dtype)
+        if noise.shape != (count, self.noise.size):
+            needed = f"needed is ({count}, {self.noise.size}): directions, parameters"
+            raise UserError(f"{type(self).__name__}.draw: it gave a tensor of shape {tuple(noise.shape)}; {needed}")
+        return noise
+
     def explicit(self, generation: int, direction: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return self.draw(generation, direction, 1, dtype)[0]
+        return self._drawn(generation, direction, 1, dtype)[0]
 
     def perturb(
         self, base: Tensor, scale: Tensor, generation: int, direction: int, plus: Tensor | None, minus: Tensor | None
@@ -198,7 +207,7 @@ class Dense(Sampler):
         return total.float()
 
     def perturbation(self, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> Perturbation:
-        return self.perturbed_by(self.draw(generation, first, rows.directions, dtype), rows)
+        return self.perturbed_by(self._drawn(generation, first, rows.directions, dtype), rows)
 
     def perturbed_by(self, noise: Tensor, rows: MemberBatch) -> DensePerturbation:
         """Return the dense perturbation of ``noise`` (D, M)."""

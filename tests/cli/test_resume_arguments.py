@@ -102,6 +102,16 @@ def test_a_refused_change_leaves_an_earlier_one_in_force(folder):
     assert CheckpointStore(folder / "plain", 1).generations() == [6]
 
 
+def test_a_misspelt_folder_gets_the_nearest_run(folder):
+    line = "plane: not a neuro run (no .hydra/config.yaml there); did you mean plain?"
+    assert one_line(neuro_inside("resume", "plane", cwd=folder)) == line
+
+
+def test_a_complete_run_names_the_key_for_more_generations(folder):
+    line = "neuro: its 4 generations were complete; for more: neuro resume plain generations=N"
+    assert line in neuro_inside("resume", "plain", cwd=folder).stdout.splitlines()
+
+
 @needs_mpi
 def test_the_launcher_chooses_the_ranks_of_a_resumed_run(folder):
     config = folder / "plain" / ".hydra" / "config.yaml"

@@ -67,6 +67,8 @@ def test_the_title_says_which_run_it_is(tmp_path: Path, drawn: list[Figure]) -> 
     config = {"seed": 3, **{group: {"_target_": name} for group, name in classes.items()}}
     plot_run(metrics(tmp_path, 5, 0), tmp_path / "plot.png", ACCURACY, title_of(config))
     assert drawn[0].get_suptitle() == "Net_$x$ on Digits, SNES, seed 3"
+    config["task"] |= {"id": "CartPole-v1"}
+    assert title_of(config) == "Net_$x$ on CartPole-v1, SNES, seed 3"
 
 
 def test_no_accuracy_and_one_generation(tmp_path: Path, drawn: list[Figure]) -> None:

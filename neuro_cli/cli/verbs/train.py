@@ -74,6 +74,8 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
         raise ConfigError("ranks", ranks, f"the launcher started {world.size}; leave it null there")
     code = lead(world, options, run, checkpoint)
     if code == 0:
+        if checkpoint is not None and checkpoint.generation >= options.config.generations:
+            say(f"neuro: its {checkpoint.generation} generations were complete; for more: neuro resume {run} generations=N")
         say(f"neuro: results in {run}")
     return code
 

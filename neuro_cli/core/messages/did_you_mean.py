@@ -2,8 +2,13 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar
 
 from neuro_cli.core.errors import ConfigError
+
+Class = TypeVar("Class", bound=type)
 
 
 def closest(word: str, known: Iterable[str], count: int = 3) -> list[str]:
@@ -27,3 +32,19 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
 def no_option(group: str, name: str, known: Iterable[str]) -> ConfigError:
     """Return the error for a ``name`` that no option of ``group`` has; ``known``: the names that exist."""
     return ConfigError(group, name, f"no such option; {nearest(name, known)}")
+
+
+def suggesting(kind: Class) -> Class:
+    """Let the constructor of ``kind`` answer an argument that it does not have with the nearest names. It raises TypeError."""
+    construct = kind.__init__  # type: ignore[misc]
+    known = [name for name in signature(construct).parameters if name != "self"]
+
+    @wraps(construct)
+    def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
+        for word in keywords:
+            if word not in known:
+                raise TypeError(f"{kind.__name__}() has no argument {word}; {nearest(word, known)}")
+        construct(self, *arguments, **keywords)
+
+    kind.__init__ = checked  # type: ignore[misc]
+    return kind

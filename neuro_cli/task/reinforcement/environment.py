@@ -186,7 +186,7 @@ def _hint(identifier: str) -> str:
     if colon:
         call = "if it has a function for that, let a module of yours call it: task.id=my_module:Name-v0"
         return near if close else f"the import of {module} registers none of that name; {call}"
-    return f"{near} " * bool(close) + "environments of a package begin with its name: ale_py:ALE/Pong-v5"
+    return f"{near} " * bool(close) + "environments of a package, or of your module, begin with its name: ale_py:ALE/Pong-v5"
 
 
 def _package(entry: Any) -> str:

@@ -123,7 +123,10 @@ def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
         ({"id": "gymnasium:pendulum-v1"}, r"no such environment; did you mean gymnasium:Pendulum-v1"),
         ({"id": "stub_environments:Tracs-v0"}, r"no such environment; did you mean stub_environments:Traces-v0 or "),
         ({"id": "stub_environments:LunarLandr-v3"}, r"no such environment; the import of stub_environments registers none of "),
-        ({"id": "Nowhere/Xyzzyx-v5"}, r"no such environment; environments of a package begin .*: ale_py:ALE/Pong-v5$"),
+        (
+            {"id": "Nowhere/Xyzzyx-v5"},
+            r"no such environment; environments of a package, .* begin with its name: ale_py:ALE/Pong-v5$",
+        ),
         ({"id": "Pendulum"}, r"^task\.id=Pendulum: must have a version; the newest is Pendulum-v1$"),
         ({"id": "LunarLander-v2"}, r"^task\.id=LunarLander-v2: cannot be made: "),
         ({"id": "CartPole-v1", "options": {"gravitas": 3}}, r"^task\.id=CartPole-v1: cannot be made: .*gravitas"),

@@ -17,6 +17,7 @@ from neuro_cli.run_folder.checkpoint import CheckpointStore
 
 SHORT = ("population=12", "batch_size=16", "threads=1", "generations=2", "evaluate.every=100")
 OPEN = ("algo.sigma=auto", "algo.optimizer.lr=auto")
+SMALL = ("model=mlp_policy", "model.hidden=[5]")  # a measurement has dozens of passes
 
 
 def hill(point: torch.nn.Module) -> float:
@@ -49,7 +50,7 @@ def test_the_rate_on_a_quadratic_is_a_share_of_one_over_its_curvature():
 @needs_mpi
 @pytest.mark.xdist_group("ranks")
 def test_ranks_choose_alike_and_a_resumed_run_has_the_same_bits(tmp_path):
-    lines = [("train", *SHORT, *OPEN, "checkpoint.every=1", "checkpoint.keep=9", "hydra.run.dir=three")]
+    lines = [("train", *SHORT, *OPEN, *SMALL, "checkpoint.every=1", "checkpoint.keep=9", "hydra.run.dir=three")]
     done = neuro_in_one_world(*lines, ranks=3, cwd=tmp_path)[0]
     assert done.returncode == 0, done.stderr
     done = well(neuro_inside(*lines[0][:-1], "hydra.run.dir=one", cwd=tmp_path))

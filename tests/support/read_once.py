@@ -1,9 +1,12 @@
-"""Reads the text of a YAML file once: in each composition Hydra parses some 16 files again, 7 ms of a core for each."""
+"""Reads a text once: in each composition Hydra parses some 16 YAML files again, 7 ms of a core each, and 17 interpolations."""
 
 import pickle
+from functools import cache
 from typing import Any
 
-from omegaconf import OmegaConf
+import omegaconf._utils
+import omegaconf.base
+from omegaconf import OmegaConf, grammar_parser
 
 _read = OmegaConf.load
 _kept: dict[str, bytes] = {}
@@ -22,3 +25,5 @@ def load(file: Any) -> Any:
 
 
 OmegaConf.load = staticmethod(load)  # type: ignore[method-assign]
+# the tree of an interpolation's text depends on nothing else, and nobody changes it; values are looked up each time
+omegaconf.base.parse = omegaconf._utils.parse = cache(grammar_parser.parse)

@@ -4,7 +4,7 @@
 # Version: torch 2.14.1, gloo, three processes
 # Belief: `dist.scatter` sends each rank its tensor of the list, or refuses one that is not contiguous, as `send` does.
 # Seen: Columns of a population are read as if they were contiguous: ranks that should have [0, 4, 8], [1, 5, 9] and [2, 6, 10]
-#   have [0, 1, 2], [1, 2, 3] and [2, 3, 4]. Column views are right in `gather`, `all_gather`, `broadcast` and `all_reduce`.
+#   have [0, 1, 2], [1, 2, 3] and [2, 3, 4]. Column views are right in `gather` and `all_gather`; other collectives: `gloo_columns`.
 # Means: Members that are columns are evaluated as mixtures of members, while the update takes them for what they were. Scatter
 #   `column.contiguous()`, or keep members in rows.
 set -euo pipefail

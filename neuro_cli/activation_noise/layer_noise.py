@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from neuro_cli.activation_noise.calls import LayerStep
+from neuro_cli.activation_noise.mean_square import root_mean_square
 from neuro_cli.activation_noise.output_mask import output_mask
-from neuro_cli.activation_noise.weight_noise import WeightNoise, root_mean_square, weight_noise
+from neuro_cli.activation_noise.weight_noise import WeightNoise, weight_noise
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller changes of a loss
 

@@ -5,7 +5,6 @@ E[e f(x + s e)] / s. It is computed from values of f around x. So nothing is lea
 the distance from a step. A chain of such functions (a comparison and a change of type, a rounding and a sign) is one.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import FunctionOf
+from neuro_cli.activation_noise.mean_square import root_mean_square
 from neuro_cli.activation_noise.outside_torch import NEW
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
@@ -54,7 +54,7 @@ class Step:
     def slope(self) -> Tensor:
         """Return the slope of the smoothed function at each value of ``x``. A linear function has its own."""
         x = self.x.detach()
-        deviation = float(torch.linalg.vector_norm(x - x.mean())) / math.sqrt(x.numel())
+        deviation = root_mean_square(x - x.mean())
         size = WIDTH * max(deviation, FLOOR)
         total = torch.zeros_like(x)
         for point in POINTS:

@@ -13,12 +13,8 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import NAMES, Arguments
 from neuro_cli.activation_noise.calls import LayerStep
+from neuro_cli.activation_noise.mean_square import root_mean_square
 from neuro_cli.sampler.patches import patches
-
-
-def root_mean_square(x: Tensor) -> float:
-    """Return the root of the mean square of the values of ``x``."""
-    return float(torch.linalg.vector_norm(x)) / math.sqrt(x.numel())
 
 
 class WeightNoise(ABC):

@@ -149,6 +149,23 @@ def test_functions_of_a_copy_compute_with_its_own_numbers(way):
     assert made.plain is module.plain
 
 
+GLOBAL_PART = nn.Linear(3, 2)
+GLOBAL_FORWARD = GLOBAL_PART.forward
+
+
+@pytest.mark.parametrize(("function", "name"), [
+    (lambda x: 2 * GLOBAL_FORWARD(x), "GLOBAL_FORWARD"), (lambda x: (lambda: x @ GLOBAL_PART.weight.T)(), "GLOBAL_PART"),
+])  # fmt: skip
+def test_a_function_that_finds_a_part_by_a_global_name_is_refused(function, name, monkeypatch):
+    """Its copies would run the original in every member (findings/torch_patched_forward.sh)."""
+    monkeypatch.setattr(GLOBAL_PART, "forward", function)
+    with pytest.raises(UserError, match=rf"^model: function .*lambda.* uses the global variable {name}, a part of this model"):
+        copied(GLOBAL_PART)
+    other = nn.Linear(3, 2)
+    other.forward = function  # the variable is no part of this model
+    copied(other)
+
+
 def test_a_function_of_a_copy_keeps_what_else_it_holds():
     module, seen = nn.Linear(2, 2), []
     module.see = lambda: seen.append(module)

@@ -6,12 +6,15 @@
 import copy
 from collections import deque
 from collections.abc import Iterator
-from functools import partial
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from dis import get_instructions
+from functools import cache, partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import KeyedRef, ProxyTypes, ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary, proxy
 
 from torch import Tensor, nn
+
+from neuro_cli.core.errors import UserError
 
 TABLES = (WeakKeyDictionary, WeakSet, WeakValueDictionary)
 LISTS = (list, tuple, deque, set, frozenset)
@@ -23,7 +26,8 @@ FIXED = (*FUNCTIONS, type, ModuleType, BuiltinFunctionType, tuple, frozenset, st
 class FunctionCopies(dict[int, Any]):
     """Memo of ``copy.deepcopy`` for ``module`` that begins with ``given`` and copies its functions once they are asked for.
 
-    Objects that a function holds, but neither the module nor its parts do (a table that a hook fills), are not copied.
+    Objects that a function holds, but neither the module nor its parts do (a table that a hook fills), are not copied. Raises
+    UserError for a function that finds a part by a global name: its copies would find the original there.
     """
 
     def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:
@@ -33,7 +37,11 @@ class FunctionCopies(dict[int, Any]):
         self._targets |= set(map(id, self._held))
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
-        self._functions = {id(each): each for each in _reached(module) if self._is_copied(each)}
+        reached = list(_reached(module))
+        for function in reached:
+            if isinstance(function, FunctionType):
+                self._refuse_global_parts(function)
+        self._functions = {id(each): each for each in reached if self._is_copied(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the copy of the bound object with the identity ``key``."""
@@ -48,6 +56,17 @@ class FunctionCopies(dict[int, Any]):
     def _refers(self, value: Any) -> bool:
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
         return any(id(each) in self._targets for each in _reached(value))
+
+    def _refuse_global_parts(self, function: FunctionType) -> None:
+        for name in sorted(_names_in(function.__code__) & function.__globals__.keys()):
+            value = function.__globals__[name]
+            part = value.__self__ if isinstance(value, MethodType) else value
+            is_part = isinstance(part, nn.Module | Tensor) and id(part) in self._targets
+            if is_part or (isinstance(value, FunctionType | partial) and self._refers(value)):
+                raise UserError(
+                    f"model: function {function.__qualname__} uses the global variable {name}, a part of this model, and every "
+                    "member would use that part: make it a method, or define it in a function that is given the model"
+                )
 
     def _is_copied(self, value: Any) -> bool:
         if type(value) in ProxyTypes:
@@ -126,6 +145,14 @@ def _parts(value: Any) -> list[Any]:
         kinds: tuple[Any, ...] = LISTS
         found += next((kind.__iter__(value) for kind in kinds if isinstance(value, kind)), ())
     return found
+
+
+@cache
+def _names_in(code: CodeType) -> frozenset[str]:
+    """Return the names of globals that ``code`` and the functions that it defines read."""
+    own = {each.argval for each in get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
+    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
+    return frozenset(own.union(*map(_names_in, inner)))
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -50,9 +50,10 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
     for parameter in module.parameters():
         if parameter.layout is not torch.strided and id(parameter) not in memo:
             memo[id(parameter)] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
+    functions = FunctionCopies(module, memo)
     try:
         with _AnyTensor():
-            result: nn.Module = copy.deepcopy(module, FunctionCopies(module, memo))
+            result: nn.Module = copy.deepcopy(module, functions)
     except Exception as error:  # each kind of object raises its own
         reason = " ".join(str(error).split())
         raise UserError(

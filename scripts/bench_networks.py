@@ -4,7 +4,8 @@
     python scripts/bench_networks.py --rows 'policy*' 'ask*'
 
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
-``lax.map`` and ``vmap`` in their second generation. Large layers: a generation (SGD), or its update alone, against one plain
+``lax.map`` and ``vmap`` in their second generation; four networks of users also against ``torch.vmap`` over all members (rows
+that end in ``_torch``). Large layers: a generation (SGD), or its update alone, against one plain
 forward pass of all members' rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and
 tell: a generation on the sphere against pycma. Rollouts: 1,000 environment steps by 512 policies on one core against one bare
 environment with a constant action.
@@ -78,6 +79,13 @@ def network_row(name: str, goal: float, network: str = "", sampler: str = "antit
     return Row(name, ours, peers, goal)
 
 
+def user_rows(name: str) -> list[Row]:
+    """Return the rows of a network that no loop was written for: against evosax, and torch's vmap, which takes no GRU."""
+    ours = network_row(name, 1.0)
+    plain = System("torch vmap", "network_evolution.py", ours.ours.setting | {"plain": True})
+    return [ours, *([] if name.startswith("gru") else [Row(f"{name}_torch", ours.ours, [plain], 1.0)])]
+
+
 def large_row(width: int, members: int, rows: int, sampler: str, dtype: str, goal: float, part: str = "large") -> Row:
     """Return the row of two large layers against plain inference; ``part``: large (a generation) or update (alone)."""
     setting = {"width": width, "members": members, "rows": rows, "sampler": sampler, "dtype": dtype, "update": part == "update"}
@@ -111,6 +119,7 @@ def all_rows() -> list[Row]:
         network_row("policy_512", 0.15),
         network_row("policy_4096", 0.12),
         *(network_row(f"policy_512_{sampler}", 0.15, "policy_512", sampler) for sampler in samplers),
+        *(row for name in ("relu_10000", "gru_1024", "line_1024", "norms_512") for row in user_rows(name)),
         network_row("char_gpt", 0.3),
         network_row("mlp_784", 0.27),
         network_row("mlp_2048", 0.2),

@@ -68,13 +68,14 @@ class Row:
     workers: list[BenchProcess] = field(default_factory=list)
 
 
-def network_row(name: str, goal: float, network: str = "", sampler: str = "antithetic", layout: str = "shared_batch") -> Row:
-    """Return the row of a network against evosax."""
+def network_row(name: str, goal: float, network: str = "", sampler: str = "antithetic", pairs: bool = True) -> Row:
+    """Return the row of a network against evosax, whose members are mirrored ``pairs``, its default, or all drawn."""
     network = network or name
-    ours = System("neuro", "network_evolution.py", {"network": network, "sampler": sampler, "layout": layout})
+    ours = System("neuro", "network_evolution.py", {"network": network, "sampler": sampler, "layout": "shared_batch"})
     ways = {"lax.map": False, "vmap": True}
     peers = [
-        System(f"evosax {way}", "network_evosax.py", {"network": network, "vmap": vmap}, "evosax") for way, vmap in ways.items()
+        System(f"evosax {way}", "network_evosax.py", {"network": network, "vmap": vmap, "pairs": pairs}, "evosax")
+        for way, vmap in ways.items()
     ]
     return Row(name, ours, peers, goal)
 
@@ -119,6 +120,7 @@ def all_rows() -> list[Row]:
         network_row("policy_512", 0.15),
         network_row("policy_4096", 0.12),
         *(network_row(f"policy_512_{sampler}", 0.15, "policy_512", sampler) for sampler in samplers),
+        network_row("policy_512_iid_drawn", 0.15, "policy_512", "iid", pairs=False),
         *(row for name in ("relu_10000", "gru_1024", "line_1024", "norms_512") for row in user_rows(name)),
         network_row("char_gpt", 0.3),
         network_row("mlp_784", 0.27),

@@ -158,7 +158,7 @@ def main() -> None:
     def loss(member: Any, inputs: Array, targets: Array) -> Array:
         return optax.softmax_cross_entropy_with_integer_labels(logits(member, inputs), targets).mean()
 
-    given = {"population": network.population, "vmap": setting["vmap"], "seed": 1}
+    given = {"population": network.population, "vmap": setting["vmap"], "pairs": setting.get("pairs", True), "seed": 1}
     serve(loss, weights, inputs, targets, given, network.rounds)
 
 

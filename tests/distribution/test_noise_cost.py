@@ -108,7 +108,7 @@ def test_ranks_of_a_small_network_make_complete_chunks_and_no_more(monkeypatch):
 
 @pytest.mark.parametrize(
     ("directions", "size", "length"),
-    [(100, 354, 128), (5000, 354, 625), (5000, 2**13, 256), (1, 1, 128), (2**24, 354, 2**20 // 354), (2**24, 1, 2**20)],
+    [(100, 354, 256), (100, 2**13, 128), (5000, 354, 625), (5000, 2**13, 256), (2**24, 354, 2**20 // 354), (2**24, 1, 2**20)],
 )
 def test_a_chunk_has_an_eighth_of_many_small_members_and_no_more_than_a_million_numbers(directions, size, length):
     assert shared_directions(directions, size, 2) == length

@@ -4,7 +4,8 @@
     python scripts/bench_networks.py --rows 'policy*' 'ask*'
 
 Rows of networks: ``neuro.Evolution.step(fitness, inputs, targets)`` (antithetic, Adam) against evosax's Open_ES, the faster of
-``lax.map`` and ``vmap`` in their second generation. Large layers: a generation (SGD), or its update alone, against one plain
+``lax.map`` and ``vmap`` in their second generation; four networks of users also against ``torch.vmap`` over all members (rows
+that end in ``_torch``). Large layers: a generation (SGD), or its update alone, against one plain
 forward pass of all members' rows in one batch, with the peak memory above the imports over the bytes of the weights. Ask and
 tell: a generation on the sphere against pycma. Rollouts: 1,000 environment steps by 512 policies on one core against one bare
 environment with a constant action.
@@ -67,15 +68,23 @@ class Row:
     workers: list[BenchProcess] = field(default_factory=list)
 
 
-def network_row(name: str, goal: float, network: str = "", sampler: str = "antithetic", layout: str = "shared_batch") -> Row:
-    """Return the row of a network against evosax."""
+def network_row(name: str, goal: float, network: str = "", sampler: str = "antithetic", pairs: bool = True) -> Row:
+    """Return the row of a network against evosax, whose members are mirrored ``pairs``, its default, or all drawn."""
     network = network or name
-    ours = System("neuro", "network_evolution.py", {"network": network, "sampler": sampler, "layout": layout})
+    ours = System("neuro", "network_evolution.py", {"network": network, "sampler": sampler, "layout": "shared_batch"})
     ways = {"lax.map": False, "vmap": True}
     peers = [
-        System(f"evosax {way}", "network_evosax.py", {"network": network, "vmap": vmap}, "evosax") for way, vmap in ways.items()
+        System(f"evosax {way}", "network_evosax.py", {"network": network, "vmap": vmap, "pairs": pairs}, "evosax")
+        for way, vmap in ways.items()
     ]
     return Row(name, ours, peers, goal)
+
+
+def user_rows(name: str) -> list[Row]:
+    """Return the rows of a network that no loop was written for: against evosax, and torch's vmap, which takes no GRU."""
+    ours = network_row(name, 1.0)
+    plain = System("torch vmap", "network_evolution.py", ours.ours.setting | {"plain": True})
+    return [ours, *([] if name.startswith("gru") else [Row(f"{name}_torch", ours.ours, [plain], 1.0)])]
 
 
 def large_row(width: int, members: int, rows: int, sampler: str, dtype: str, goal: float, part: str = "large") -> Row:
@@ -111,6 +120,8 @@ def all_rows() -> list[Row]:
         network_row("policy_512", 0.15),
         network_row("policy_4096", 0.12),
         *(network_row(f"policy_512_{sampler}", 0.15, "policy_512", sampler) for sampler in samplers),
+        network_row("policy_512_iid_drawn", 0.15, "policy_512", "iid", pairs=False),
+        *(row for name in ("relu_10000", "gru_1024", "line_1024", "norms_512") for row in user_rows(name)),
         network_row("char_gpt", 0.3),
         network_row("mlp_784", 0.27),
         network_row("mlp_2048", 0.2),

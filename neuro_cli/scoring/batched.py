@@ -114,7 +114,7 @@ class BatchedScorer(PopulationScorer):
         if not sampler.reuses_noise:
             length = min(length, dense_directions(settings.layout.size, settings.device))
             if settings.device.type == "cpu":
-                length = min(length, shared_directions(sampler.directions, self._sides))
+                length = min(length, shared_directions(sampler.directions, settings.layout.size, self._sides))
                 length = min(length, product_directions(products * self.examples, self._sides))
         period = sampler.noise_period
         if period is not None:

@@ -33,15 +33,16 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     return max(low, -(-total // (-(-count // some) * some)))
 
 
-# most members of a chunk with dense noise on a CPU, always allowed, and most directions as an eighth of the population. Ranks
-# compute complete chunks, so larger ones cost a rank with few members the noise of others; in smaller ones Python takes most of
-# the time
-SOME, MOST = 256, 256
+# most members of a chunk with dense noise on a CPU, always allowed, twice as many of few numbers; most directions as an eighth
+# of the population, and more of few numbers. Ranks compute complete chunks, so larger ones cost a rank with few members the noise
+# of others; in smaller ones Python takes most of the time
+SOME, MOST, NUMBERS = 256, 256, 2**20
 
 
-def shared_directions(directions: int, sides: int) -> int:
-    """Return the most directions of a chunk with dense noise on a CPU, of ``directions`` in a generation."""
-    return max(SOME // sides, min(MOST, directions // 8))
+def shared_directions(directions: int, size: int, sides: int) -> int:
+    """Return the most directions of ``size`` numbers in a chunk with dense noise on a CPU, of ``directions`` in a generation."""
+    few = NUMBERS // size
+    return max(SOME // sides, min(2 * SOME // sides, few), min(max(MOST, few), directions // 8))
 
 
 def dense_directions(size: int, device: torch.device) -> int:
@@ -80,7 +81,7 @@ def most_products(settings: ScoringSettings, convolved: bool = False) -> int:
 
 def product_directions(products: int, sides: int) -> int:
     """Return the most directions of a chunk with dense noise on a CPU, whose members have so many ``products`` each."""
-    return max(1, SOME_PRODUCTS // (products * sides)) if products > SMALL else MOST
+    return max(1, SOME_PRODUCTS // (products * sides)) if products > SMALL else NUMBERS
 
 
 def may_share_passes(settings: ScoringSettings) -> bool:

@@ -75,11 +75,15 @@ def serve(
 ) -> None:
     """Run ``rounds`` generations for every line on standard input, each with all members on one batch.
 
-    ``loss`` of a member's weights, inputs and targets; ``network``: the initial ones; ``setting``: population, vmap and seed.
+    ``loss`` of a member's weights, inputs and targets; ``network``: the initial ones; ``setting``: population, vmap, seed, and
+    ``pairs``: whether members are mirrored ones.
     """
     key, for_state = jax.random.split(jax.random.key(setting["seed"] + 1))
     constant = optax.constant_schedule(SIGMA)
-    strategy = Open_ES(setting["population"], network, optimizer=optax.adam(LEARNING_RATE), std_schedule=constant)
+    strategy = Open_ES(
+        setting["population"], network, optimizer=optax.adam(LEARNING_RATE), std_schedule=constant,
+        use_antithetic_sampling=setting.get("pairs", True),
+    )  # fmt: skip
     params = strategy.default_params
 
     def generation(key: Array, state: Any, inputs: Array, targets: Array) -> tuple[Any, Array]:

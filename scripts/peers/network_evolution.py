@@ -2,6 +2,7 @@
 
 python network_evolution.py SETTING_AS_JSON; prints one JSON object a generation. Large layers (``"width"``) also run as their own
 reference: plain inference of all members' rows in one batch (``"inference": true``). ``"update": true``: the update alone.
+``"plain": true``: a generation by torch alone, ``torch.vmap`` over the members, in place of neuro's.
 """
 
 import json
@@ -14,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from networks import NETWORKS, Layer
 from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn.utils import parameters_to_vector
 
 import neuro_cli as neuro
 from neuro_cli.model.char_gpt import CharGPT
@@ -30,12 +33,24 @@ class Mean(nn.Module):
         return x.mean((2, 3))
 
 
+class LastState(nn.GRU):
+    """Last state of a GRU on (B, T, inputs)."""
+
+    def forward(self, x: Tensor) -> Tensor:  # type: ignore[override]
+        states: Tensor = super().forward(x)[0]
+        return states[:, -1]
+
+
 def layer(kind: str, *sizes: int) -> nn.Module:
     """Return the module of a layer."""
     if kind == "conv":
         inputs, outputs, kernel, stride, groups = sizes
         return nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups)
-    simple = {"linear": nn.Linear, "relu": nn.ReLU, "tanh": nn.Tanh, "flatten": nn.Flatten, "mean": Mean}
+    if kind == "conv1d":
+        return nn.Conv1d(*sizes, padding=sizes[2] // 2)
+    if kind == "gru":
+        return LastState(*sizes, batch_first=True)
+    simple = {"linear": nn.Linear, "norm": nn.LayerNorm, "relu": nn.ReLU, "tanh": nn.Tanh, "flatten": nn.Flatten, "mean": Mean}
     return nn.MaxPool2d(2) if kind == "pool" else simple[kind](*sizes)
 
 
@@ -56,17 +71,46 @@ def network_generation(setting: dict[str, Any]) -> Callable[[], object]:
     network = NETWORKS[setting["network"]]
     if network.gpt is None:
         module = sequential(network.layers)
-        inputs, targets = torch.randn(network.batch, *network.shape), torch.randint(0, 4, (network.batch,))
+        inputs, targets = torch.randn(network.batch, *network.shape), torch.randint(0, network.classes, (network.batch,))
     else:
         sizes = network.gpt
         module = CharGPT(sizes["vocabulary"], network.shape[0], sizes["width"], sizes["depth"], sizes["heads"])
         inputs, targets = (torch.randint(0, sizes["vocabulary"], (network.batch, *network.shape)) for _ in range(2))
     module, inputs, targets = (part.to(setting["device"]) for part in (module, inputs, targets))
+    if setting.get("plain"):
+        return plain_generation(module, inputs, targets, network.population)
     evolution = neuro.Evolution(
         module, population=network.population, sigma=SIGMA, lr=LEARNING_RATE, optimizer=torch.optim.Adam,
         sampler=setting["sampler"], layout=setting["layout"], threads=setting["threads"],
     )  # fmt: skip
     return lambda: evolution.step(losses, inputs, targets)
+
+
+def plain_generation(module: nn.Module, inputs: Tensor, targets: Tensor, population: int) -> Callable[[], object]:
+    """Return a function that runs a generation as torch's documentation maps models: all members stacked, one vmap.
+
+    Mirrored pairs, fitnesses normalised, Adam, as the Evolution.
+    """
+    names = [name for name, _ in module.named_parameters()]
+    shapes = [parameter.shape for parameter in module.parameters()]
+    sizes = [parameter.numel() for parameter in module.parameters()]
+    centre = parameters_to_vector(module.parameters()).detach()
+    optimizer = torch.optim.Adam([centre], lr=LEARNING_RATE)
+
+    def member(vectors: Tensor) -> Tensor:
+        parts = zip(names, vectors.split(sizes), shapes, strict=True)
+        outputs = functional_call(module, {name: part.view(shape) for name, part, shape in parts}, (inputs,))
+        return -F.cross_entropy(outputs, targets)
+
+    def generation() -> None:
+        with torch.no_grad():
+            noise = torch.randn(population // 2, len(centre), device=centre.device)
+            fitness = torch.vmap(member)(torch.cat([centre + SIGMA * noise, centre - SIGMA * noise]))
+            plus, minus = ((fitness - fitness.mean()) / (fitness.std() + 1e-8)).chunk(2)
+            centre.grad = -((plus - minus) @ noise) / (population * SIGMA)
+        optimizer.step()
+
+    return generation
 
 
 def large(setting: dict[str, Any]) -> tuple[nn.Module, Tensor]:

@@ -30,14 +30,39 @@ def shape_of(kind: str, *sizes: int) -> tuple[int, ...] | None:
     if kind == "conv":
         inputs, outputs, kernel, _, groups = sizes
         return kernel, kernel, inputs // groups, outputs
-    return sizes if kind == "linear" else None
+    if kind == "conv1d":
+        inputs, outputs, kernel = sizes
+        return kernel, inputs, outputs
+    if kind == "gru":
+        return sizes[0], 3 * sizes[1]
+    return sizes if kind in ("linear", "norm") else None
 
 
 def initial(key: Array, layers: list[Layer]) -> Weights:
     """Return weights and biases of the layers that have any."""
     shapes = [shape for shape in (shape_of(*parts) for parts in layers) if shape is not None]
     keys = jax.random.split(key, len(shapes))
-    return [{"weight": drawn(k, shape), "bias": jnp.zeros(shape[-1])} for k, shape in zip(keys, shapes, strict=True)]
+    weights = [{"weight": drawn(k, shape), "bias": jnp.zeros(shape[-1])} for k, shape in zip(keys, shapes, strict=True)]
+    kinds = [parts[0] for parts in layers if shape_of(*parts) is not None]
+    for kind, layer, shape in zip(kinds, weights, shapes, strict=True):
+        if kind == "gru":
+            layer |= {"state": drawn(key, (shape[1] // 3, shape[1])), "state_bias": jnp.zeros(shape[1])}
+    return weights
+
+
+def last_state(layer: dict[str, Array], x: Array) -> Array:
+    """Return the last state of a GRU (torch's form: reset, update, new) on (B, T, inputs)."""
+    given = x @ layer["weight"] + layer["bias"]
+
+    def step(state: Array, given: Array) -> tuple[Array, None]:
+        moved = state @ layer["state"] + layer["state_bias"]
+        reset, update, new = jnp.split(given, 3, -1)
+        own_reset, own_update, own_new = jnp.split(moved, 3, -1)
+        update = jax.nn.sigmoid(update + own_update)
+        new = jnp.tanh(new + jax.nn.sigmoid(reset + own_reset) * own_new)
+        return new + update * (state - new), None
+
+    return lax.scan(step, jnp.zeros((len(x), layer["state"].shape[0])), given.swapaxes(0, 1))[0]
 
 
 def apply(weights: Weights, layers: list[Layer], x: Array) -> Array:
@@ -47,6 +72,14 @@ def apply(weights: Weights, layers: list[Layer], x: Array) -> Array:
         if kind == "linear":
             layer = next(left)
             x = x @ layer["weight"] + layer["bias"]
+        elif kind == "norm":
+            x = layer_norm(x, next(left))
+        elif kind == "gru":
+            x = last_state(next(left), x)
+        elif kind == "conv1d":
+            layer, half = next(left), sizes[2] // 2
+            x = lax.conv_general_dilated(x, layer["weight"], (1,), ((half, half),), dimension_numbers=("NWC", "WIO", "NWC"))
+            x = x + layer["bias"]
         elif kind == "conv":
             layer = next(left)
             _, _, kernel, stride, groups = sizes
@@ -110,9 +143,10 @@ def problem(network: Network, key: Array) -> tuple[Any, Array, Array, Any]:
         sizes, shape = network.gpt, (network.batch, *network.shape)
         tokens, targets = (jax.random.randint(k, shape, 0, sizes["vocabulary"]) for k in (for_inputs, for_targets))
         return initial_gpt(for_weights, sizes, network.shape[0]), tokens, targets, lambda w, x: apply_gpt(w, sizes, x)
-    channels_last = (*network.shape[1:], network.shape[0])
+    recurrent = network.layers[0][0] == "gru"  # steps come first
+    channels_last = network.shape if recurrent else (*network.shape[1:], network.shape[0])
     inputs = jax.random.normal(for_inputs, (network.batch, *channels_last))
-    targets = jax.random.randint(for_targets, (network.batch,), 0, 4)
+    targets = jax.random.randint(for_targets, (network.batch,), 0, network.classes)
     return initial(for_weights, network.layers), inputs, targets, lambda w, x: apply(w, network.layers, x)
 
 
@@ -124,7 +158,7 @@ def main() -> None:
     def loss(member: Any, inputs: Array, targets: Array) -> Array:
         return optax.softmax_cross_entropy_with_integer_labels(logits(member, inputs), targets).mean()
 
-    given = {"population": network.population, "vmap": setting["vmap"], "seed": 1}
+    given = {"population": network.population, "vmap": setting["vmap"], "pairs": setting.get("pairs", True), "seed": 1}
     serve(loss, weights, inputs, targets, given, network.rounds)
 
 

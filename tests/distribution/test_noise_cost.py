@@ -15,7 +15,7 @@ from neuro_cli.core.kernels import numba_noise as noise_kernels
 from neuro_cli.fabric.base import Arrived, Exchange, SingleProcess
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
-from neuro_cli.scoring.chunk_size import MOST, shared_directions
+from neuro_cli.scoring.chunk_size import MOST, NUMBERS, shared_directions
 
 MEMBERS = 2  # a rank
 RANKS = (1, 7, 96)
@@ -97,13 +97,21 @@ def test_it_does_not_grow_with_the_ranks(method, sampler, monkeypatch):
 
 
 def test_ranks_of_a_small_network_make_complete_chunks_and_no_more(monkeypatch):
-    """Members share passes then: a rank makes the noise of at most MOST directions more than its own."""
+    """Members share passes then: a rank makes at most the noise of MOST directions, or NUMBERS, more than its own."""
     columns = build(Options(composed("model=MNIST_10K", "batch_size=2")), SingleProcess()).layout.size
     for sampler, ranks in product(("antithetic", "iid"), (1, 7, 96, 400)):
         numbers, sides = numbers_a_rank(monkeypatch, ranks // 2, ranks, f"sampler={sampler}", examples=2), 1 + (sampler != "iid")
         assert numbers["perturb"] == 0
-        chunk = shared_directions(MEMBERS * ranks // sides, sides)
-        assert 0 < numbers["draw"] <= chunk * columns <= MOST * columns
+        chunk = shared_directions(MEMBERS * ranks // sides, columns, sides)
+        assert 0 < numbers["draw"] <= chunk * columns <= max(MOST * columns, NUMBERS)
+
+
+@pytest.mark.parametrize(
+    ("directions", "size", "length"),
+    [(100, 354, 256), (100, 2**13, 128), (5000, 354, 625), (5000, 2**13, 256), (2**24, 354, 2**20 // 354), (2**24, 1, 2**20)],
+)
+def test_a_chunk_has_an_eighth_of_many_small_members_and_no_more_than_a_million_numbers(directions, size, length):
+    assert shared_directions(directions, size, 2) == length
 
 
 def test_replicated_makes_the_noise_of_all_members(monkeypatch):

@@ -75,7 +75,8 @@ class NoisyMode(TorchFunctionMode):
         x = None if position is None else self._kept(tensors(given)[position])
         delta = None if call.layer is None else self._deltas.get(call.layer)
         if delta is not None and func is scan:
-            return with_mark(scan(*args, delta=delta), NOISE)
+            cell, *given = args
+            return with_mark(scan(cell, given[0], given[1], given[2], delta), NOISE)
         # a call without noise among its arguments gives what it gave in the clean pass, but what it gives may be filled later
         again = reached or self._complete or call.foreign
         result = REPLACEMENTS.get(func, func)(*args, **kwargs) if again else call.result

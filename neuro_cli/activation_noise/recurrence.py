@@ -23,9 +23,9 @@ from neuro_cli.scoring.passes.recurrent import Cell, State
 CELLS = {getattr(torch, name): getattr(recurrent, name) for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")}
 
 
-def layers(cell: Cell, *args: Any) -> tuple[Tensor, ...]:
+def layers(cell: Cell, *args: Any) -> Any:
     """Return outputs and last states, as of ``torch.gru`` and its like, by a :func:`scan` for each direction of each layer."""
-    return recurrent.layers(F.linear, cell, *args, scan=partial(_scanned, cell))
+    return partial(recurrent.layers, F.linear, cell, scan=partial(_scanned, cell))(*args)
 
 
 def _scanned(
@@ -81,14 +81,14 @@ class RecurrentNode(BackwardNode):
         x, weight, _ = args
         inputs = given[0]
         function = FunctionOf(F.linear, given, {}, inputs)
-        model = model_of(F.linear, given, {}, inputs, products, True) or (None, ())
-        super().__init__(products, names, None, inputs, None, *model, function)
+        make_model, form = model_of(F.linear, given, {}, inputs, products, True) or (None, ())
+        super().__init__(products, names, None, inputs, None, make_model, form, function)
         self.result, self._type, self._size = states, x.dtype, weight.shape[1]
         wide, before = _wide(x), earlier_states(x, states, self._size)
         with torch.enable_grad():
             leaves = [part.detach().to(wide).requires_grad_() for part in (x[1:], products)]
             state = tuple(part.detach().to(wide).requires_grad_() for part in before.split(self._size, -1))
-            new = cell(*leaves, state)
+            new = cell(leaves[0], leaves[1], state)
             # each value depends on the others at its own place alone, so that a sum has the derivatives of all
             slopes = [torch.autograd.grad(part.sum(), [*leaves, *state], retain_graph=True, allow_unused=True) for part in new]
         self._by_gates, self._by_products = [row[0] for row in slopes], [row[1] for row in slopes]

@@ -168,7 +168,7 @@ def _tables(part: nn.Module) -> tuple[dict[str, Any], ...]:
     # its tables are wrappers, and a pass sets its attributes where its own dictionary does not have them
     kind = getattr(part, "_concrete_type", None)
     attributes = vars(part) if kind is None else {name: getattr(part, name) for name in kind.get_attributes()}
-    evolved = {name for name, tensor in part._parameters.items() if tensor.requires_grad}
+    evolved = {name for name, tensor in part._parameters.items() if tensor is not None and tensor.requires_grad}
     tables = (attributes, dict(part._buffers.items()), dict(part._parameters.items()))
     return tuple({name: value for name, value in table.items() if name not in evolved} for table in tables)
 

@@ -72,6 +72,7 @@ class BackwardNode:
     ) -> None:  # fmt: skip
         self.outputs, self.position, self.inputs, self._preprocess = outputs, position, inputs, preprocess
         self.make_model, self.names, self.key, self.function = make_model, names, (*names, *form), function
+        self.result = outputs  # what the call gives in the graph
         self.response: Response | None = None
         self.derivative: Tensor | None = None
 
@@ -168,7 +169,7 @@ class NodeFunction(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, node: BackwardNode, root: Tensor, x: Tensor | None, copy: bool) -> Tensor:
         ctx.node = node
-        return node.outputs.clone() if copy else node.outputs.detach()
+        return node.result.clone() if copy else node.result.detach()
 
     @staticmethod
     def backward(ctx: Any, derivative: Tensor) -> tuple[None, None, Tensor | None, None]:
@@ -217,7 +218,7 @@ def layer_node(
     affine = _is_affine(func, args, position, given)
     if func in POINTWISE and outputs.shape == x.shape and not (affine and not kwargs):
         return PointwiseNode(outputs, names, function, x), x
-    model = _model_of(func, args, kwargs, x, outputs, affine)
+    model = model_of(func, args, kwargs, x, outputs, affine)
     if model is None:
         return BackwardNode(outputs, names), None
     return BackwardNode(outputs, names, None if affine else position, x.detach(), None, *model, function), x
@@ -282,7 +283,7 @@ def _exact_node(
     return BackwardNode(outputs, names), result if result.shape == outputs.shape else None
 
 
-def _model_of(
+def model_of(
     func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], x: Tensor, outputs: Tensor, affine: bool
 ) -> tuple[MakeModel, tuple[Any, ...]] | None:
     """Return the maker of a call's response model and the form of that model; None where it would be too large."""

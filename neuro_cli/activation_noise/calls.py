@@ -52,6 +52,7 @@ class LayerStep:
     adds to it or multiplies it; ``before``: number of the step whose outputs this argument is; both None otherwise.
     ``earlier``: steps of the same layer, in order. ``joined``: a later step of the same layer stands for it.
     ``users``: calls that get the outputs. ``node``: its node in the backward graph, None without such a graph.
+    ``inner``: noise enters the call, whose result is not ``raw``.
     """
 
     func: Callable[..., Any]
@@ -67,3 +68,4 @@ class LayerStep:
     earlier: "tuple[LayerStep, ...]" = ()
     users: list[Use] = field(default_factory=list)
     node: BackwardNode | None = None
+    inner: bool = False

@@ -24,6 +24,7 @@ from neuro_cli.activation_noise.calls import Call, LayerStep
 from neuro_cli.activation_noise.decomposition import decomposed
 from neuro_cli.activation_noise.output_mask import record_use
 from neuro_cli.activation_noise.outside_torch import ForeignValues
+from neuro_cli.activation_noise.recurrence import RecurrentNode, earlier_states, scan
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import calls_behind, replayable
 from neuro_cli.activation_noise.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
@@ -212,6 +213,8 @@ class RecordingMode(TorchFunctionMode):
                 result = func(*args, **kwargs)
                 rounded = func in ROUNDED and isinstance(result, Tensor)
                 return StraightThrough.apply(args[0], result.detach()) if rounded else result
+        if func is scan:
+            return self._run_scan(args, of_weights)
         data = _linear_in(func, args, kwargs)
         if data is None and not of_weights:
             return self._run_on_data(func, args, kwargs)
@@ -248,6 +251,29 @@ class RecordingMode(TorchFunctionMode):
         setattr(outputs, LAYER, len(self.record.steps))
         self.record.steps.append(step)
         return outputs
+
+    def _run_scan(self, args: Sequence[Any], of_weights: bool) -> Tensor:
+        """Run all steps of a recurrent layer, as a step whose outputs are the products with the states."""
+        cell, x, *parameters = args
+        states = scan(cell, self._detached(x), *parameters)
+        before = earlier_states(x.detach(), states, len(parameters[0][0]))[..., : len(parameters[0][0])]
+        setattr(before, DATA, True)
+        given = [before, *parameters]
+        with torch.enable_grad():
+            products = F.linear(*given)
+        used = _ordered([self._parameters[key] for key in _leaves(parameters) if key in self._parameters], args, {})
+        places = [place for _, place in used]
+        if of_weights:
+            step = LayerStep(F.linear, given, {}, len(self.record.calls) - 1, products, places, [each for each, _ in used])
+            step.inner = True
+            self.record.steps.append(step)
+        if not self._backward:
+            return states
+        names = tuple(place.name for place in places) or (f"call {len(self.record.nodes)}",)
+        node = RecurrentNode(cell, [x.detach(), *parameters], products.detach(), states, given, names)
+        if of_weights:
+            step.node = node
+        return self._append(node, x if x.requires_grad else None)
 
     def _note_stale(self, func: Callable[..., Any], given: Sequence[Tensor]) -> None:
         """Note a call that reads what should have been overwritten, or a view of it."""

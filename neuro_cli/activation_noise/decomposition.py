@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.activation_noise.recurrence import CELLS, layers, scan
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.torch_bodies import body
 
@@ -17,11 +18,11 @@ SUMS: dict[str, Callable[..., Tensor]] = {
     "addcdiv": lambda x, one, other, value=1: x + value * (one / other),
     "lerp": lambda x, end, weight: x + weight * (end - x),
 }
-IN_STEPS = {getattr(kind, name): run for name, run in SUMS.items() for kind in (torch, Tensor)} | {
-    getattr(torch, name + cell): partial(run, F.linear, getattr(recurrent, name))
-    for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")
-    for cell, run in (("", recurrent.layers), ("_cell", recurrent.one_step))
-}
+IN_STEPS = (
+    {getattr(kind, name): run for name, run in SUMS.items() for kind in (torch, Tensor)}
+    | {getattr(torch, f"{func.__name__}_cell"): partial(recurrent.one_step, F.linear, cell) for func, cell in CELLS.items()}
+    | {func: partial(layers, cell) for func, cell in CELLS.items()}
+)
 # the same of products of matrices, which have a model of one argument with data
 ADDED = {getattr(kind, name): run for name, run in (("addmm", torch.mm), ("baddbmm", torch.bmm)) for kind in (torch, Tensor)}
 
@@ -38,7 +39,7 @@ def decomposed(func: Callable[..., Any], args: Sequence[Any], of_data: Sequence[
             return _bilinear
         if func is torch.einsum and isinstance(args[0], str):
             return partial(_einsum, of_data)
-    return IN_STEPS.get(func) or body(func)
+    return None if func is scan else IN_STEPS.get(func) or body(func)
 
 
 def _added(

@@ -116,9 +116,9 @@ class NoisyLayer:
 
     @property
     def outputs_a_reward(self) -> int | None:
-        """Number of outputs for each reward, None where an output belongs to several rewards or is complex."""
-        alone = self.rewards == 1 or self.axes.tokens
-        return self.outputs.numel() // (self.examples * self.rewards) if alone and not self._complex else None
+        """Number of outputs for each reward, None where an output belongs to several rewards, is complex or inside a call."""
+        alone = (self.rewards == 1 or self.axes.tokens) and not (self._complex or self._step.inner)
+        return self.outputs.numel() // (self.examples * self.rewards) if alone else None
 
     def like_outputs(self, rows: Tensor) -> Tensor:
         """Return (B T, :attr:`outputs_a_reward`), in the order of the noise, in the shape of the outputs."""

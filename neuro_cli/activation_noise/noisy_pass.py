@@ -17,6 +17,7 @@ from neuro_cli.activation_noise.calls import Call
 from neuro_cli.activation_noise.clean_pass import PassRecord
 from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.outside_torch import NEW, READS
+from neuro_cli.activation_noise.recurrence import scan
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.activation_noise.replay import replay
 from neuro_cli.scoring.passes.example_marks import marked, tensors, with_mark
@@ -72,6 +73,10 @@ class NoisyMode(TorchFunctionMode):
         self._read |= reached and func in READS
         position = None if self._observed is None or call.node is None or not reached else self._nodes[call.node].position
         x = None if position is None else self._kept(tensors(given)[position])
+        delta = None if call.layer is None else self._deltas.get(call.layer)
+        if delta is not None and func is scan:
+            cell, *given = args
+            return with_mark(scan(cell, given[0], given[1], given[2], delta), NOISE)
         # a call without noise among its arguments gives what it gave in the clean pass, but what it gives may be filled later
         again = reached or self._complete or call.foreign
         result = REPLACEMENTS.get(func, func)(*args, **kwargs) if again else call.result
@@ -79,7 +84,6 @@ class NoisyMode(TorchFunctionMode):
             self._observed[call.node] = x, self._kept(result)
         if reached and args and isinstance(args[0], Tensor) and overwrites(func):
             with_mark(args[0], NOISE)
-        delta = None if call.layer is None else self._deltas.get(call.layer)
         if delta is not None:
             result, reached = result.add_(delta) if overwrites(func) and result is args[0] else result + delta, True
         return with_mark(result, NOISE) if reached else result

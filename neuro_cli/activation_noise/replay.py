@@ -10,6 +10,7 @@ from torch import Tensor
 
 from neuro_cli.activation_noise.arguments import replaced
 from neuro_cli.activation_noise.calls import Call
+from neuro_cli.activation_noise.recurrence import scan
 from neuro_cli.activation_noise.replacements import REPLACEMENTS
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.number_reads import may_read
@@ -61,14 +62,16 @@ def replay(
         if call.decomposed:
             continue
         again = call.result
-        if not noisy.keys().isdisjoint(call.given):
+        delta = None if call.layer is None else deltas.get(call.layer)
+        inside = {"delta": delta} if delta is not None and call.func is scan else {}
+        if inside or not noisy.keys().isdisjoint(call.given):
             args, kwargs = replaced(call.args, swap), {name: replaced(value, swap) for name, value in call.kwargs.items()}
+            kwargs |= inside
             again = REPLACEMENTS.get(call.func, call.func)(*args, **kwargs)
             if observe is not None and call.node is not None:
                 observe(call, tensors([*args, *kwargs.values()]), again)
             del args, kwargs
-        delta = None if call.layer is None else deltas.get(call.layer)
-        if delta is not None:
+        if delta is not None and not inside:
             again = again + delta
         for tensor in call.given:
             if last[tensor] == place:

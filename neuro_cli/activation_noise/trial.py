@@ -172,6 +172,8 @@ class _Trial:
             if axes is None:
                 name = getattr(b.func, "__name__", str(b.func))
                 raise UserError(f"sampler=activation: outputs {shapes[1]} of {name} do not belong to {counts[1]} examples")
+            if b.inner:  # noise at one step changes the rewards of all later ones
+                axes = replace(axes, tokens=False)
             simple = axes.examples == 0 and axes.fold == 1
             own = weight_noise(b) if simple and space != "outputs" else None
             outputs = real(b.raw.detach()).numel() // counts[1]

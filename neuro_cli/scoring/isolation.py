@@ -163,9 +163,14 @@ def _differing(one: nn.Module, other: nn.Module, seen: dict[int, Any]) -> Iterat
 
 
 def _tables(part: nn.Module) -> tuple[dict[str, Any], ...]:
-    tables = (part.__dict__, part._buffers, part._parameters)
-    # a scripted module's are wrappers; its attributes are out of reach
-    return tables if type(part._buffers) is dict else tuple(dict(table.items()) for table in tables)
+    if not isinstance(part, torch.jit.ScriptModule):
+        return part.__dict__, part._buffers, part._parameters
+    # its tables are wrappers, and a pass sets its attributes where its own dictionary does not have them
+    kind = getattr(part, "_concrete_type", None)
+    attributes = vars(part) if kind is None else {name: getattr(part, name) for name in kind.get_attributes()}
+    evolved = {name for name, tensor in part._parameters.items() if tensor is not None and tensor.requires_grad}
+    tables = (attributes, dict(part._buffers.items()), dict(part._parameters.items()))
+    return tuple({name: value for name, value in table.items() if name not in evolved} for table in tables)
 
 
 def same(one: Any, other: Any, seen: dict[int, Any]) -> bool:

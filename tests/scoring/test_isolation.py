@@ -453,14 +453,35 @@ class Counting(Net):
         return self.layer(x) * self.calls
 
 
+class Remembering(Net):
+    """Keeps a tensor in an attribute that is no buffer, as voice detectors keep the state of their last window."""
+
+    last: Tensor
+
+    def start(self) -> None:
+        self.last = torch.zeros(())
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = self.layer(x) + self.last
+        self.last = made.detach().mean()
+        return made
+
+
 @pytest.mark.parametrize("form", ["batch", "closure"])
-def test_a_scripted_module_is_kept_apart_too(form):
+@pytest.mark.parametrize("kind", [Counting, Remembering])
+def test_a_scripted_module_is_kept_apart_too(kind, form):
     def scripted() -> nn.Module:
-        return torch.jit.script(Counting())
+        return torch.jit.script(kind())
 
     own = own_scores(scripted)
     for threads in (1, 2):
         assert step(evolution(scripted, threads), form) == pytest.approx((own.mean(), own.max()), rel=1e-6)
+
+
+def test_a_scripted_module_without_state_gets_no_copies(caplog):
+    for make in (lambda: torch.jit.script(nn.Linear(8, 3)), lambda: torch.jit.trace(nn.Linear(8, 3), INPUTS)):
+        step(evolution(make), "closure")
+    assert "changes in a forward pass" not in caplog.text
 
 
 def test_random_numbers_and_shares_of_a_batch_do_not_go_together():

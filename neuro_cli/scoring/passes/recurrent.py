@@ -40,13 +40,18 @@ def rnn_relu(gates: Tensor, own: Tensor, state: State) -> State:
 
 
 Cell = Callable[[Tensor, Tensor, State], State]
+# outputs and last state from what the input adds to the gates, the state, weight and bias, and whether it runs backwards
+Scan = Callable[[Tensor, State, Any, Any, bool], tuple[Tensor, State]]
 
 
 def layers(
     linear: Linear, cell: Cell, input: Tensor, hx: Any, params: Any, has_biases: bool, num_layers: int, dropout: float,
-    train: bool, bidirectional: bool, batch_first: bool,
+    train: bool, bidirectional: bool, batch_first: bool, scan: Scan | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
-    """Return outputs and last states, as of ``torch.gru`` and its like. Raises Unsupported for packed sequences."""
+    """Return outputs and last states, as of ``torch.gru`` and its like. Raises Unsupported for packed sequences.
+
+    ``scan``: all steps of a direction in one call, in place of one after the other; it has no projected states.
+    """
     if not isinstance(has_biases, bool):  # sizes of batches stand before the state, so that weights come one place later
         raise Unsupported("a packed sequence")
     x = input.transpose(0, 1) if batch_first else input
@@ -58,7 +63,7 @@ def layers(
         outputs = []
         for backwards in range(1 + bidirectional):
             state = tuple(part[len(last)] for part in first)
-            result, state = _direction(linear, cell, x, state, weights[len(last)], has_biases, bool(backwards))
+            result, state = _direction(linear, cell, x, state, weights[len(last)], has_biases, bool(backwards), scan)
             outputs.append(result)
             last.append(state)
         x = torch.cat(outputs, -1) if bidirectional else outputs[0]
@@ -69,12 +74,21 @@ def layers(
 
 
 def _direction(
-    linear: Linear, cell: Cell, x: Tensor, state: State, weights: Sequence[Any], has_biases: bool, backwards: bool
+    linear: Linear,
+    cell: Cell,
+    x: Tensor,
+    state: State,
+    weights: Sequence[Any],
+    has_biases: bool,
+    backwards: bool,
+    scan: Scan | None,
 ) -> tuple[Tensor, State]:
     """Return one layer in one direction: outputs (T, e, H) and the last state."""
     of_input, of_state, *rest = weights
     biases = [rest.pop(0), rest.pop(0)] if has_biases else [None, None]
     gates = linear(x, of_input, biases[0])
+    if scan is not None and not rest:
+        return scan(gates, state, of_state, biases[1], backwards)
     outputs: list[Tensor] = []
     for step in reversed(range(len(gates))) if backwards else range(len(gates)):
         state = cell(gates[step], linear(state[0], of_state, biases[1]), state)

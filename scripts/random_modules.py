@@ -31,6 +31,7 @@ from collections.abc import Callable
 import torch
 from random_programs.chains import Chains
 from random_programs.gradient import gradient
+from random_programs.held import Held
 from random_programs.members import closure, perturbed, step
 from random_programs.program import Program
 from random_programs.rare import Rare
@@ -39,7 +40,7 @@ from random_programs.runs import ranks, settings
 from random_programs.wide import Wide
 
 ALL = step, settings, closure, perturbed, gradient, ranks
-KINDS: dict[str, type[Program]] = {"plain": Program, "wide": Wide, "rare": Rare, "chains": Chains}
+KINDS: dict[str, type[Program]] = {"plain": Program, "wide": Wide, "rare": Rare, "chains": Chains, "held": Held}
 USES: dict[str, Callable[[Case], str]] = {use.__name__: use for use in ALL}
 
 

@@ -27,6 +27,7 @@ from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 ObservedChanges = dict[int, tuple[Tensor, Tensor]]  # input and outputs of a noisy pass, by number of the backward graph's node
 
+DIFFER = "its calls of torch differ from pass to pass"
 NOISE = "_neuro_noise"  # attribute of tensors that noise has reached
 
 
@@ -85,7 +86,13 @@ class NoisyMode(TorchFunctionMode):
         if reached and args and isinstance(args[0], Tensor) and overwrites(func):
             with_mark(args[0], NOISE)
         if delta is not None:
-            result, reached = result.add_(delta) if overwrites(func) and result is args[0] else result + delta, True
+            try:
+                noisy = result + delta
+            except RuntimeError as error:
+                raise Unsupported(DIFFER) from error
+            if noisy.shape != result.shape:
+                raise Unsupported(DIFFER)
+            result, reached = result.copy_(noisy) if overwrites(func) and result is args[0] else noisy, True
         return with_mark(result, NOISE) if reached else result
 
     def _marked(self, result: Any) -> Any:
@@ -99,7 +106,7 @@ class NoisyMode(TorchFunctionMode):
     def _following(self, func: Callable[..., Any]) -> Call:
         """Return the next call of the clean pass, which must be one of ``func``."""
         if not self._follows(func):
-            raise Unsupported("its calls of torch differ from pass to pass")
+            raise Unsupported(DIFFER)
         self._next += 1
         return self._calls[self._next - 1]
 

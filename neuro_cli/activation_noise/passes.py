@@ -16,9 +16,11 @@ from neuro_cli.activation_noise.module_pass import ModulePass
 from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
 from neuro_cli.activation_noise.trial import EXAMPLES, WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
+from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.task.base import Batch
 
 FEW = 80_000  # noise values in a pass of all layers: below it two threads wait for the interpreter lock more than they gain
@@ -109,7 +111,10 @@ class Passes:
     def gains(self, clean: CleanPass, deltas: dict[int, Tensor]) -> Tensor:
         """Return the differences (R, B, T, C) float64 of passes with ``deltas`` (R, ..) to the clean one."""
         with self._pass_of(clean) as source:
-            scores = self._scores(clean, deltas, source)
+            try:
+                scores = self._scores(clean, deltas, source)
+            except Unsupported as error:  # a pass unlike those of the trial
+                raise ConfigError("sampler", "activation", f"{type(self.settings.module).__name__}: {error}") from error
         each = clean.scores.shape[1]  # the factor of by_reward, which takes no passes side by side
         # float64: a difference of float32 scores would have few digits left
         gains: Tensor = (scores.double() * each).view(-1, *clean.scores.shape) - clean.scores
@@ -124,7 +129,7 @@ class Passes:
         if layers not in self._singly:
             try:
                 return noisy_scores(clean.record, deltas, source, *self.plan.way)
-            except UNSUPPORTED as error:
+            except (Unsupported, *UNSUPPORTED) as error:
                 if not self.plan.mapped:
                     raise
                 self._singly.add(layers)

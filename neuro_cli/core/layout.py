@@ -153,7 +153,7 @@ class ParameterLayout:
         """
         parameters, copies = dict(module.named_parameters()), dict(apart or {})
         for place in self.places:
-            view = place.view(flat)
+            view = place.view_of(_of_its_own(flat[place.start : place.stop]))
             if _is_apart(place, int(flat.storage_offset())) and place.name not in copies:
                 copies[place.name] = view.contiguous().clone()
             parameters[place.name].data = copies.get(place.name, view)
@@ -175,6 +175,12 @@ class ParameterLayout:
                 view = place.view(flat)
                 if parameter.data_ptr() != view.data_ptr():  # else the vector is the module's own memory
                     parameter.copy_(view)
+
+
+def _of_its_own(piece: Tensor) -> Tensor:
+    """Return the memory of ``piece`` as a tensor that begins its storage: a pass may name places there (``as_strided``)."""
+    made: Tensor = torch.from_dlpack(piece.detach())
+    return made
 
 
 def _is_apart(place: Place, begin: int) -> bool:

@@ -29,7 +29,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.fabric.shares import shares
 from neuro_cli.library.bounds import Bounds
-from neuro_cli.library.candidates import Best, best_of_all
+from neuro_cli.library.candidates import Best, best_of_all, fitnesses_of
 from neuro_cli.library.integers import Integers, least_deviation, mask_of, with_room
 from neuro_cli.library.named import Point, option
 from neuro_cli.library.restarts import BIPOP, IPOP, NONE, START, Restarts
@@ -59,18 +59,6 @@ class Run:
     def placed(self, points: np.ndarray) -> np.ndarray:
         """Return points (.., M) of the algorithm in the search."""
         return points if self.integers is None else self.integers.stretched(points)
-
-
-def _numbers(fitnesses: Any) -> np.ndarray:
-    """Return fitnesses as an array of float64. Raises UserError for others than numbers; NumPy would make nan of None."""
-    if isinstance(fitnesses, Tensor):
-        fitnesses = fitnesses.detach().cpu()
-    elif isinstance(fitnesses, list | tuple) and any(each is None for each in fitnesses):
-        raise UserError("tell: a fitness is None: does the function return its value?")
-    try:
-        return np.asarray(fitnesses, np.float64)
-    except (TypeError, ValueError) as error:
-        raise UserError(f"tell: the fitnesses must be numbers: {' '.join(str(error).split())[:150]}") from error
 
 
 @suggesting
@@ -230,9 +218,7 @@ class AskTell:
         with threads_kept(), collectively(self.world):
             if self._asked is None:
                 raise UserError("tell: ask() comes first, and gives the next candidates")
-            own = _numbers(fitnesses)
-            if own.shape != (len(self.members),):
-                raise UserError(f"tell: fitnesses of shape {own.shape} for {len(self.members)} candidates of this rank")
+            own = fitnesses_of(fitnesses, len(self.members))
         own = own * self._sign
         counts = [high - low for low, high in shares(run.population, self.world.size)]
         scores = self.world.all_gather(own, counts).astype(np.float64)
@@ -262,7 +248,7 @@ class AskTell:
         if generation != self.generation or self._asked is None or place in self._arrived:
             self.late += 1
             return False
-        self._arrived[place] = float(fitness)
+        self._arrived[place] = float(fitnesses_of([fitness], 1)[0])
         if len(self._arrived) < len(self.members):
             return False
         arrived, self._arrived = self._arrived, {}

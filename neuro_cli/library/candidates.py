@@ -1,6 +1,6 @@
 """Candidates of a generation for ask and tell, each created when it is indexed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,16 +38,47 @@ def best_of_all(scores: np.ndarray, members: range, world: World) -> tuple[float
     return float(highest), int(member)
 
 
-def numbers_of(fitnesses: Sequence[float] | np.ndarray | Tensor, count: int) -> np.ndarray:
-    """Return the fitnesses (``count``,) float64 of a rank's candidates, as passed to ``tell``. Raises UserError."""
-    values = fitnesses.detach().cpu().numpy() if isinstance(fitnesses, Tensor) else fitnesses
+def fitnesses_of(given: Sequence[float] | np.ndarray | Tensor, count: int) -> np.ndarray:
+    """Return the fitnesses (``count``,) float64 of a rank's candidates, as passed to ``tell``. Raises UserError.
+
+    A table or a set has no order of candidates, and a text, a date or a complex number is no fitness, though float() takes some.
+    """
+    if isinstance(given, str | bytes | Mapping | Set):
+        raise UserError(
+            f"tell: a {type(given).__name__} of fitnesses: a list, an array or a tensor in the candidates' order is needed"
+        )
     try:
-        scores = np.array([float(value) for value in values])
-    except (TypeError, ValueError) as error:
-        raise UserError(f"tell: a number for each candidate is needed ({error})") from error
+        if isinstance(given, Tensor):
+            given = given.detach().cpu()
+            values = (given if given.is_complex() else given.double()).numpy()
+        elif hasattr(given, "__array__"):
+            values = np.ma.asarray(given)  # with the places that a masked array leaves out
+        else:
+            values = np.array([_number(value) for value in given], np.float64)
+        if values.dtype.kind not in "biufO":
+            raise TypeError(f"they are {values.dtype}")
+        if values.dtype.kind == "O":
+            values = np.reshape([_number(value) for value in values.flat], values.shape)
+        scores = np.ma.filled(values.astype(np.float64), np.nan)
+    except (TypeError, ValueError, OverflowError, RuntimeError) as error:
+        raise UserError(f"tell: the fitnesses must be numbers: {' '.join(str(error).split())[:150]}") from error
     if scores.shape != (count,):
-        raise UserError(f"tell: {len(scores)} fitnesses for {count} candidates of this rank")
+        shape = f"{len(scores)} fitnesses" if scores.ndim == 1 else f"fitnesses of shape {scores.shape}"
+        raise UserError(f"tell: {shape} for {count} candidates of this rank")
     return scores
+
+
+def _number(value: Any) -> float:
+    """Return a fitness as float. Raises UserError, TypeError, ValueError or OverflowError for what is no number."""
+    if value is None:
+        raise UserError("tell: a fitness is None: does the function return its value?")
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        if not isinstance(value, Tensor) and value.dtype.kind not in "biufO":
+            raise TypeError(f"a fitness is {value.dtype}")
+        value = value.item()  # of one number alone
+    if isinstance(value, str | bytes | complex):
+        raise TypeError(f"a fitness is {value!r}")
+    return float(value)
 
 
 class Candidates(Sequence[nn.Module]):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from neuro_cli.algo.base import State
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.fabric.base import World
 from neuro_cli.library.same_module import share_initial
@@ -61,14 +61,37 @@ class Changes:
         centre = self._population.layout.flatten(self._module).to(state.tensors["centre"])
         algo.restore(State({**state.tensors, "centre": centre}, state.scalars))
 
+    def refuse_written(self, world: World) -> None:
+        """Raise UserError where a script wrote to the centre itself, which a large module's memory is, since :meth:`follow`.
+
+        Members around the former numbers were scored, so there is nothing to learn from. Every rank calls this.
+        """
+        solution, parameters = self._population.algo.solution, dict(self._module.named_parameters())
+        written = None
+        for place in self._population.layout.places:
+            parameter = parameters.get(place.name)
+            joined = parameter is not None and parameter.data_ptr() == place.view(solution).data_ptr()
+            if parameter is not None and joined and _version(parameter) != self._versions[place.name]:
+                written = place.name
+        if world.any(written is not None):
+            where = f"{written} was" if written else "parameters of another rank were"
+            raise UserError(
+                f"module: {where} written while members were scored, in the memory of the centre (a large module's own): "
+                "write a member's numbers to a copy of the module"
+            )
+
     def _moved(self) -> bool:
         """Return whether an evolved parameter of the module differs from the present solution."""
         population, parameters = self._population, dict(self._module.named_parameters())
         solution, moved = population.algo.solution, False
         for place in population.layout.places:
             parameter = parameters.get(place.name)
-            if parameter is None or tuple(parameter.shape) != place.shape:
-                allowed = f"{place.name} is no longer a parameter of shape {place.shape}: give the module to a new Evolution"
+            kept = parameter is not None and tuple(parameter.shape) == place.shape and parameter.dtype == population.layout.dtype
+            if parameter is None or not kept:
+                kind = str(population.layout.dtype).removeprefix("torch.")
+                allowed = (
+                    f"{place.name} is no longer a parameter of shape {place.shape}, {kind}: give the module to a new Evolution"
+                )
                 raise ConfigError("module", type(self._module).__name__, allowed)
             given, view = parameter.detach().to(solution.device), place.view(solution)
             # where the module's memory is the centre, a write on one rank alone would part the ranks

@@ -25,10 +25,10 @@ from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.fabric.shares import shares
 from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
-from neuro_cli.library.candidates import Best, Candidates, best_of_all, numbers_of
+from neuro_cli.library.candidates import Best, Candidates, best_of_all, fitnesses_of
 from neuro_cli.library.changes import Changes, with_written
 from neuro_cli.library.fitness import Fitness, FitnessTask
-from neuro_cli.library.loop import Loop, settings_of
+from neuro_cli.library.loop import Loop, one_at_a_time, settings_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
 from neuro_cli.library.named import model_of, option, saved_nodes
 from neuro_cli.library.same_module import share_initial
@@ -168,6 +168,7 @@ class Evolution(Loop):
         evolved = [parameter.detach().reshape(-1) for parameter in self._module.parameters() if parameter.requires_grad]
         return torch.cat(evolved).float()
 
+    @one_at_a_time
     def step(self, fitness: Fitness, inputs: Tensor | None = None, targets: Tensor | None = None) -> StepReport:
         """Run a generation: score all members by ``fitness``, higher is better (without ``minimise``), and move the module.
 
@@ -227,6 +228,7 @@ class Evolution(Loop):
             finally:
                 scorer.release()
 
+    @one_at_a_time
     def ask(self) -> Candidates:
         """Return this rank's share of the next generation's members, for :meth:`tell`."""
         if self._forms is not None:
@@ -245,6 +247,7 @@ class Evolution(Loop):
         assert self._population is not None
         return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
 
+    @one_at_a_time
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
         """Move the module by the fitnesses (n,) of :meth:`ask`'s candidates, in order; higher is better without ``minimise``.
 
@@ -254,8 +257,10 @@ class Evolution(Loop):
             with collectively(self.world):
                 if self._asked is None:
                     raise UserError("tell: ask() comes first, and gives the candidates of the next generation")
-                scores = numbers_of(fitnesses, len(self.members))
+                scores = fitnesses_of(fitnesses, len(self.members))
             assert self._population is not None
+            assert self._changes is not None
+            self._changes.refuse_written(self.world)
             scores *= self._sign
             better = self._better(scores)
             report = self._population.distribution.tell(self.generation, scores[:, None])
@@ -275,6 +280,8 @@ class Evolution(Loop):
         return Best(self._sign * highest, self._population.layout.in_order(vector)[0], self.generation)
 
     def _done(self, report: StepReport) -> StepReport:
+        assert self._changes is not None
+        self._changes.refuse_written(self.world)
         self._load_centre()
         self.generation += 1
         if self._sign < 0:
@@ -319,7 +326,10 @@ class Evolution(Loop):
 
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
-        layout = ParameterLayout(self._module)
+        layout, stored = ParameterLayout(self._module), self._settings.get("weights", "float32")
+        if str(layout.dtype) != f"torch.{stored}":
+            allowed = f"its parameters are {layout.dtype}, and were torch.{stored} when it was given: give it to a new Evolution"
+            raise ConfigError("module", self._subject, allowed)
         layout.join(self._module)
         form = copied(self._module, but=self._module.parameters() if layout.joined(self._module) is not None else ())
         share_frozen(form, self.world, twin=self._module)
@@ -356,7 +366,7 @@ class Evolution(Loop):
 
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
-        state = self._state()
+        state = {**self._state(), "shapes": self._shapes()}
         if self.best is not None:
             state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
         if self._loaded is not None:
@@ -369,6 +379,7 @@ class Evolution(Loop):
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
         return {**state, "tensors": with_written(saved.tensors, self._module, layout), "scalars": saved.scalars}
 
+    @one_at_a_time
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume Evolution from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
 
@@ -376,6 +387,9 @@ class Evolution(Loop):
         """
         with collectively(self.world):
             self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
+            shapes = self._shapes()
+            if (saved := state.get("shapes", shapes)) != shapes:
+                raise ConfigError("module", self._subject, f"has parameters of shapes {shapes}, and the saved state of {saved}")
         if self._folder is not None:
             raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")
         self._asked, self._population, self._changes, self._loaded = None, None, None, None
@@ -388,6 +402,9 @@ class Evolution(Loop):
                 self._module.load_state_dict(state["module"])
             return
         self._take(state)
+
+    def _shapes(self) -> list[list[int]]:
+        return [list(place.shape) for place in ParameterLayout(self._module).places]
 
     def _take(self, state: dict[str, Any]) -> None:
         """Take the tensors and scalars of a state or a checkpoint."""

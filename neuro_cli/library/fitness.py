@@ -199,7 +199,7 @@ class FitnessTask(Task):
         with self._called():
             values = self._fitness(module, batch.inputs, batch.targets)
         count = len(batch.targets)
-        if not isinstance(values, Tensor) or values.shape != (count,):
+        if not isinstance(values, Tensor) or values.shape != (count,) or values.is_complex():
             raise UserError(
                 f"fitness: it gave {_shape(values)} for {count} examples; with inputs and targets it gives each a value"
             )
@@ -253,7 +253,7 @@ class FitnessTask(Task):
 
 def mean_of(values: Any) -> float:
     """Return the fitness of a member from a closure's result: a number, or a value for each example. Raises UserError."""
-    if isinstance(values, Tensor) and values.dim() == 1 and len(values):
+    if isinstance(values, Tensor) and values.dim() == 1 and len(values) and not values.is_complex():
         return float(values.sum(dtype=torch.float64)) / len(values)
     if isinstance(values, Tensor | np.ndarray | np.generic) and values.ndim == 0:
         values = values.item()
@@ -264,6 +264,8 @@ def mean_of(values: Any) -> float:
 
 def _shape(values: Any) -> str:
     sizes = getattr(values, "shape", None)
-    if sizes is None:
+    if sizes is None or isinstance(values, complex):
         return type(values).__name__
+    if isinstance(values, Tensor) and values.is_complex():
+        return f"complex numbers of shape {'x'.join(map(str, sizes))}" if sizes else "a complex number"
     return f"a tensor of shape {'x'.join(map(str, sizes))}" if sizes else "one number"

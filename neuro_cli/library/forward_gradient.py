@@ -28,7 +28,7 @@ from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, scorer_of
-from neuro_cli.library.loop import Loop
+from neuro_cli.library.loop import Loop, one_at_a_time
 from neuro_cli.library.loss_task import LossTask
 from neuro_cli.library.named import uncompiled
 from neuro_cli.library.same_module import share_initial
@@ -136,6 +136,7 @@ class ForwardGradient(Loop):
         self._versions: list[tuple[int, int]] = []
         share_initial(self._model, self.world)
 
+    @one_at_a_time
     def backward(self, loss_fn: Callable[..., Any], inputs: Any, targets: Any = None) -> Tensor:
         """Add the estimate of the mean loss's gradient to ``.grad`` of the parameters, and return that loss, a number.
 
@@ -232,6 +233,7 @@ class ForwardGradient(Loop):
         tensors = {name: tensor.detach().cpu().clone() for name, tensor in learnt.items()}
         return {**self._state(), "tensors": tensors}
 
+    @one_at_a_time
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume forward gradients from ``state``, which ``torch.load(path, weights_only=True)`` reads; it has no parameters.
 

@@ -1,12 +1,15 @@
 """Base of the loops in a user's own script: ranks, threads, and the settings that a saved state belongs to."""
 
-from typing import Any, Self
+from collections.abc import Callable
+from functools import wraps
+from threading import Lock
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakKeyDictionary, ref
 
 import torch
 
 from neuro_cli.algo.base import PopulationAlgorithm
-from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads, threads_kept
@@ -19,7 +22,26 @@ from neuro_cli.runner.build import threads_of
 from neuro_cli.sampler.base import Estimator
 
 FORMAT = 1
+P = ParamSpec("P")
+R = TypeVar("R")
+L = TypeVar("L", bound="Loop")
 _OWNERS: "WeakKeyDictionary[Any, ref[Loop]]" = WeakKeyDictionary()  # the loop that each part is bound to
+
+
+def one_at_a_time(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, P], R]:
+    """Return a ``method`` of a loop that raises UserError while another such call of the loop runs, in any thread."""
+
+    @wraps(method)
+    def called(self: L, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not self._calls.acquire(blocking=False):
+            said = "another call of this object runs, in another thread or around this one: one at a time"
+            raise UserError(f"{method.__name__}: {said}")
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self._calls.release()
+
+    return called
 
 
 class Loop:
@@ -50,6 +72,7 @@ class Loop:
             _OWNERS[part] = ref(self)
 
     def _start_threads(self, threads: int | None, device: torch.device) -> None:
+        self._calls = Lock()
         if device.type == "cpu":
             keep_freed_memory()
         with threads_kept():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import random_programs.held_parts as held_parts
 import random_programs.parts
 import random_programs.rare_parts as rare_parts
 import torch
@@ -40,6 +41,7 @@ class Case:
     def make(self, first: str) -> None:
         """Make the batches, the first of which is ``first``: zero | equal | unequal, and the module."""
         names: dict[str, Any] = {"nn": nn, "torch": torch, "F": F, "parts": random_programs.parts, "rare": rare_parts}
+        names["held"] = held_parts
         self.first, self.batches = first, [self.batch(*one) for one in self.program.counts or COUNTS]
         if first != "unequal":
             inputs, targets = self.batches[0]

@@ -304,7 +304,7 @@ def test_tell_refuses_what_does_not_fit():
     with pytest.raises(UserError, match="tell: ask"):
         es.tell([1.0])
     points = es.ask()
-    with pytest.raises(UserError, match=r"1 candidates|fitnesses of shape"):
+    with pytest.raises(UserError, match="tell: 1 fitnesses for 8 candidates"):
         es.tell([1.0])
     with pytest.raises(CandidateError, match="fitness of member 2 in generation 1 is nan"):
         es.tell([0.0, 0.0, np.nan, *np.zeros(len(points) - 3)])
@@ -347,5 +347,5 @@ def test_what_another_library_takes_is_one_line():
             AskTell(np.zeros(3), sigma=0.5, **given)
     with pytest.raises(UserError, match=r"tell: a fitness is None: does the function return its value\?"):
         AskTell(np.zeros(3), sigma=0.5).run(lambda x: None)
-    with pytest.raises(UserError, match=r"tell: the fitnesses must be numbers: could not convert string"):
+    with pytest.raises(UserError, match=r"tell: the fitnesses must be numbers: a fitness is 'low'"):
         AskTell(np.zeros(3), sigma=0.5).run(lambda x: "low")

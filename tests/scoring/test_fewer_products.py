@@ -94,3 +94,22 @@ def test_gradients_and_maps_take_torchs_way():
     with torch.no_grad():
         mapped = torch.vmap(layer)(x[:, None])
     torch.testing.assert_close(mapped[:, 0], wanted.detach(), rtol=1e-4, atol=1e-4)
+
+
+class Unpacked(nn.Module):
+    """Lines (B, C, L), whose sizes the module reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Conv1d(3, 2, 3)
+
+    def forward(self, x):
+        _, _, length = x.shape
+        return self.inner(x).mean(2) / length
+
+
+def test_a_module_of_a_closure_is_asked_for_nothing_but_what_the_closure_gives():
+    """Nobody knows a closure's inputs before it runs, so a trial has others, which a module may refuse in its own way."""
+    x = torch.randn(4, 3, 9)
+    report = neuro.Evolution(Unpacked(), population=8, threads=1).step(lambda member: member(x).sum())
+    assert np.isfinite(report.fitness_mean)

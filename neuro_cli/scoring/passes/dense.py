@@ -91,7 +91,8 @@ class Unwritten(TorchFunctionMode):
 
     def __init__(self, kept: Tensor) -> None:
         super().__init__()
-        self._memory = kept.untyped_storage().data_ptr()
+        room = kept.untyped_storage()
+        self._memory = range(room.data_ptr(), room.data_ptr() + room.nbytes())  # a view may begin a storage of its own there
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -107,4 +108,4 @@ class Unwritten(TorchFunctionMode):
             while isinstance(value, Tensor) and _functorch.is_functorch_wrapped_tensor(value):  # has no memory itself
                 value = _functorch.get_unwrapped(value)
             plain = isinstance(value, Tensor) and value.layout == torch.strided
-            return plain and value.untyped_storage().data_ptr() == self._memory
+            return plain and value.untyped_storage().data_ptr() in self._memory

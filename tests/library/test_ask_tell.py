@@ -57,7 +57,7 @@ def test_every_algorithm_does_what_evolution_does(algo):
 
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_a_centre_that_was_handed_out_stays_as_it_was(algo):
-    """As in findings/cmaes_live_mean.sh: a list of centres is not the last one over and over, and writing into one moves nothing."""
+    """A list of centres is not the last one over and over (findings/cmaes_live_mean.sh), and writing into one moves nothing."""
     searches = [AskTell(np.full(N, 0.5), algo=algo, sigma=0.3, population=12, minimise=True) for _ in range(2)]
     kept = searches[0].centre
     for search in searches:

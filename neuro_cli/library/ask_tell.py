@@ -170,8 +170,8 @@ class AskTell:
 
     @property
     def centre(self) -> np.ndarray:
-        """Present solution (M,) of a run of ask and tell, in the user's units."""
-        return self._handed_out(self._run.algo.solution.numpy())
+        """Present solution (M,) of a run of ask and tell, a copy, in the user's units."""
+        return self._handed_out(self._run.algo.solution.numpy().copy())
 
     @property
     def sigma(self) -> float | None:

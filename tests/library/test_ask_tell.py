@@ -55,6 +55,20 @@ def test_every_algorithm_does_what_evolution_does(algo):
     assert mine.centre.dtype == np.float64
 
 
+@pytest.mark.parametrize("algo", ALGORITHMS)
+def test_a_centre_that_was_handed_out_stays_as_it_was(algo):
+    """A list of centres is not the last one over and over (findings/cmaes_live_mean.sh), and writing into one moves nothing."""
+    searches = [AskTell(np.full(N, 0.5), algo=algo, sigma=0.3, population=12, minimise=True) for _ in range(2)]
+    kept = searches[0].centre
+    for search in searches:
+        for _ in range(3):
+            search.tell([ellipsoid(x) for x in search.ask()])
+            if search is searches[0]:
+                search.centre[:] = 7.0
+    np.testing.assert_array_equal(kept, np.full(N, 0.5))
+    np.testing.assert_array_equal(searches[0].centre, searches[1].centre)
+
+
 @pytest.mark.parametrize("how", ["reflect", "clip", "smooth"])
 def test_bounds_hold_for_candidates_best_and_centre(how):
     bounds = Bounds([-1.0, 0.5, -np.inf, 0.2, -2.0], [4.0, np.inf, -0.5, 0.3, 2.0], how)

@@ -220,21 +220,15 @@ class MemberBatch:
         kernels = gpu.row_kernels(x) if x.dim() == 4 else None
         if kernels is not None:
             return kernels.filtered(x, filters, self._rows(), geometry)
-        source = _images(x)
-        if source is None:
+        if x.dim() != 4 or geometry.groups > 1 or filters.shape[2] == 1 or _channels_last(x, 1) is None:
             return self._filtered_by_torch(x, filters, geometry)
-        rank, inner, height, width = filters.shape[1:]
-        sizes = out_sizes(x.shape[2:], (height, width), geometry)
-        out = x.new_empty(self.count, *sizes, geometry.groups * rank)
-        options = (geometry.stride, geometry.padding, geometry.dilation)
-        if geometry.groups == 1 and inner > 1:
-            # all taps of all pixels by one matrix product per row, then a sum over the taps of each output pixel
-            bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
-            taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
-            row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())
-        else:
-            bank = filters.permute(0, 1, 3, 4, 2).contiguous()
-            row_kernels.filtered(source, bank.numpy(), self.examples, *options, geometry.groups, out.numpy())
+        # all taps of all pixels by one matrix product per row, then a sum over the taps of each output pixel
+        rank, _, height, width = filters.shape[1:]
+        bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
+        taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
+        out = x.new_empty(self.count, *out_sizes(x.shape[2:], (height, width), geometry), rank)
+        options = geometry.stride, geometry.padding, geometry.dilation
+        row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())
         return out.permute(0, 3, 1, 2)
 
     def _filtered_by_torch(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
@@ -338,15 +332,6 @@ def _pixels(x: Tensor, channel: int) -> np.ndarray:
 
 def _flattened(x: Tensor) -> np.ndarray:
     return x.numpy().reshape(len(x), -1, x.shape[-1])  # a view: what is asked for is contiguous
-
-
-def _images(x: Tensor) -> np.ndarray | None:
-    """View (n, H, W, C) for the compiled loops, or None where they cannot serve."""
-    if x.dim() != 4:
-        return None
-    moved = x.permute(0, 2, 3, 1)
-    served = x.device.type == "cpu" and x.dtype in COMPILED and x.numel() > 0
-    return moved.numpy() if served and moved.is_contiguous() else None
 
 
 def layer_norm(x: Tensor, weights: Tensor, biases: Tensor, eps: float) -> Tensor:

@@ -262,52 +262,6 @@ def gather_taps(taps, stride, padding, dilation, out):
                     out[row, i, j, q] = sums[j]
 
 
-@_reordered
-def filtered(x, filters, examples, stride, padding, dilation, groups, out):
-    """Filter each row by its direction's own filters, the same for every group of channels.
-
-    x (n, H, W, C), filters (D, R, kh, kw, C / groups), stride, padding and dilation (vertical, horizontal),
-    out (n, H', W', groups * R). What lies outside of x counts as zero.
-    """
-    directions, rank, height, width, inner = filters.shape
-    columns, out_columns = x.shape[2], out.shape[2]
-    # any size of ``out`` is right: h is compared with the lines, and _span keeps j and j * stride + left inside
-    assert inner > 0 and x.shape[3] == groups * inner and out.shape[0] == x.shape[0] and out.shape[3] == groups * rank
-    sums = np.empty(out_columns * groups, x.dtype)
-    for row in range(x.shape[0]):
-        bank = filters[(row // examples) % directions]
-        for i in range(out.shape[1]):
-            for q in range(rank):
-                sums[:] = 0
-                for a in range(height):
-                    h = i * stride[0] - padding[0] + a * dilation[0]
-                    if h < 0 or h >= x.shape[1]:
-                        continue
-                    line = x[row, h].reshape(columns * groups * inner)
-                    for b in range(width):
-                        left = b * dilation[1] - padding[1]
-                        first, last = _span(left, stride[1], columns, out_columns)
-                        tap = bank[q, a, b]
-                        if inner == 1 and stride[1] == 1:
-                            # neighbours in the result meet neighbours in the line
-                            source, target = line[(first + left) * groups : (last + left) * groups], sums[first * groups :]
-                            weight = tap[0]
-                            for c in range(source.size):
-                                target[c] += weight * source[c]
-                            continue
-                        for j in range(first, last):
-                            begin = (j * stride[1] + left) * groups * inner
-                            for group in range(groups):
-                                if inner == 1:
-                                    sums[j * groups + group] += tap[0] * line[begin + group]
-                                else:
-                                    part = line[begin + group * inner : begin + (group + 1) * inner]
-                                    sums[j * groups + group] += _dot(part, tap)
-                for j in range(out_columns):
-                    for group in range(groups):
-                        out[row, i, j, group * rank + q] = sums[j * groups + group]
-
-
 @_compiled
 def counts(index, weights, out):
     """Compute ``out``[m, index[d, m]] += weights[d]; index (D, r), out (r, n) float32, contiguous.

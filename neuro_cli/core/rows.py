@@ -71,9 +71,9 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
             result: Tensor = kernels.weighted_signs(words, count, weights)
             return result
         return random_signs(words, count, weights.dtype) * weights[:, None]
-    out = torch.empty(len(words), count, dtype=weights.dtype)
-    row_kernels.signs(words.numpy(), count, weights.numpy(), out.numpy())
-    return out
+    ones = np.unpackbits(words.numpy().view(np.uint8), axis=1, count=count, bitorder="little").view(np.bool_)
+    values = weights[:, None].numpy()
+    return torch.from_numpy(np.where(ones, -values, values))
 
 
 def short_order(size: int, device: torch.device) -> bool:
@@ -104,10 +104,6 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
 
 def placed_values(values: Tensor, index: Tensor, count: int) -> Tensor:
     """Return vectors (D, count) with ``values`` (r,) at the places ``index`` (D, r) of each, and zeros elsewhere."""
-    if values.device.type == "cpu" and values.dtype in COMPILED:
-        out = (torch.empty if len(values) == count else torch.zeros)(len(index), count, dtype=values.dtype)
-        row_kernels.placed(values.contiguous().numpy(), index.numpy(), out.numpy())
-        return out
     return values.new_zeros(len(index), count).scatter_(1, index.long(), values.expand(len(index), -1))
 
 

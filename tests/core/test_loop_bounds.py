@@ -70,7 +70,6 @@ def test_layers_with_own_weights(loops, sizes, shape, sides, shared, biases):
 def test_signs_and_places_of_features(loops, channels, kept, examples, seed, single):
     test_rows.test_signs_of_features_have_the_bits_of_products_with_signs.hypothesis.inner_test(channels, examples, seed, single)
     test_rows.test_places_of_features_are_those_of_an_assignment.hypothesis.inner_test(channels, kept, seed)
-    test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
 
 
 OPERATIONS = ["add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]

@@ -17,48 +17,6 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
 
 
-# the signs of the eight bits of a byte: looking them up is several times as fast as working them out
-_BITS = (1 - 2 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)).reshape(-1)
-_SIGNS32, _SIGNS64 = _BITS.astype(np.float32), _BITS.astype(np.float64)
-
-
-@_compiled
-def _expand(words, table, sign):
-    """Write the signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
-    # f + 7 < 8 * 256, the size of ``table``, and b + 7 < 32 W
-    for w in range(words.size):
-        word = words[w]
-        for part in range(4):
-            f = nb.uint64((word >> nb.uint32(8 * part)) & nb.uint32(255)) * nb.uint64(8)
-            b = nb.uint64(32 * w + 8 * part)
-            # written out, and all loads before the stores: so LLVM makes one vector load and one vector store of it
-            s0, s1, s2, s3 = table[f], table[f + nb.uint64(1)], table[f + nb.uint64(2)], table[f + nb.uint64(3)]
-            s4, s5, s6, s7 = table[f + nb.uint64(4)], table[f + nb.uint64(5)], table[f + nb.uint64(6)], table[f + nb.uint64(7)]
-            sign[b], sign[b + nb.uint64(1)], sign[b + nb.uint64(2)], sign[b + nb.uint64(3)] = s0, s1, s2, s3
-            sign[b + nb.uint64(4)], sign[b + nb.uint64(5)], sign[b + nb.uint64(6)], sign[b + nb.uint64(7)] = s4, s5, s6, s7
-
-
-def _table(dtype):
-    return _SIGNS32 if dtype == np.float32 else _SIGNS64
-
-
-def signs(words, count, weights, out):
-    """Set ``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
-    _signs(words, count, _table(out.dtype), weights, out)
-
-
-@_compiled
-def _signs(words, count, table, weights, out):
-    assert count <= min(32 * words.shape[1], out.shape[1])
-    assert words.shape[0] <= min(weights.size, out.shape[0])
-    sign = np.empty(32 * words.shape[1], out.dtype)
-    for d in range(words.shape[0]):
-        _expand(words[d], table, sign)
-        weight, line = weights[d], out[d]
-        for k in range(count):
-            line[k] = weight * sign[k]
-
-
 @_compiled
 def add_vectors(y, vectors, examples, scales):
     """Compute y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
@@ -133,16 +91,6 @@ def add_scattered(y, t, index, examples, scales):
                 near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
                 target[c] += scale * near[c]
-
-
-@_compiled
-def placed(values, index, out):
-    """Set ``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
-    assert values.size == index.shape[1] <= out.shape[1] and index.shape[0] <= out.shape[0]
-    for direction in range(index.shape[0]):
-        order, target = index[direction], out[direction]
-        for m in range(order.size):
-            target[nb.uint32(order[m])] = values[m]
 
 
 @_compiled

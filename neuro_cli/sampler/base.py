@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from neuro_cli.core.chain import Chain
 from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
@@ -44,6 +45,7 @@ class Perturbation(ABC):
     """Perturbation, noise of some directions in the form that a forward pass over all of them applies."""
 
     rows: MemberBatch
+    chains = False  # whether :meth:`chain` serves some
 
     def drawn(self) -> "tuple[Tensor, Callable[[Tensor], Perturbation]] | None":
         """Return the tensor that all noise is computed from, and a function that replaces it in a copy.
@@ -67,6 +69,13 @@ class Perturbation(ABC):
         """Return the outputs (n, ..) of a layer for all sides where a device has a faster way, else None.
 
         ``shift``: the place of the bias, None where it has no noise. ``x``: n rows, or those of one side for all of them.
+        """
+        return None
+
+    def chain(self, chain: Chain, x: Tensor) -> Tensor | None:
+        """Return the outputs (n, ..) of a chain of layers for all sides by compiled loops, None where there is no such way.
+
+        ``x``: as of :meth:`layer`.
         """
         return None
 

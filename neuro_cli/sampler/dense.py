@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.chain import Chain
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
@@ -26,6 +27,7 @@ class DensePerturbation(Perturbation):
 
     def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
         self._noise, self.rows, self._compiled = noise, rows, compiled
+        self.chains = compiled  # also in float64, in which a trial compares the order of the chain with the module's
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)
@@ -46,6 +48,10 @@ class DensePerturbation(Perturbation):
             served = operator.geometry is None and not operator.transposed and x.dtype == weight.dtype == self._noise.dtype
             return self._linear(place, shift, x, weight, bias) if served else None
         return self._on_device(place, shift, x, weight, bias, operator)
+
+    def chain(self, chain: Chain, x: Tensor) -> Tensor | None:
+        served = self._noise.dtype == torch.float32 and chain.serves(x, self.rows)
+        return chain.answers(x, self._noise, self.rows) if served else None
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return outputs (n, .., O) of a linear layer on a CPU, by compiled loops or by batched products."""

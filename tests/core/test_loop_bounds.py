@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, losses, numba_noise, own_layer, winograd
+from neuro_cli.core.kernels import attention, blas, losses, numba_noise, own_chain, own_layer, winograd
 from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -63,6 +63,31 @@ def test_layers_with_own_weights(loops, sizes, shape, sides, shared, biases):
     wanted = x @ (weight + steps * noise[:, 2 : 2 + inner * outputs].view(directions, outputs, inner)).mT
     wanted = wanted if biases == "v" else wanted + bias
     close(out, wanted if shift < 0 else wanted + steps * noise[:, None, shift : shift + outputs])
+
+
+@given(widths=st.lists(SIZES, min_size=2, max_size=4), shape=st.tuples(FEW, SIZES), sides=FEW, shared=st.booleans(), seed=SEEDS)
+@drawn
+def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, seed):
+    random, (directions, points) = np.random.default_rng(seed), shape
+    layers, used = [], 0
+    for inputs, outputs in pairwise(widths):
+        start, used = used, used + outputs * (inputs + 1)
+        bias, moved = random.choice([(-1, -1), (1, -1), (1, 1)])
+        shift = start + inputs * outputs
+        kind = random.choice([own_chain.NONE, own_chain.TANH, own_chain.RELU])
+        layers.append([inputs, outputs, start, shift if bias > 0 else -1, start + 3, shift + 3 if moved > 0 else -1, kind])
+    x, centre, noise = normal(1 if shared else sides, directions, points, widths[0]), normal(used), normal(directions, used + 3)
+    scales, out = np.linspace(-0.5, 0.7, sides, dtype=np.float32), torch.empty(sides, directions, points, widths[-1])
+    loops(own_chain).own_chain(x.numpy(), centre.numpy(), noise.numpy(), np.array(layers), scales, out.numpy())
+    steps, wanted = torch.from_numpy(scales).double()[:, None, None], x.double()
+    for inputs, outputs, weight, bias, own, moved, kind in layers:
+        size = inputs * outputs
+        weights = centre[weight : weight + size].double() + steps * noise[:, own : own + size].double()
+        wanted = wanted @ weights.unflatten(2, (outputs, inputs)).mT
+        wanted = wanted if bias < 0 else wanted + centre[bias : bias + outputs]
+        wanted = wanted if moved < 0 else wanted + (steps * noise[:, moved : moved + outputs])[:, :, None]
+        wanted = wanted.tanh() if kind == own_chain.TANH else wanted.relu() if kind == own_chain.RELU else wanted
+    close(out, wanted)
 
 
 @given(channels=SIZES, kept=SIZES, examples=FEW, seed=SEEDS, single=st.booleans())
@@ -398,6 +423,9 @@ def numbers(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
+THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one layer, and the scale of one side
+
+
 @pytest.mark.parametrize(
     ("module", "name", "arguments"),
     [
@@ -420,6 +448,9 @@ def numbers(*shape: int) -> np.ndarray:
         ),
         (losses, "cross_entropies", (numbers(3, 2), np.zeros(2, np.int64), -100, numbers(3))),
         (losses, "cross_entropies", (numbers(2, 3).T, np.zeros(3, np.int64), -100, numbers(3))),
+        (own_chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (policy_kernels, "lay_out", (np.array([[3, 2, 0, 6, 0]]), numbers(1, 8), numbers(1, 7))),
     ],
 )

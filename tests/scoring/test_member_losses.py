@@ -3,16 +3,13 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from test_chains import plain
 from test_small import evolution, share_passes
 from torch import Tensor, nn
 
 from neuro_cli.core.rows import layer_norm
 from neuro_cli.scoring.passes import losses, mapped, perturbed
 from neuro_cli.scoring.passes.losses import cross_entropy
-
-
-def plain() -> nn.Sequential:
-    return nn.Sequential(nn.Linear(6, 9), nn.Tanh(), nn.Linear(9, 4), nn.ReLU(inplace=True), nn.Linear(4, 3))
 
 
 def logits(*shape: int) -> Tensor:

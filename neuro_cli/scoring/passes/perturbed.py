@@ -10,6 +10,7 @@ Legend: S sides, D directions, e examples, n = S D e rows, C channels.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
+from neuro_cli.core.chain import Chain, chains_of
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import by_rows
@@ -24,7 +26,7 @@ from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
-from neuro_cli.scoring.passes.forward import ManyForward
+from neuro_cli.scoring.passes.forward import ManyForward, answered_by
 from neuro_cli.scoring.passes.losses import cross_entropy
 from neuro_cli.scoring.passes.number_reads import (
     NeedsCare,
@@ -54,8 +56,39 @@ class PerturbedForward(ManyForward):
         parameters = dict(module.named_parameters())
         self._places = {id(parameters[place.name]): place for place in layout.places}  # equality of tensors compares numbers
         self._noise, self._computed = perturbation, ComputedVectors()
+        steps = ((part, chains_of(part, self._places)) for part in (module.modules() if perturbation.chains else ()))
+        self._chains = [(part, partial(self._in_turn, called)) for part, called in steps if called is not None]
         # counts of a row: values in the largest output of a layer; products of a number and a weight; if some are convolutions'
         self.largest, self.products, self.convolved = 0, 0, False
+
+    def __enter__(self) -> Any:
+        result = super().__enter__()
+        for part, forward in self._chains:
+            if part is self._module:
+                self._forward = forward
+            else:
+                self._left.enter_context(answered_by(part, forward))
+        return result
+
+    def _in_turn(self, steps: Sequence[Chain | nn.Module], input: Any) -> Any:
+        """Answer in place of a Sequential."""
+        for step in steps:
+            input = self._chain(step, input) if isinstance(step, Chain) else step(input)
+        return input
+
+    def _chain(self, chain: Chain, x: Any) -> Any:
+        made = None
+        if type(x) is Tensor:
+            with torch._C.DisableTorchFunction():
+                made = self._noise.chain(chain, x)
+        if made is None:
+            return chain.by_torch(x)
+        if self._careful:  # counts matter in a trial alone
+            widest = max(max(link.weight.shape) for link in chain.links)
+            points = made.numel() // (len(made) * chain.outputs)
+            self.largest = max(self.largest, points * widest)
+            self.products += points * sum(link.layer.weight.numel() for link in chain.links)
+        return with_mark(made) if self._careful else made
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._careful:

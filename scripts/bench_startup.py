@@ -21,12 +21,9 @@ from neuro_cli.launch.launcher import launcher
 BEGINNING = """
 import os, sys
 sys.argv = ["neuro", "train", f"hydra.run.dir={os.getpid()}"]
-from neuro_cli.core.machine.garbage import keep_modules, no_search
-keep_modules()
-with no_search():  # the command imports them without it, too
-    from neuro_cli.cli.main import main
-    from neuro_cli.runner import options
-    from neuro_cli.distribution import base
+from neuro_cli.cli.main import main
+from neuro_cli.runner import options
+from neuro_cli.distribution import base
 def begins(*_):
     if "PMI_RANK" in os.environ or "PMIX_RANK" in os.environ:  # a rank of MPI that ends otherwise would end the others
         from mpi4py import MPI

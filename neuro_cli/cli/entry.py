@@ -5,16 +5,15 @@ import sys
 
 from neuro_cli.cli import ctrl_c
 from neuro_cli.core.exit_codes import INTERRUPTED
-from neuro_cli.core.machine.garbage import keep_modules, no_search
 
 
 def main() -> None:
     ctrl_c.listen()
-    keep_modules()
     try:
-        with no_search():
-            from neuro_cli.cli.main import main as command
+        from neuro_cli.cli.main import main as command
+        from neuro_cli.core.machine import process
 
+        process.own = True
         command()
     except BaseException as error:
         if not isinstance(error, KeyboardInterrupt) and (isinstance(error, SystemExit) or not ctrl_c.interrupted()):

@@ -4,7 +4,6 @@ import importlib
 from collections.abc import Callable
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.messages.did_you_mean import nearest
 
 HELP = {
@@ -32,8 +31,7 @@ def verb(name: str) -> Callable[[list[str]], int]:
     """Return the function ``NAME_verb``, from arguments to exit code. Raises UserError for an unknown name."""
     if name not in (*listed(), *SHARED):
         raise UserError(f"{name}: no such verb; {nearest(name, listed())}")
-    with no_search():
-        module = importlib.import_module(f"neuro_cli.cli.verbs.{SHARED.get(name, name)}")
+    module = importlib.import_module(f"neuro_cli.cli.verbs.{SHARED.get(name, name)}")
     return getattr(module, f"{name}_verb")
 
 

@@ -71,9 +71,9 @@ def weighted_signs(words: Tensor, count: int, weights: Tensor) -> Tensor:
             result: Tensor = kernels.weighted_signs(words, count, weights)
             return result
         return random_signs(words, count, weights.dtype) * weights[:, None]
-    out = torch.empty(len(words), count, dtype=weights.dtype)
-    row_kernels.signs(words.numpy(), count, weights.numpy(), out.numpy())
-    return out
+    ones = np.unpackbits(words.numpy().view(np.uint8), axis=1, count=count, bitorder="little").view(np.bool_)
+    values = weights[:, None].numpy()
+    return torch.from_numpy(np.where(ones, -values, values))
 
 
 def short_order(size: int, device: torch.device) -> bool:
@@ -104,10 +104,6 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
 
 def placed_values(values: Tensor, index: Tensor, count: int) -> Tensor:
     """Return vectors (D, count) with ``values`` (r,) at the places ``index`` (D, r) of each, and zeros elsewhere."""
-    if values.device.type == "cpu" and values.dtype in COMPILED:
-        out = (torch.empty if len(values) == count else torch.zeros)(len(index), count, dtype=values.dtype)
-        row_kernels.placed(values.contiguous().numpy(), index.numpy(), out.numpy())
-        return out
     return values.new_zeros(len(index), count).scatter_(1, index.long(), values.expand(len(index), -1))
 
 
@@ -220,21 +216,15 @@ class MemberBatch:
         kernels = gpu.row_kernels(x) if x.dim() == 4 else None
         if kernels is not None:
             return kernels.filtered(x, filters, self._rows(), geometry)
-        source = _images(x)
-        if source is None:
+        if x.dim() != 4 or geometry.groups > 1 or filters.shape[2] == 1 or _channels_last(x, 1) is None:
             return self._filtered_by_torch(x, filters, geometry)
-        rank, inner, height, width = filters.shape[1:]
-        sizes = out_sizes(x.shape[2:], (height, width), geometry)
-        out = x.new_empty(self.count, *sizes, geometry.groups * rank)
-        options = (geometry.stride, geometry.padding, geometry.dilation)
-        if geometry.groups == 1 and inner > 1:
-            # all taps of all pixels by one matrix product per row, then a sum over the taps of each output pixel
-            bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
-            taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
-            row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())
-        else:
-            bank = filters.permute(0, 1, 3, 4, 2).contiguous()
-            row_kernels.filtered(source, bank.numpy(), self.examples, *options, geometry.groups, out.numpy())
+        # all taps of all pixels by one matrix product per row, then a sum over the taps of each output pixel
+        rank, _, height, width = filters.shape[1:]
+        bank = self.repeated(filters.permute(0, 1, 3, 4, 2).flatten(1, 3))
+        taps = torch.bmm(bank, x.permute(0, 2, 3, 1).flatten(1, 2).transpose(1, 2))
+        out = x.new_empty(self.count, *out_sizes(x.shape[2:], (height, width), geometry), rank)
+        options = geometry.stride, geometry.padding, geometry.dilation
+        row_kernels.gather_taps(taps.view(-1, rank, height, width, *x.shape[2:]).numpy(), *options, out.numpy())
         return out.permute(0, 3, 1, 2)
 
     def _filtered_by_torch(self, x: Tensor, filters: Tensor, geometry: Geometry) -> Tensor:
@@ -338,15 +328,6 @@ def _pixels(x: Tensor, channel: int) -> np.ndarray:
 
 def _flattened(x: Tensor) -> np.ndarray:
     return x.numpy().reshape(len(x), -1, x.shape[-1])  # a view: what is asked for is contiguous
-
-
-def _images(x: Tensor) -> np.ndarray | None:
-    """View (n, H, W, C) for the compiled loops, or None where they cannot serve."""
-    if x.dim() != 4:
-        return None
-    moved = x.permute(0, 2, 3, 1)
-    served = x.device.type == "cpu" and x.dtype in COMPILED and x.numel() > 0
-    return moved.numpy() if served and moved.is_contiguous() else None
 
 
 def layer_norm(x: Tensor, weights: Tensor, biases: Tensor, eps: float) -> Tensor:

@@ -24,7 +24,7 @@ from typing import NoReturn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.exit_codes import FAILED
-from neuro_cli.core.machine.garbage import own_process
+from neuro_cli.core.machine import process
 from neuro_cli.core.machine.process import die_with_parent, thread_count
 from neuro_cli.factory.construct import TARGET
 from neuro_cli.run_folder.identity import leaves
@@ -63,7 +63,7 @@ class ForkedAgent:
 
 def may_fork() -> bool:
     """Return whether this is a command's own process that has computed nothing: a fork takes none of the other threads along."""
-    return own_process() and _THREADS is not None and thread_count() == _THREADS
+    return process.own and _THREADS is not None and thread_count() == _THREADS
 
 
 def _agent_of(parent: int, number: int, environment: Mapping[str, str], words: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import attention, blas, compiled, lanes, losses, own_chain, tiles, vectors, winograd
+from neuro_cli.core.kernels import attention, blas, compiled, lanes, own_chain, tiles, vectors, winograd
 from neuro_cli.core.kernels import numba_products as products
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
@@ -200,9 +200,6 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         given[:] = np.exp(given - given.max(0))
         memory.at(sums, vectors.LANES, single)[:] = given.sum(0)
 
-    def greatest(scores: Any, count: Any, out: Any) -> None:
-        memory.at(out, vectors.LANES, single)[:] = lines(scores, count).max(0)
-
     def activation(law: Callable[[np.ndarray], np.ndarray]) -> Callable[..., None]:
         def applied(place: Any, bias: Any) -> None:
             values = memory.at(place, vectors.LANES, single)
@@ -221,7 +218,7 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         lanes.to_lanes: to_lanes, lanes.from_lanes: from_lanes, lanes.some_products: products_of(lanes.LINES),
         lanes.one_product: products_of(1), tiles.whole_tile: tile(tiles.PANELS), tiles.one_panel: tile(1),
         attention.weights: shares, attention.some_means: means(attention.PART),
-        attention.one_mean: means(1), losses.greatest: greatest,
+        attention.one_mean: means(1),
         own_chain.shift_lanes: activation(lambda x: x), own_chain.tanh_of_lanes: activation(np.tanh),
         own_chain.relu_of_lanes: activation(lambda x: np.maximum(x, 0)),
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, losses, numba_noise, own_chain, own_layer, winograd
+from neuro_cli.core.kernels import attention, blas, numba_noise, own_chain, own_layer, winograd
 from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -95,7 +95,6 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
 def test_signs_and_places_of_features(loops, channels, kept, examples, seed, single):
     test_rows.test_signs_of_features_have_the_bits_of_products_with_signs.hypothesis.inner_test(channels, examples, seed, single)
     test_rows.test_places_of_features_are_those_of_an_assignment.hypothesis.inner_test(channels, kept, seed)
-    test_rows.test_compiled_signs_are_the_bits.hypothesis.inner_test(channels, seed)
 
 
 OPERATIONS = ["add_vectors", "gather", "add_scattered", "add_outer", "add_outer_of_groups"]
@@ -198,20 +197,6 @@ def test_attention(loops, causal, sizes, depth, width):
     scale = np.float32(0.7)
     loops(attention).attended(query.numpy(), key.numpy(), value.numpy(), scale, causal, out.numpy())
     close(out, F.scaled_dot_product_attention(query.double(), key.double(), value.double(), is_causal=causal, scale=float(scale)))
-
-
-@given(count=SIZES, classes=SIZES, seed=SEEDS)
-@drawn
-def test_cross_entropies(loops, count, classes, seed):
-    logits, random = 5 * normal(count, classes, seed=seed), np.random.default_rng(seed)
-    targets, out = random.integers(-1, classes, count), torch.full((count,), 9.0)
-    kernels = loops(losses)
-    assert kernels.cross_entropies(logits.numpy(), targets, -1, out.numpy())
-    close(out, F.cross_entropy(logits.double(), torch.from_numpy(targets), ignore_index=-1, reduction="none"))
-    for wrong in (-1, classes):
-        targets[seed % count] = wrong
-        assert not kernels.cross_entropies(logits.numpy(), targets, -100, out.numpy())
-        targets[seed % count] = 0
 
 
 @given(
@@ -447,8 +432,6 @@ THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one
             "attended",
             (numbers(1, 1, 3, 2).transpose(0, 1, 3, 2), *(numbers(1, 1, 2, 3),) * 2, 1.0, False, numbers(1, 1, 2, 3)),
         ),
-        (losses, "cross_entropies", (numbers(3, 2), np.zeros(2, np.int64), -100, numbers(3))),
-        (losses, "cross_entropies", (numbers(2, 3).T, np.zeros(3, np.int64), -100, numbers(3))),
         (own_chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),

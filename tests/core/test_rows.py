@@ -35,7 +35,7 @@ def test_every_place_of_an_order_is_uniform():
 
 @given(count=st.integers(1, 200), seed=st.integers(0, 100))
 @settings(max_examples=20, deadline=None)
-def test_compiled_signs_are_the_bits(count, seed):
+def test_weighted_signs_are_the_bits(count, seed):
     drawn, weights = words(4, -(-count // 32), seed), torch.tensor([1.0, -2.0, 0.5, 0.0])
     expected = random_signs(drawn, count, torch.float32) * weights[:, None]
     assert torch.equal(weighted_signs(drawn, count, weights), expected)

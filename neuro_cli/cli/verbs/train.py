@@ -11,7 +11,6 @@ from neuro_cli.cli.hydra_job import shown
 from neuro_cli.cli.sweep.jobs import Left, clear, left_in
 from neuro_cli.core.errors import ConfigError, interrupted, printable
 from neuro_cli.core.exit_codes import BAD_INPUT, FAILED
-from neuro_cli.core.machine.garbage import no_search
 from neuro_cli.core.messages.verbosity import say
 from neuro_cli.fabric.start import launched
 from neuro_cli.launch import slurm_job
@@ -26,10 +25,10 @@ log = logging.getLogger(__name__)
 
 
 def _train(config: dict[str, Any], run: Path) -> int:
-    with no_search():  # torch comes with them
-        from neuro_cli.launch.requeue import hand_over
-        from neuro_cli.run_folder.log import log_to
-        from neuro_cli.runner.options import Options
+    # torch comes with them
+    from neuro_cli.launch.requeue import hand_over
+    from neuro_cli.run_folder.log import log_to
+    from neuro_cli.runner.options import Options
 
     options = Options(config)
     save_config(options.plain, run)
@@ -49,14 +48,13 @@ def start(options: "Options", run: Path, checkpoint: Any = None, again: list[str
 
     ``continues``: the folder may have a checkpoint of an earlier command.
     """
-    with no_search():
-        from neuro_cli.fabric.network import MPI
-        from neuro_cli.launch.capacity import check_room
-        from neuro_cli.launch.launcher import launch
-        from neuro_cli.launch.lock import launched_by_us, share
-        from neuro_cli.launch.requeue import checkpoint_left
-        from neuro_cli.run_folder.log import messages
-        from neuro_cli.runner.session import lead
+    from neuro_cli.fabric.network import MPI
+    from neuro_cli.launch.capacity import check_room
+    from neuro_cli.launch.launcher import launch
+    from neuro_cli.launch.lock import launched_by_us, share
+    from neuro_cli.launch.requeue import checkpoint_left
+    from neuro_cli.run_folder.log import messages
+    from neuro_cli.runner.session import lead
 
     ranks = options.config.ranks
     alone = ranks == 1 and options.network.launcher != MPI  # torch's launchers leave such a rank without a world too

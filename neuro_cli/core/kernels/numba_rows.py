@@ -17,48 +17,6 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _reordered = nb.njit(nogil=True, cache=True, boundscheck=False, fastmath={"reassoc", "contract", "nsz"})
 
 
-# the signs of the eight bits of a byte: looking them up is several times as fast as working them out
-_BITS = (1 - 2 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)).reshape(-1)
-_SIGNS32, _SIGNS64 = _BITS.astype(np.float32), _BITS.astype(np.float64)
-
-
-@_compiled
-def _expand(words, table, sign):
-    """Write the signs of the bits of ``words`` (W,) uint32 into ``sign`` (32 W,): bit 0 is +1."""
-    # f + 7 < 8 * 256, the size of ``table``, and b + 7 < 32 W
-    for w in range(words.size):
-        word = words[w]
-        for part in range(4):
-            f = nb.uint64((word >> nb.uint32(8 * part)) & nb.uint32(255)) * nb.uint64(8)
-            b = nb.uint64(32 * w + 8 * part)
-            # written out, and all loads before the stores: so LLVM makes one vector load and one vector store of it
-            s0, s1, s2, s3 = table[f], table[f + nb.uint64(1)], table[f + nb.uint64(2)], table[f + nb.uint64(3)]
-            s4, s5, s6, s7 = table[f + nb.uint64(4)], table[f + nb.uint64(5)], table[f + nb.uint64(6)], table[f + nb.uint64(7)]
-            sign[b], sign[b + nb.uint64(1)], sign[b + nb.uint64(2)], sign[b + nb.uint64(3)] = s0, s1, s2, s3
-            sign[b + nb.uint64(4)], sign[b + nb.uint64(5)], sign[b + nb.uint64(6)], sign[b + nb.uint64(7)] = s4, s5, s6, s7
-
-
-def _table(dtype):
-    return _SIGNS32 if dtype == np.float32 else _SIGNS64
-
-
-def signs(words, count, weights, out):
-    """Set ``out``[d, k] = weights[d] * sign of bit k of ``words``[d] (W,) uint32, for k < count."""
-    _signs(words, count, _table(out.dtype), weights, out)
-
-
-@_compiled
-def _signs(words, count, table, weights, out):
-    assert count <= min(32 * words.shape[1], out.shape[1])
-    assert words.shape[0] <= min(weights.size, out.shape[0])
-    sign = np.empty(32 * words.shape[1], out.dtype)
-    for d in range(words.shape[0]):
-        _expand(words[d], table, sign)
-        weight, line = weights[d], out[d]
-        for k in range(count):
-            line[k] = weight * sign[k]
-
-
 @_compiled
 def add_vectors(y, vectors, examples, scales):
     """Compute y += scale * vectors[direction]; y (n, pixels, C), vectors (D, C)."""
@@ -133,16 +91,6 @@ def add_scattered(y, t, index, examples, scales):
                 near[nb.uint32(order[m])] = source[m]
             for c in range(channels):
                 target[c] += scale * near[c]
-
-
-@_compiled
-def placed(values, index, out):
-    """Set ``out``[direction, index[direction, m]] = values[m]; values (r,), index (D, r), out (D, C), zeros where r < C."""
-    assert values.size == index.shape[1] <= out.shape[1] and index.shape[0] <= out.shape[0]
-    for direction in range(index.shape[0]):
-        order, target = index[direction], out[direction]
-        for m in range(order.size):
-            target[nb.uint32(order[m])] = values[m]
 
 
 @_compiled
@@ -260,52 +208,6 @@ def gather_taps(taps, stride, padding, dilation, out):
                                 sums[j] += line[j * stride[1] + left]
                 for j in range(sums.size):
                     out[row, i, j, q] = sums[j]
-
-
-@_reordered
-def filtered(x, filters, examples, stride, padding, dilation, groups, out):
-    """Filter each row by its direction's own filters, the same for every group of channels.
-
-    x (n, H, W, C), filters (D, R, kh, kw, C / groups), stride, padding and dilation (vertical, horizontal),
-    out (n, H', W', groups * R). What lies outside of x counts as zero.
-    """
-    directions, rank, height, width, inner = filters.shape
-    columns, out_columns = x.shape[2], out.shape[2]
-    # any size of ``out`` is right: h is compared with the lines, and _span keeps j and j * stride + left inside
-    assert inner > 0 and x.shape[3] == groups * inner and out.shape[0] == x.shape[0] and out.shape[3] == groups * rank
-    sums = np.empty(out_columns * groups, x.dtype)
-    for row in range(x.shape[0]):
-        bank = filters[(row // examples) % directions]
-        for i in range(out.shape[1]):
-            for q in range(rank):
-                sums[:] = 0
-                for a in range(height):
-                    h = i * stride[0] - padding[0] + a * dilation[0]
-                    if h < 0 or h >= x.shape[1]:
-                        continue
-                    line = x[row, h].reshape(columns * groups * inner)
-                    for b in range(width):
-                        left = b * dilation[1] - padding[1]
-                        first, last = _span(left, stride[1], columns, out_columns)
-                        tap = bank[q, a, b]
-                        if inner == 1 and stride[1] == 1:
-                            # neighbours in the result meet neighbours in the line
-                            source, target = line[(first + left) * groups : (last + left) * groups], sums[first * groups :]
-                            weight = tap[0]
-                            for c in range(source.size):
-                                target[c] += weight * source[c]
-                            continue
-                        for j in range(first, last):
-                            begin = (j * stride[1] + left) * groups * inner
-                            for group in range(groups):
-                                if inner == 1:
-                                    sums[j * groups + group] += tap[0] * line[begin + group]
-                                else:
-                                    part = line[begin + group * inner : begin + (group + 1) * inner]
-                                    sums[j * groups + group] += _dot(part, tap)
-                for j in range(out_columns):
-                    for group in range(groups):
-                        out[row, i, j, group * rank + q] = sums[j * groups + group]
 
 
 @_compiled

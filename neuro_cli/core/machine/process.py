@@ -21,6 +21,8 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
+own = False  # whether this process is a command's, not a user's script
+
 
 def libc_call(name: str, *arguments: int | bytes | None) -> None:
     """Call a function of libc that returns 0. Raises OSError."""

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
@@ -26,7 +25,6 @@ from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward
 from neuro_cli.scoring.passes.handlers import HANDLERS
-from neuro_cli.scoring.passes.losses import cross_entropy
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers, quiet
 from neuro_cli.scoring.passes.number_reads import any_of_rows, follow, goes_over_rows, name_of, reads
 from neuro_cli.scoring.passes.operators import Unsupported
@@ -127,8 +125,7 @@ class MappedForward(ManyForward):
             raise Unsupported(f"{name_of(func)} reads values of all members together")
         if rows and goes_over_rows(func, args, kwargs, self._one_side):
             raise Unsupported(f"{name_of(func)} goes over the rows of all members")
-        result = cross_entropy(*args, **kwargs) if func is F.cross_entropy else NotImplemented
-        result = func(*args, **kwargs) if result is NotImplemented else result
+        result = func(*args, **kwargs)
         if rows:
             follow(func, result, given, self._one_side)
         use = next(self._uses.among(given), None)

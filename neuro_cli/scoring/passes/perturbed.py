@@ -27,7 +27,6 @@ from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward, answered_by
-from neuro_cli.scoring.passes.losses import cross_entropy
 from neuro_cli.scoring.passes.number_reads import (
     NeedsCare,
     any_of_rows,
@@ -384,7 +383,6 @@ FIRST_PARAMETER = PRODUCTS | {*SUMS}
 # functions by which modules of torch.nn and of transformers call these operations
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     **dict.fromkeys((torch.tanh, Tensor.tanh), lambda _, *args, **options: tanh(*args, **options)),
-    F.cross_entropy: lambda _, *args, **options: cross_entropy(*args, **options),
     F.linear: PerturbedForward.linear,
     F.conv2d: PerturbedForward.conv2d,
     F.max_pool2d: PerturbedForward.max_pool2d,

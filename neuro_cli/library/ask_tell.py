@@ -7,7 +7,7 @@ Legend: P members, n of them on this rank, M parameters.
 
 import copy
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -72,8 +72,9 @@ class AskTell:
     - ``population``: members per generation; None: 4 + 3 ln M.
     - ``sigma``: initial standard deviation of an ``algo`` by name; None: that of its file in ``conf/algo``.
     - ``seed``: the noise's, in [0, 2**64). ``minimise``: a lower fitness is better. ``world``: the ranks; None: the launcher's.
-    - ``bounds`` of candidates; None: none. ``integers``: indices, or a mask (M,), of integer parameters.
-    - ``stopping``: rules that end a run; None: pycma's.
+    - ``bounds`` of candidates: two numbers, or :class:`neuro_cli.Bounds`; None: none.
+    - ``integers``: indices, or a mask (M,), of integer parameters.
+    - ``stopping``: rules that end a run, a :class:`neuro_cli.Stopping` or a dict of its limits; None: pycma's.
     - ``restarts``: none | ipop, the population doubles | bipop, also short runs with small steps. At most ``most_restarts``.
     """
 
@@ -87,17 +88,22 @@ class AskTell:
         sigma: float | None = None,
         seed: int = 1,
         minimise: bool = False,
-        bounds: Bounds | None = None,
+        bounds: Bounds | tuple[float, float] | None = None,
         integers: Any = None,
-        stopping: Stopping | None = None,
+        stopping: Stopping | Mapping[str, Any] | None = None,
         restarts: str = NONE,
         most_restarts: int = 9,
         world: World | None = None,
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
+        # no pairs of vectors: lists of bounds by parameter, as in SciPy, look the same for two parameters
+        if isinstance(bounds, tuple | list) and len(bounds) == 2 and all(isinstance(side, int | float) for side in bounds):
+            bounds = Bounds(*bounds)
+        if isinstance(stopping, Mapping):
+            stopping = Stopping(**stopping)
         for key, value, kind, written in (
-            ("bounds", bounds, Bounds, "neuro.Bounds(low, high)"),
-            ("stopping", stopping, Stopping, "neuro.Stopping(target=..., evaluations=...)"),
+            ("bounds", bounds, Bounds, "two numbers (low, high), or neuro.Bounds(low, high)"),
+            ("stopping", stopping, Stopping, "neuro.Stopping(target=..., evaluations=...), or a dict of its limits"),
         ):
             if value is not None and not isinstance(value, kind):
                 raise ConfigError(key, value, f"must be {written}")

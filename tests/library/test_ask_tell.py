@@ -98,6 +98,13 @@ def test_a_map_of_bounds_has_an_inverse_and_no_jump(how):
     assert line[:, 3] == pytest.approx(np.linspace(-20, 20, 40_001))
 
 
+def test_two_numbers_and_a_dict_stand_for_bounds_and_rules():
+    plain = AskTell(np.zeros(N), bounds=(-1, 2), stopping={"evaluations": 30})
+    named = AskTell(np.zeros(N), bounds=Bounds(-1, 2), stopping=Stopping(evaluations=30))
+    assert plain.rules == named.rules
+    np.testing.assert_array_equal(plain.ask(), named.ask())
+
+
 def test_wrong_bounds_and_starts_are_refused():
     with pytest.raises(ConfigError, match="high=1: must be above low=1"):
         Bounds(1, 1)
@@ -354,8 +361,10 @@ def test_late_and_second_results_are_dropped_and_counted():
 
 def test_what_another_library_takes_is_one_line():
     for given, said in (
-        ({"bounds": (-1, 1)}, r"bounds=\(-1, 1\): must be neuro.Bounds\(low, high\)"),
-        ({"stopping": 1e-8}, r"stopping=1e-08: must be neuro.Stopping\(target=..., evaluations=...\)"),
+        ({"bounds": [(0, 5), (1, 6)]}, r"bounds=\[\(0, 5\), \(1, 6\)\]: must be two numbers \(low, high\), or neuro.Bounds"),
+        ({"bounds": (1, -1)}, r"high=-1: must be above low=1"),
+        ({"stopping": 1e-8}, r"stopping=1e-08: must be neuro.Stopping\(target=..., evaluations=...\), or a dict"),
+        ({"stopping": {"targets": 0.0}}, r"targets.*did you mean target\?"),
     ):
         with pytest.raises(ConfigError, match=said):
             AskTell(np.zeros(3), sigma=0.5, **given)

@@ -162,6 +162,11 @@ class CentreAlgorithm(Algorithm):
         """Parameters (M,) that are evaluated, saved and returned: the centre, or an average of centres."""
         return self.centre
 
+    @property
+    def optimizer(self) -> str | None:
+        """Name of the class of optimizer that steps the centre; None where a formula does."""
+        return None
+
     def sigma_at(self, generation: int) -> float | None:
         """Return a generation's standard deviation of perturbations, before it; the mean where each parameter has its own."""
         return None

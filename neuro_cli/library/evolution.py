@@ -28,7 +28,7 @@ from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, fitnesses_of
 from neuro_cli.library.changes import Changes, with_written
 from neuro_cli.library.fitness import Fitness, FitnessTask
-from neuro_cli.library.loop import Loop, one_at_a_time, settings_of
+from neuro_cli.library.loop import Loop, one_at_a_time, report_other_steps, settings_of, steps_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
 from neuro_cli.library.named import model_of, option, saved_nodes
 from neuro_cli.library.same_module import share_initial
@@ -366,7 +366,7 @@ class Evolution(Loop):
 
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
-        state = {**self._state(), "shapes": self._shapes()}
+        state = {**self._state(), "shapes": self._shapes(), "optimizer": self._algo.optimizer}
         if self.best is not None:
             state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
         if self._loaded is not None:
@@ -377,19 +377,25 @@ class Evolution(Loop):
                 saved, layout = copy.deepcopy(self._population.state(everywhere=True)), self._population.layout
         else:
             return {**state, "module": copy.deepcopy(self._module.state_dict())}
+        if self._population is not None:
+            state["steps"] = steps_of(self._algo, self.generation)
         return {**state, "tensors": with_written(saved.tensors, self._module, layout), "scalars": saved.scalars}
 
     @one_at_a_time
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume Evolution from ``state``, which ``torch.load(path, weights_only=True)`` can read. Every rank calls this.
 
-        Raises ConfigError for the state of another population, sampler, algorithm or module.
+        Another sigma or learning rate than the state's is reported and used. Raises ConfigError for the state of another
+        population, sampler, algorithm, optimizer or module.
         """
         with collectively(self.world):
             self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
             shapes = self._shapes()
             if (saved := state.get("shapes", shapes)) != shapes:
                 raise ConfigError("module", self._subject, f"has parameters of shapes {shapes}, and the saved state of {saved}")
+            own = self._algo.optimizer
+            if (saved := state.get("optimizer", own)) != own:
+                raise ConfigError("optimizer", own, f"the saved state is one of {saved}")
         if self._folder is not None:
             raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")
         self._asked, self._population, self._changes, self._loaded = None, None, None, None
@@ -402,6 +408,8 @@ class Evolution(Loop):
                 self._module.load_state_dict(state["module"])
             return
         self._take(state)
+        if self._population is not None:
+            report_other_steps(state.get("steps", {}), steps_of(self._algo, self.generation))
 
     def _shapes(self) -> list[list[int]]:
         return [list(place.shape) for place in ParameterLayout(self._module).places]

@@ -1,5 +1,6 @@
 """Base of the loops in a user's own script: ranks, threads, and the settings that a saved state belongs to."""
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from threading import Lock
@@ -22,6 +23,7 @@ from neuro_cli.runner.build import threads_of
 from neuro_cli.sampler.base import Estimator
 
 FORMAT = 1
+log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 L = TypeVar("L", bound="Loop")
@@ -116,6 +118,18 @@ class Loop:
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
         return f"{type(self).__name__}({self._subject}, generation={self.generation}, {facts})"
+
+
+def steps_of(algo: PopulationAlgorithm, generation: int) -> dict[str, Any]:
+    """Return what a generation's step is made with, as far as a script may choose it: sigma and the learning rate."""
+    return {"sigma": algo.sigma_at(generation), "lr": algo.rate_at(generation)}
+
+
+def report_other_steps(saved: dict[str, Any], own: dict[str, Any]) -> None:
+    """Warn of each of ``own`` :func:`steps_of` that is not as ``saved``."""
+    for key, value in own.items():
+        if saved.get(key, value) != value:
+            log.warning("load_state_dict: %s=%s from now on; the saved state had %s", key, value, saved[key])
 
 
 def settings_of(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, stored: ParameterLayout) -> dict[str, Any]:

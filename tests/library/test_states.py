@@ -15,6 +15,7 @@ from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
 from neuro_cli.algo.ensemble_member import Member
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.algo.seed_steps import SeedSteps
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.schedule import CONSTANT
 from neuro_cli.library.named import option
@@ -132,3 +133,34 @@ def test_a_centre_of_steps_gives_a_copy():
     state = steps.state()
     steps.step([torch.ones(3)], b"")
     assert not state.tensors["centre"].any()
+
+
+def test_a_state_says_with_what_it_was_stepped(caplog):
+    """Adam's moments in SGD, or another sigma, would continue as another run."""
+
+    def made(**options: Any) -> Evolution:
+        return Evolution(nn.Linear(3, 1), population=8, threads=1, **{"optimizer": torch.optim.Adam, **options})
+
+    def fitness(member: nn.Module) -> float:
+        return -float(member.weight.square().sum())
+
+    with made(sigma=0.1, lr=0.5) as es:
+        es.step(fitness)
+        state = es.state_dict()
+    with made(optimizer=torch.optim.SGD, lr=0.5) as es, pytest.raises(ConfigError, match=r"optimizer=SGD: .* one of Adam"):
+        es.load_state_dict(state)
+    with made(sigma=0.1, lr=0.5) as es:
+        es.load_state_dict(state)
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
+    with made(sigma=0.2, lr=0.25) as es:
+        es.load_state_dict(state)
+        es.step(fitness)
+    lines = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert lines == [
+        "load_state_dict: sigma=0.2 from now on; the saved state had 0.1",
+        "load_state_dict: lr=0.25 from now on; the saved state had 0.5",
+    ]
+    del state["optimizer"], state["steps"]  # an earlier version's
+    with made(sigma=0.3) as es:
+        es.load_state_dict(state)
+    assert len(caplog.records) == 2

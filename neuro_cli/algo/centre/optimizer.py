@@ -213,6 +213,11 @@ class OptimizedCentre(CentreAlgorithm):
         self._optimizer.threads = threads
 
     @property
+    def optimizer(self) -> str:
+        kind = class_of(self._factory)
+        return str(getattr(kind, "__name__", type(kind).__name__))
+
+    @property
     def centre(self) -> Tensor:
         return self._optimizer.centre
 

@@ -61,6 +61,28 @@ class Run:
         return points if self.integers is None else self.integers.stretched(points)
 
 
+def _box_of(bounds: Any) -> Bounds:
+    """Return what a script gives as bounds. Raises ConfigError.
+
+    Pairs of vectors are refused: SciPy's pairs of numbers, one for each parameter, look the same for two parameters.
+    """
+    if isinstance(bounds, tuple | list) and len(bounds) == 2 and all(isinstance(side, int | float) for side in bounds):
+        return Bounds(*bounds)
+    if bounds is not None and not isinstance(bounds, Bounds):
+        raise ConfigError("bounds", bounds, "must be two numbers (low, high), or neuro.Bounds(low, high)")
+    return bounds or Bounds()
+
+
+def _rules_of(stopping: Any) -> Stopping | None:
+    """Return what a script gives as stopping rules. Raises ConfigError."""
+    if isinstance(stopping, Mapping):
+        return Stopping(**stopping)
+    if stopping is not None and not isinstance(stopping, Stopping):
+        allowed = "must be neuro.Stopping(target=..., evaluations=...), or a dict of its limits"
+        raise ConfigError("stopping", stopping, allowed)
+    return stopping
+
+
 @suggesting
 class AskTell:
     """Search for the best vector of a function by ask and tell, with bounds, stopping rules and restarts.
@@ -96,17 +118,7 @@ class AskTell:
         world: World | None = None,
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
-        # no pairs of vectors: lists of bounds by parameter, as in SciPy, look the same for two parameters
-        if isinstance(bounds, tuple | list) and len(bounds) == 2 and all(isinstance(side, int | float) for side in bounds):
-            bounds = Bounds(*bounds)
-        if isinstance(stopping, Mapping):
-            stopping = Stopping(**stopping)
-        for key, value, kind, written in (
-            ("bounds", bounds, Bounds, "two numbers (low, high), or neuro.Bounds(low, high)"),
-            ("stopping", stopping, Stopping, "neuro.Stopping(target=..., evaluations=...), or a dict of its limits"),
-        ):
-            if value is not None and not isinstance(value, kind):
-                raise ConfigError(key, value, f"must be {written}")
+        box, rules = _box_of(bounds), _rules_of(stopping)
         self.seed = integer("seed", seed, 0, 2**64 - 1)
         self._algo = option("algo", algo, PopulationAlgorithm, None, {"sigma": sigma})
         chosen = ("antithetic" if self._algo.needs_pairs else "iid") if sampler is None else sampler
@@ -117,8 +129,8 @@ class AskTell:
         first = self._point_of(0)
         self._size = len(first)
         self._whole = mask_of(integers, self._size)
-        self._bounds = with_room((bounds or Bounds()).fit(self._size), self._whole)
-        self.rules = stopping or (Stopping.of_integers() if self._whole.any() else Stopping())
+        self._bounds = with_room(box.fit(self._size), self._whole)
+        self.rules = rules or (Stopping.of_integers() if self._whole.any() else Stopping())
         if population is None:
             population = 4 + int(3 * math.log(self._size))
         self._restarts = Restarts(one_of("restarts", restarts, (NONE, IPOP, BIPOP)), self._even(population), self.seed)

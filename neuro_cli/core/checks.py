@@ -1,6 +1,7 @@
 """Checks of config values: each names the key, the value and what is allowed."""
 
 import math
+from numbers import Integral, Real
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError
@@ -11,12 +12,13 @@ THREADS, THREADS_A_CORE = 1024, 64  # most threads of a process: each takes memo
 
 
 def integer(key: str, value: Any, low: int, high: int | None = None) -> int:
-    """Check that ``value`` is an int in [low, high], and return it. Raises ConfigError."""
+    """Check that ``value`` is an integer in [low, high], NumPy's too, and return it as int. Raises ConfigError."""
     allowed = f"must be an integer >= {low}" if high is None else f"must be an integer from {low} to {high}"
-    if isinstance(value, bool) or not isinstance(value, int) or value < low or (high is not None and value > high):
+    made = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else None
+    if made is None or made < low or (high is not None and made > high):
         whole = isinstance(value, float) and value.is_integer() and value >= low and (high is None or value <= high)
         raise ConfigError(key, value, f"{allowed}: write {int(value)}" if whole else allowed)
-    return value
+    return made
 
 
 def thread_count(key: str, value: Any) -> int:
@@ -37,21 +39,22 @@ def number(
     high: float | None = None,
     below: float | None = None,
 ) -> float:
-    """Check that ``value`` is a finite float, > above, >= low, <= high, < below, and return it. Raises ConfigError."""
+    """Check that ``value`` is a finite number, > above, >= low, <= high, < below, and return it as float. Raises ConfigError."""
     limits = ((">", above), (">=", low), ("<=", high), ("<", below))
     bounds = [f"{sign} {bound:g}" for sign, bound in limits if bound is not None]
     allowed = "must be a number" + (" " + " and ".join(bounds) if bounds else "")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
         raise ConfigError(key, value, allowed)
+    made = float(value)
     outside = (
-        (above is not None and value <= above)
-        or (low is not None and value < low)
-        or (high is not None and value > high)
-        or (below is not None and value >= below)
+        (above is not None and made <= above)
+        or (low is not None and made < low)
+        or (high is not None and made > high)
+        or (below is not None and made >= below)
     )
     if outside:
         raise ConfigError(key, value, allowed)
-    return float(value)
+    return made
 
 
 def number_or(key: str, value: Any, word: str, *, above: float) -> float | str:

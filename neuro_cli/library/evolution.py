@@ -98,13 +98,13 @@ class Evolution(Loop):
         evaluate: Mapping[str, Any] | None = None,
     ) -> None:
         self._sign = -1.0 if boolean("minimise", minimise) else 1.0
-        integer("seed", seed, 0, 2**64 - 1)
+        seed = integer("seed", seed, 0, 2**64 - 1)
         own, node = model_of(module, seed)
-        integer("population", population, 1, 2**32 - 1)
+        population = integer("population", population, 1, 2**32 - 1)
         if generations is not None:
-            integer("generations", generations, 1)
+            generations = integer("generations", generations, 1)
         if threads is not None:
-            integer("threads", threads, 1)
+            threads = integer("threads", threads, 1)
         one_of("layout", layout, LAYOUTS)
         stored = ParameterLayout(own)
         precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))

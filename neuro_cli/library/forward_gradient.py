@@ -108,7 +108,8 @@ class ForwardGradient(Loop):
             raise ConfigError("model", type(model).__name__, "give the module inside of it; several processes share the passes")
         self._model = uncompiled(model)
         if threads is not None:
-            integer("threads", threads, 1)
+            threads = integer("threads", threads, 1)
+        seed = integer("seed", seed, 0, 2**64 - 1)
         self._sigma = None if sigma is None else number("sigma", sigma, above=0.0)
         one_of("precision", precision, tuple(PRECISIONS))
         if credit is not None:
@@ -122,7 +123,7 @@ class ForwardGradient(Loop):
         method = self._connect(distribution, fabric, world)
         self._start_threads(threads, next(self._model.parameters()).device)
         self._subject = type(self._model).__name__
-        numbers = Numbers(integer("seed", seed, 0, 2**64 - 1), 1, False, PRECISIONS[precision])
+        numbers = Numbers(seed, 1, False, PRECISIONS[precision])
         self._slope, self._task = Slope(), LossTask(numbers.precision, forward, credit is not None)
         self._populations = ByForm(
             lambda: copied(self._model), self._task, self._slope, sampler, method, self.world, self._threads, numbers

@@ -14,6 +14,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.memory import keep_freed_memory
 from neuro_cli.core.machine.threads import Threads, threads_kept
+from neuro_cli.core.module.bound_functions import FunctionCopies
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
@@ -31,7 +32,7 @@ _OWNERS: "WeakKeyDictionary[Any, ref[Loop]]" = WeakKeyDictionary()  # the loop t
 
 
 def one_at_a_time(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenate[L, P], R]:
-    """Return a ``method`` of a loop that raises UserError while another such call of the loop runs, in any thread."""
+    """Return a ``method`` of a loop that raises UserError after its end, and while another such call runs, in any thread."""
 
     @wraps(method)
     def called(self: L, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -39,6 +40,8 @@ def one_at_a_time(method: Callable[Concatenate[L, P], R]) -> Callable[Concatenat
             said = "another call of this object runs, in another thread or around this one: one at a time"
             raise UserError(f"{method.__name__}: {said}")
         try:
+            if self._closed:
+                raise UserError(f"{method.__name__}: this {type(self).__name__} is closed: give its state_dict() to a new one")
             return method(self, *args, **kwargs)
         finally:
             self._calls.release()
@@ -50,6 +53,7 @@ class Loop:
     """Loop on ranks that run the same script. ``generation``: number of completed ones."""
 
     generation = 0
+    _closed = False
     world: World
     _threads: Threads
     _settings: dict[str, Any]
@@ -106,8 +110,17 @@ class Loop:
         super().__setattr__(name, value)
 
     def close(self) -> None:
-        """End the threads of the loop; the module stays as it is."""
+        """End the loop and its threads; the module stays as it is."""
+        self._closed = True
         self._threads.close()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the loop itself for a member's copy of a module that holds it. Raises TypeError for any other copy."""
+        return self if isinstance(memo, FunctionCopies) else self.__reduce_ex__(0)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Refuse copies and pickles: a copy would share threads, ranks and the module. Raises TypeError."""
+        raise TypeError(f"{type(self).__name__} has threads and ranks and is not copied: give its state_dict() to a new one")
 
     def __enter__(self) -> Self:
         return self

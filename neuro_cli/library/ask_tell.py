@@ -76,7 +76,10 @@ def _box_of(bounds: Any) -> Bounds:
 def _rules_of(stopping: Any) -> Stopping | None:
     """Return what a script gives as stopping rules. Raises ConfigError."""
     if isinstance(stopping, Mapping):
-        return Stopping(**stopping)
+        try:
+            return Stopping(**stopping)
+        except TypeError as error:
+            raise ConfigError("stopping", dict(stopping), str(error)) from error
     if stopping is not None and not isinstance(stopping, Stopping):
         allowed = "must be neuro.Stopping(target=..., evaluations=...), or a dict of its limits"
         raise ConfigError("stopping", stopping, allowed)

@@ -364,7 +364,7 @@ def test_what_another_library_takes_is_one_line():
         ({"bounds": [(0, 5), (1, 6)]}, r"bounds=\[\(0, 5\), \(1, 6\)\]: must be two numbers \(low, high\), or neuro.Bounds"),
         ({"bounds": (1, -1)}, r"high=-1: must be above low=1"),
         ({"stopping": 1e-8}, r"stopping=1e-08: must be neuro.Stopping\(target=..., evaluations=...\), or a dict"),
-        ({"stopping": {"targets": 0.0}}, r"targets.*did you mean target\?"),
+        ({"stopping": {"targets": 0.0}}, r"stopping=.*has no argument targets; did you mean target\?"),
     ):
         with pytest.raises(ConfigError, match=said):
             AskTell(np.zeros(3), sigma=0.5, **given)

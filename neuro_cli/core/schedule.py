@@ -66,7 +66,9 @@ class OwnSchedule(Schedule):
         self._key, self._function = key, function
 
     def factor(self, generation: int) -> float:
-        return number(f"{self._key}({generation})", self._function(generation), low=0.0)
+        value = self._function(generation)
+        value = value.item() if getattr(value, "ndim", None) == 0 else value  # one number of numpy or torch
+        return number(f"{self._key}({generation})", value, low=0.0)
 
 
 def schedules_of(algo: object) -> list[Schedule]:

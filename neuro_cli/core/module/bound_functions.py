@@ -38,7 +38,8 @@ class FunctionCopies(dict[int, Any]):
         self._targets = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
         self._held = [value for value in _reached(module, functions=False) if not isinstance(value, FIXED)]
         self._targets |= set(map(id, self._held))
-        self._evolved = {id(each) for each in (*module.modules(), *module.parameters()) if _evolves(each)}
+        self._evolved = {id(part) for part in module.modules() if any(each.requires_grad for each in part.parameters())}
+        self._evolved |= {id(each) for each in module.parameters() if each.requires_grad}
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
         reached = list(_reached(module))
@@ -166,10 +167,6 @@ def _parts(value: Any) -> list[Any]:
         kinds: tuple[Any, ...] = LISTS
         found += next((kind.__iter__(value) for kind in kinds if isinstance(value, kind)), ())
     return found
-
-
-def _evolves(part: nn.Module | Tensor) -> bool:
-    return part.requires_grad if isinstance(part, Tensor) else any(each.requires_grad for each in part.parameters())
 
 
 def _forward(kind: type) -> list[FunctionType]:

@@ -344,7 +344,7 @@ def test_an_error_of_the_loss_is_not_the_inputs():
         (lambda o, t: F.cross_entropy(o, t), None, r"loss_fn: it gave a tensor of shape \(\); needed is one value for each of"),
         (lambda o, t: o[None], None, r"loss_fn: it gave a tensor of shape \(1, \d+, 3\)"),
         (lambda o, t: 3.0, None, "loss_fn: it gave float"),
-        (3, None, "loss_fn=3: must be a function"),
+        (3, None, "loss_fn=int: must be a function"),
         (cross_entropy, torch.randint(5, (12, 6)), "inputs are torch.int64, which Sequential does not take"),
         (cross_entropy, torch.zeros(11, 6), r"tensors of inputs and targets \(11x6, 12\) need the examples"),
         (cross_entropy, "text", r"tensors of inputs and targets \(12\) need the examples"),

@@ -156,6 +156,7 @@ class Activation(Estimator):
         """
         assert set(moments) == {1}  # serve() refuses algorithms that need squares
         layers, shares = self._scorer.layers_of(generation), self._shares(*self.merged(weights, moments, members))
+        credited = self._credited(shares)
         used = shares.flatten(3).any(3).any(0).T.tolist()  # (G, draws): another rank's, and those of equal fitnesses, are not
         # a prediction counts once for each draw, group and side, as fitnesses do
         unit = (unit or 0.0) * self.draws * self.passes_a_draw
@@ -164,7 +165,8 @@ class Activation(Estimator):
         def run(number: int) -> None:
             layer, group = layers[number], number % self._addresses.groups
             draws = [draw for draw, counts in enumerate(used[group]) if counts]
-            totals = self._weighted_noise(layer, number, shares[:, :, group], draws, generation)
+            counted = credited if layer.by_tokens else shares  # all of an example's rewards, once, for what its tokens share
+            totals = self._weighted_noise(layer, number, counted[:, :, group], draws, generation)
             rows: Sequence[Tensor | None] = totals or [None] * len(weights)  # none where all fitnesses are equal
             gradients[number] = [layer.gradients(total, unit) for total in rows]
 
@@ -190,7 +192,7 @@ class Activation(Estimator):
         return columns[:, start:stop]
 
     def _shares(self, weights: np.ndarray, directions: range) -> Tensor:
-        """Return weights (K rows, draws, G, B, T) of all noise from those of ``directions``, by the credit of tokens."""
+        """Return weights (K rows, draws, G, B, T) of all noise from those of ``directions``."""
         addresses = self._addresses
         shape = (len(weights), addresses.draws, addresses.groups, addresses.examples, addresses.each)
         padded = np.zeros((len(weights), addresses.draws * addresses.groups * addresses.rewards))
@@ -198,9 +200,12 @@ class Activation(Estimator):
         padded = padded.reshape(shape)
         if self._mixed:
             padded = np.broadcast_to(padded.sum(3, keepdims=True), shape)
-        shares = torch.from_numpy(padded.astype(np.float32)).to(self.noise.device)
+        return torch.from_numpy(padded.astype(np.float32)).to(self.noise.device)
+
+    def _credited(self, shares: Tensor) -> Tensor:
+        """Return the weights (.., T) of noise at each token from those of its own reward."""
         if self.credit == "all":
-            return shares.sum(-1, keepdim=True).expand(shape)
+            return shares.sum(-1, keepdim=True).expand(shares.shape)
         return shares.flip(-1).cumsum(-1).flip(-1) if self.credit == "following" else shares
 
     def _weighted_noise(

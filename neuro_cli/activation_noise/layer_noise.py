@@ -115,6 +115,11 @@ class NoisyLayer:
         return delta if self._mask is None else delta * self._mask
 
     @property
+    def by_tokens(self) -> bool:
+        """Return whether each token has noise of its own."""
+        return self.axes.tokens and self.weight_noise is None
+
+    @property
     def outputs_a_reward(self) -> int | None:
         """Number of outputs for each reward, None where an output belongs to several rewards, is complex or inside a call."""
         alone = (self.rewards == 1 or self.axes.tokens) and not (self._complex or self._step.inner)

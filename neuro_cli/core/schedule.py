@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 from neuro_cli.core.checks import integer, number, one_of
 
@@ -66,7 +67,9 @@ class OwnSchedule(Schedule):
         self._key, self._function = key, function
 
     def factor(self, generation: int) -> float:
-        return number(f"{self._key}({generation})", self._function(generation), low=0.0)
+        value: Any = self._function(generation)
+        value = value.item() if getattr(value, "ndim", None) == 0 else value  # one number of numpy or torch
+        return number(f"{self._key}({generation})", value, low=0.0)
 
 
 def schedules_of(algo: object) -> list[Schedule]:

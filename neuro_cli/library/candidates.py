@@ -72,6 +72,8 @@ def _number(value: Any) -> float:
     """Return a fitness as float. Raises UserError, TypeError, ValueError or OverflowError for what is no number."""
     if value is None:
         raise UserError("tell: a fitness is None: does the function return its value?")
+    if value is np.ma.masked:  # its number is 0
+        return float("nan")
     if isinstance(value, Tensor | np.ndarray | np.generic):
         if not isinstance(value, Tensor) and value.dtype.kind not in "biufO":
             raise TypeError(f"a fitness is {value.dtype}")

@@ -72,7 +72,9 @@ def node_of(group: str, choice: str, generations: int | None, values: dict[str, 
         for key, value in plain.items():
             if key.endswith("_schedule"):
                 value |= CONSTANT
-    for key, value in sorted(_given(values).items()):  # lr before optimizer, which takes it over
+    given = _given(values)
+    _refuse_two_rates(given)
+    for key, value in sorted(given.items()):  # lr before optimizer, which takes it over
         _set(plain, group, choice, key, value)
     return plain
 
@@ -137,6 +139,14 @@ def _set(plain: dict[str, Any], group: str, choice: str, key: str, value: Any) -
         raise ConfigError(
             key, value, f"{group}={choice} has none; {nearest(key, [name for name in plain if name != '_target_'])}"
         )
+
+
+def _refuse_two_rates(values: dict[str, Any]) -> None:
+    """Raise ConfigError where ``lr`` comes with an optimizer that has another one."""
+    own = getattr(values.get("optimizer"), "keywords", {}).get("lr")
+    if "lr" in values and own is not None:
+        lr = "a function" if callable(values["lr"]) else values["lr"]
+        raise ConfigError("lr", lr, f"the optimizer has lr={own} of its own: give one of the two")
 
 
 def _factory(optimizer: Any, before: dict[str, Any]) -> "partial[Any]":

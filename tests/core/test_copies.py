@@ -166,6 +166,53 @@ def test_a_function_that_finds_a_part_by_a_global_name_is_refused(function, name
     copied(other)
 
 
+class _FindsItself(nn.Module):
+    """A module whose forward finds a part by a global name, in a method and a function of its file."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.act, self.frozen = GLOBAL_PART, GLOBAL_PARTS[1], GLOBAL_PARTS[2]
+        self.hook = lambda x: GLOBAL_PARTS[0](x)
+
+    def forward(self, x):
+        return self.body(x)
+
+    def body(self, x):
+        return _helper(x)
+
+
+class _SharesConstants(_FindsItself):
+    """A module of the same parts, whose functions name those that do not evolve."""
+
+    def __init__(self):
+        super().__init__()
+        self.hook = lambda x: GLOBAL_ACT(GLOBAL_FROZEN(x))
+
+    def body(self, x):
+        return GLOBAL_ACT(self.inner(x))
+
+
+GLOBAL_ACT, GLOBAL_FROZEN = nn.Tanh(), nn.Linear(3, 2).requires_grad_(False)
+GLOBAL_PARTS = [GLOBAL_PART, GLOBAL_ACT, GLOBAL_FROZEN]
+
+
+def _helper(x):
+    return GLOBAL_PART(x)
+
+
+def test_a_part_that_evolves_is_found_through_classes_helpers_and_lists():
+    """Parts without trainable parameters have the same numbers in every member: the original's serve."""
+    module = _FindsItself()
+    with pytest.raises(UserError, match="uses the global variable GLOBAL_PART"):
+        copied(module)
+    module.hook = None
+    with pytest.raises(UserError, match=r"^model: function _helper uses the global variable GLOBAL_PART, a part of this model"):
+        copied(module)
+    shared, x = _SharesConstants(), torch.randn(2, 3)
+    made = copied(shared)
+    torch.testing.assert_close(made(x), shared(x))
+
+
 def test_a_function_of_a_copy_keeps_what_else_it_holds():
     module, seen = nn.Linear(2, 2), []
     module.see = lambda: seen.append(module)

@@ -57,6 +57,7 @@ def test_numbers_of_every_kind_are_the_same_fitnesses(search, given):
         ([1.0, None, 2.0, 3.0], "a fitness is None"),
         (torch.tensor(GIVEN)[:, None], r"fitnesses of shape \(4, 1\) for 4 candidates"),
         (np.ma.array(GIVEN, mask=[False, True, False, False]), "fitness of member 1 in generation 1 is nan"),
+        (list(np.ma.array(GIVEN, mask=[False, True, False, False])), "fitness of member 1 in generation 1 is nan"),
     ],
 )
 def test_what_is_no_number_for_each_candidate_is_one_line(search, given, said):

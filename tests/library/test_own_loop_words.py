@@ -159,3 +159,15 @@ def test_an_own_algorithm_by_ask_and_tell():
         search.tell([float(x @ x) for x in search.ask()])
     moved = centre(1, algo=Half())
     assert not torch.equal(moved, torch.cat([part.flatten() for part in network().parameters()]))
+
+
+@pytest.mark.parametrize("lr", [0.1, lambda generation: 0.1])
+def test_an_optimizer_with_a_rate_of_its_own_is_given_no_other(lr):
+    """A number had no effect, and a function was a factor on the optimizer's rate."""
+    with pytest.raises(ConfigError, match=r"^lr=.*: the optimizer has lr=0\.5 of its own: give one of the two$"):
+        neuro.Evolution(network(), population=8, optimizer=partial(torch.optim.SGD, lr=0.5), lr=lr)
+
+
+@pytest.mark.parametrize("kind", [np.float32, torch.tensor])
+def test_a_rate_may_be_a_number_of_numpy_or_torch(kind):
+    assert torch.equal(centre(2, lr=lambda generation: kind(0.25)), centre(2, lr=0.25))

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Iterator
 from dis import get_instructions
 from functools import cache, partial
+from inspect import unwrap
+from itertools import chain
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import KeyedRef, ProxyTypes, ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary, proxy
@@ -27,7 +29,8 @@ class FunctionCopies(dict[int, Any]):
     """Memo of ``copy.deepcopy`` for ``module`` that begins with ``given`` and copies its functions once they are asked for.
 
     Objects that a function holds, but neither the module nor its parts do (a table that a hook fills), are not copied. Raises
-    UserError for a function that finds a part by a global name: its copies would find the original there.
+    UserError for a function, also a ``forward`` of its classes, that finds what evolves by a global name: a copy would find the
+    original there.
     """
 
     def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:
@@ -35,12 +38,13 @@ class FunctionCopies(dict[int, Any]):
         self._targets = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
         self._held = [value for value in _reached(module, functions=False) if not isinstance(value, FIXED)]
         self._targets |= set(map(id, self._held))
+        self._evolved = {id(part) for part in module.modules() if any(each.requires_grad for each in part.parameters())}
+        self._evolved |= {id(each) for each in module.parameters() if each.requires_grad}
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
         reached = list(_reached(module))
-        for function in reached:
-            if isinstance(function, FunctionType):
-                self._refuse_global_parts(function)
+        kinds = {type(part): None for part in module.modules()}
+        self._refuse_global_parts([*(each for each in reached if isinstance(each, FunctionType)), *chain(*map(_forward, kinds))])
         self._functions = {id(each): each for each in reached if self._is_copied(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
@@ -57,16 +61,34 @@ class FunctionCopies(dict[int, Any]):
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
         return any(id(each) in self._targets for each in _reached(value))
 
-    def _refuse_global_parts(self, function: FunctionType) -> None:
-        for name in sorted(_names_in(function.__code__) & function.__globals__.keys()):
-            value = function.__globals__[name]
-            part = value.__self__ if isinstance(value, MethodType) else value
-            is_part = isinstance(part, nn.Module | Tensor) and id(part) in self._targets
-            if is_part or (isinstance(value, FunctionType | partial) and self._refers(value)):
-                raise UserError(
-                    f"model: function {function.__qualname__} uses the global variable {name}, a part of this model, and every "
-                    "member would use that part: make it a method, or define it in a function that is given the model"
-                )
+    def _refuse_global_parts(self, functions: list[FunctionType]) -> None:
+        """Raise UserError where ``functions``, or those of their files that they name, name what evolves.
+
+        Constants and parts without parameters are no error: the original's are as good as a copy's.
+        """
+        seen: set[int] = set()
+        while functions:
+            function = functions.pop()
+            if id(function) in seen:
+                continue
+            seen.add(id(function))
+            for name in sorted(_names_in(function.__code__) & function.__globals__.keys()):
+                value = function.__globals__[name]
+                if self._holds_evolved(value):
+                    allowed = "use self there, or define it in a function that is given the model"
+                    raise UserError(
+                        f"model: function {function.__qualname__} uses the global variable {name}, a part of this model, and "
+                        f"every member would use that part: {allowed}"
+                    )
+                if isinstance(value, FunctionType) and value.__globals__ is function.__globals__:
+                    functions.append(value)
+
+    def _holds_evolved(self, value: Any) -> bool:
+        """Return whether a global is a part that evolves, a list or dictionary of such, or a function that holds one."""
+        if isinstance(value, FunctionType | partial):
+            return any(id(each) in self._evolved for each in _reached(value))
+        parts = dict.values(value) if isinstance(value, dict) else value if isinstance(value, list | tuple) else (value,)
+        return any(id(part.__self__ if isinstance(part, MethodType) else part) in self._evolved for part in parts)
 
     def _is_copied(self, value: Any) -> bool:
         if type(value) in ProxyTypes:
@@ -145,6 +167,20 @@ def _parts(value: Any) -> list[Any]:
         kinds: tuple[Any, ...] = LISTS
         found += next((kind.__iter__(value) for kind in kinds if isinstance(value, kind)), ())
     return found
+
+
+def _forward(kind: type) -> list[FunctionType]:
+    """Return ``forward`` of a class of modules, and the methods that it names; torch's own name no globals of a script."""
+    found: dict[str, FunctionType] = {}
+    names = ["forward"]
+    while names:
+        name = names.pop()
+        method = getattr(kind, name, None)
+        method = unwrap(method) if isinstance(method, FunctionType) else method
+        if name not in found and isinstance(method, FunctionType) and not method.__module__.startswith("torch."):
+            found[name] = method
+            names += method.__code__.co_names
+    return list(found.values())
 
 
 @cache

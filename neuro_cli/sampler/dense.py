@@ -25,6 +25,7 @@ MANY_POINTS = 32
 # rows of a member on a CPU from which on the same holds for batched products of torch: 8 take 0.6 of the time, 1 twice as long
 POINTS = 8
 PATCHES = 2**20  # numbers of patches in memory at a time
+OUTPUTS = 6  # least products of a number of a patch, which is copied for them: with 4 a grouped convolution is faster
 # numbers of a generation's noise from which compiled loops serve linear layers of many members: they take a second to load
 ENOUGH = 2**20
 
@@ -57,7 +58,8 @@ class DensePerturbation(Perturbation):
                 return None
             if geometry is None:
                 return self._linear(place, shift, x, weight, bias)
-            return self._convolution(place, shift, x, weight, bias, geometry) if geometry.groups == 1 else None
+            patched = geometry.groups == 1 and len(weight) >= OUTPUTS
+            return self._convolution(place, shift, x, weight, bias, geometry) if patched else None
         return self._on_device(place, shift, x, weight, bias, operator)
 
     def chain(self, chain: Chain, x: Tensor) -> Tensor | None:
@@ -85,7 +87,8 @@ class DensePerturbation(Perturbation):
         kernel = (1,) * (dims - weight.dim()) + weight.shape[2:]
         sizes, taps, pixels = out_sizes(x.shape[2:], kernel, geometry), range(2, dims), range(dims, 2 * dims - 2)
         matrix = weight.movedim(1, -1).flatten(1)
-        images = x.unflatten(0, (-1, rows.directions, rows.examples))
+        near = x.contiguous(memory_format=torch.channels_last if dims == 4 else torch.channels_last_3d)
+        images = near.unflatten(0, (-1, rows.directions, rows.examples))
         out = x.new_empty(len(rows.scales), rows.directions, rows.examples * math.prod(sizes), len(matrix))
         some = max(1, PATCHES // (out.shape[2] * matrix.shape[1]))
         for low in range(0, rows.directions, some):

@@ -1,8 +1,8 @@
 """One forward pass of an unmodified module for many members, each row of the batch with its member's parameters.
 
-A torch function mode meets every call of the forward pass that gets an evolved parameter. Linear layers,
-convolutions and norms are done for all members at once: the layer with the centre's parameters on all rows, and what the
-sampler's noise adds to it (:class:`neuro_cli.sampler.base.Perturbation`). Any other use of a parameter raises
+A torch function mode meets every call of the forward pass that gets an evolved parameter. Linear layers, convolutions and norms
+are done for all members at once: the layer with the centre's parameters on all rows, and what the sampler's noise adds to it
+(:class:`neuro_cli.sampler.base.Perturbation`). Any other use of a parameter raises
 :class:`Unsupported`. An operation that mixes the examples of a batch would mix members: whoever uses this compares it
 with single members first.
 

@@ -22,10 +22,10 @@ from neuro_cli.sampler.patches import patches
 
 # outputs of a member on a GPU above which one product with its weights costs less than two, by the centre and by the noise
 MANY_POINTS = 32
-# rows of a member on a CPU from which on the same holds for batched products of torch: 8 take 0.6 of the time, 1 twice as long
+# the same for rows of a member and torch's batched products on a CPU: 16 take 0.6 of the time, 4 0.6 to 1.2, 1 twice as long
 POINTS = 8
 PATCHES = 2**20  # numbers of patches in memory at a time
-OUTPUTS = 6  # least products of a number of a patch, which is copied for them: with 4 a grouped convolution is faster
+OUTPUTS = 6  # least products of a number of a patch, which is copied for them: with 1 to 4 grouped convolutions are faster
 # numbers of a generation's noise from which compiled loops serve linear layers of many members: they take a second to load
 ENOUGH = 2**20
 
@@ -81,7 +81,7 @@ class DensePerturbation(Perturbation):
     ) -> Tensor:
         """Return outputs (n, O, ..) of a convolution on a CPU: a linear layer whose rows are patches.
 
-        A grouped convolution, a group for each direction, takes two to five times as long, and another one for the centre.
+        A grouped convolution, a group for each direction, needs another one for the centre: two products of a number and a weight.
         """
         rows, dims = self.rows, x.dim()
         kernel = (1,) * (dims - weight.dim()) + weight.shape[2:]

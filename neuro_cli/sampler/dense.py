@@ -81,7 +81,7 @@ class DensePerturbation(Perturbation):
     ) -> Tensor:
         """Return outputs (n, O, ..) of a convolution on a CPU: a linear layer whose rows are patches.
 
-        A grouped convolution, a group for each direction, needs another one for the centre: two products of a number and a weight.
+        A grouped convolution, a group for each direction, needs another one for the centre: twice the products.
         """
         rows, dims = self.rows, x.dim()
         kernel = (1,) * (dims - weight.dim()) + weight.shape[2:]

@@ -118,7 +118,7 @@ class Geometry:
 
 
 def out_sizes(image: Sequence[int], kernel: Sequence[int], geometry: Geometry) -> list[int]:
-    """Return height and width of a convolution's output for images of so many lines and columns."""
+    """Return the sides of a convolution's output for images, or volumes, of such sides."""
     return [
         (side + 2 * pad - gap * (taps - 1) - 1) // step + 1
         for side, pad, gap, taps, step in zip(image, geometry.padding, geometry.dilation, kernel, geometry.stride, strict=True)

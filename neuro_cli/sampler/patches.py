@@ -5,21 +5,18 @@ from collections.abc import Sequence
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core.rows import Geometry
+from neuro_cli.core.rows import Geometry, out_sizes
 
 
 def patches(images: Tensor, kernel: Sequence[int], form: Geometry) -> Tensor:
-    """Return the patches (B, channels, kernel height, kernel width, rows, columns) of ``images`` (B, channels, ..).
+    """Return the patches (B, channels, *kernel, *output) of ``images`` (B, channels, ..) or volumes.
 
     ``F.unfold`` has the same numbers, but copies lines piece by piece: a pass of 3 to 64 channels takes 1.7 times as long with it
     (neuro bench layer).
     """
-    padding, dilation, stride = (tuple(pair) for pair in (form.padding, form.dilation, form.stride))
-    padded = F.pad(images, (padding[1], padding[1], padding[0], padding[0])) if any(padding) else images
-    sides = [
-        (size - gap * (taps - 1) - 1) // step + 1
-        for size, gap, taps, step in zip(padded.shape[2:], dilation, kernel, stride, strict=True)
-    ]
-    *outer, down, right = padded.stride()
-    steps = (dilation[0] * down, dilation[1] * right, stride[0] * down, stride[1] * right)
-    return padded.as_strided((*padded.shape[:2], *kernel, *sides), (*outer, *steps), padded.storage_offset())
+    sides = out_sizes(images.shape[2:], kernel, form)
+    zeros = [pad for pad in reversed(form.padding) for _ in range(2)]
+    padded = F.pad(images, zeros) if any(zeros) else images
+    apart = padded.stride()
+    steps = [gap * step for factors in (form.dilation, form.stride) for gap, step in zip(factors, apart[2:], strict=True)]
+    return padded.as_strided((*padded.shape[:2], *kernel, *sides), (*apart[:2], *steps), padded.storage_offset())

@@ -131,7 +131,7 @@ class StructuredPerturbation(Perturbation):
             served = linear.served or (self.half and linear.served_half)
             return self.linear(block, None if bias is None else shift, linear) if fits and served else None
         # members' weights in bfloat16 would round small noise away
-        if geometry.groups > 1 or x.dim() != 4 or x.dtype != torch.float32:
+        if geometry.groups > 1 or len(place.shape) != 4 or x.dtype != torch.float32:
             return None
         sizes, least = out_sizes(x.shape[2:], place.shape[2:], geometry), self.sampler.own_weights
         pixels = sizes[0] * sizes[1] * rows.examples

@@ -18,6 +18,7 @@ from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import MemberBatch, once, repeated
 from neuro_cli.factory.instantiate import make
+from neuro_cli.sampler import dense
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.sampler.sign_flip import FlippedPerturbation
 from neuro_cli.sampler.structured import OwnWeights
@@ -199,19 +200,26 @@ def test_linear_layers_of_any_shape(name, outputs, inputs, points, examples, dir
 @pytest.mark.parametrize("name", ["sign_flip", "permutation", "low_rank", "iid"])
 def test_convolutions_of_any_shape(name, data):
     draw = data.draw
-    groups = draw(st.sampled_from([1, 1, 2, 3]))
+    groups, kind = draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([nn.Conv1d, nn.Conv2d, nn.Conv3d]))
+    dims = {nn.Conv1d: 1, nn.Conv2d: 2, nn.Conv3d: 3}[kind]
     inputs, outputs = groups * draw(st.integers(1, 12)), groups * draw(st.integers(1, 12))
-    kernel = (draw(st.integers(1, 4)), draw(st.integers(1, 4)))
-    options = {
-        "stride": (draw(st.integers(1, 3)), draw(st.integers(1, 3))),
-        "padding": (draw(st.integers(0, 2)), draw(st.integers(0, 2))),
-        "dilation": (draw(st.integers(1, 2)), draw(st.integers(1, 2))),
-    }
+
+    def numbers(low: int, high: int) -> tuple[int, ...]:
+        return tuple(draw(st.integers(low, high)) for _ in range(dims))
+
+    kernel, options = numbers(1, 4), {"stride": numbers(1, 3), "padding": numbers(0, 2), "dilation": numbers(1, 2)}
     size = tuple(gap * (side - 1) + 1 + draw(st.integers(0, 4)) for side, gap in zip(kernel, options["dilation"], strict=True))
     made: Sampler = make(composed(f"sampler={name}", f"sampler.sides={draw(st.sampled_from(['both', 'outputs']))}"
                                   if name in ("sign_flip", "permutation") else "seed=1"), "sampler", Sampler)  # fmt: skip
-    module = nn.Conv2d(inputs, outputs, kernel, groups=groups, bias=draw(st.booleans()), **options)
-    check(made, module, (inputs, *size), pairs=draw(st.booleans()), examples=draw(st.integers(1, 2)))
+    module = kind(inputs, outputs, kernel, groups=groups, bias=draw(st.booleans()), **options)
+    pairs, examples = draw(st.booleans()), draw(st.integers(1, 2))
+    check(made, module, (inputs, *size), pairs=pairs, examples=examples)
+    if name == "iid":  # by compiled loops, and some directions at a time
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(dense, "ENOUGH", 1)
+            patch.setattr(dense, "PATCHES", draw(st.sampled_from([1, 2**20])))
+            layout = ParameterLayout(module, channels_last=draw(st.booleans()))
+            check(made, module, (inputs, *size), pairs=pairs, examples=examples, dtype=torch.float32, layout=layout)
 
 
 OWN_WEIGHTS = {

@@ -17,7 +17,7 @@ from neuro_cli.core.rows import attention as attention_of_rows
 from neuro_cli.core.rows import layer_norm as layer_norm_of_rows
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
-from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, lifted, normalized, numbers
+from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, images_of, normalized, numbers
 from neuro_cli.scoring.passes.parameter_uses import Use
 from neuro_cli.scoring.passes.products import addmm, einsum, linear, matmul, reversed_matmul
 
@@ -47,13 +47,16 @@ def transposed_convolution(
 def _convolved(members: HiddenMembers, use: Use, operator: ConvolutionOperator, input: Tensor, bias: Tensor | None) -> Tensor:
     x, dims = members.show(members.value(input, "convolution")), use.tensor.dim()
     single = x.dim() == dims  # an example without a batch
-    images = lifted((x.unsqueeze(1) if single else x).flatten(0, 1))
-    if dims != 4:  # the order that compiled loops serve; volumes in the one order that all row operations take
-        images = images.contiguous(memory_format=torch.channels_last if dims == 3 else torch.contiguous_format)
-    y = members.perturbed(use, operator, images, operator(images, use.tensor))
+    images, shift = images_of((x.unsqueeze(1) if single else x).flatten(0, 1)), members.uses.get(bias)
+    shift = shift if shift is not None and shift.whole else None
+    y = members.layer(use, images, shift, operator)
+    if y is None:
+        shift, y = None, members.perturbed(use, operator, images, operator(images, use.tensor))
     y = y.squeeze(2) if dims == 3 else y
     result = members.hide(y if single else y.unflatten(0, (len(x), -1)))
-    return result if bias is None else result.add_(members.value(bias, "convolution").view(-1, *[1] * (dims - 2)))
+    if bias is None or shift is not None:
+        return result
+    return result.add_(members.value(bias, "convolution").view(-1, *[1] * (dims - 2)))
 
 
 def embedding(members: HiddenMembers, weight: Tensor, indices: Tensor, *_: Any, **__: Any) -> Any:

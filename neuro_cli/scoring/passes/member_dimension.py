@@ -16,7 +16,7 @@ from torch._C import _functorch
 
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.scoring.passes.operators import LinearOperator, Unsupported
+from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.parameter_uses import Use, Uses, span
 
 EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
@@ -121,22 +121,25 @@ class HiddenMembers:
 
         And the noise of ``bias``, a complete parameter. May write to ``y``.
         """
-        read = x if operator.transposed else y
-        self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
-        self.convolved |= operator.geometry is not None
+        self._count(use, operator, x if operator.transposed else y)
         with self._rows_of(x):
             y = self.noise.apply(use.place, x, y, operator)
             return y if bias is None else self.noise.rows.add_vectors(y, self.noise.vectors(bias.place), operator.channel)
 
-    def layer(self, use: Use, x: Tensor, bias: Use | None) -> Tensor | None:
-        """Linear layer of a whole weight and bias on rows (B, k, I) on a CPU, by the sampler's own way; None: it has none."""
+    def _count(self, use: Use, operator: Operator, read: Tensor) -> None:
+        """Note the products of a layer, by the activations ``read`` whose channels are the weight's rows."""
+        self.products += read.numel() // self.count * (use.parameter.numel() // read.shape[operator.channel])
+        self.convolved |= operator.geometry is not None
+
+    def layer(self, use: Use, x: Tensor, bias: Use | None, operator: Operator) -> Tensor | None:
+        """Layer of a whole weight and bias on rows (B k, ..) on a CPU, by the sampler's own way; None: it has none."""
         if x.device.type != "cpu":  # faster on a GPU for rows of one point only
             return None
         shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
         with self._rows_of(x):
-            result = self.noise.layer(use.place, shift, x, use.parameter, parameter, LinearOperator())
+            result = self.noise.layer(use.place, shift, x, use.parameter, parameter, operator)
         if result is not None:
-            self.products += x.shape[1] * use.parameter.numel()
+            self._count(use, operator, result)
         return result
 
     def _rows_of(self, x: Tensor) -> AbstractContextManager[None]:

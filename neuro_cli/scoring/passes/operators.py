@@ -43,12 +43,12 @@ class ConvolutionOperator:
         self._stride, self._padding, self._dilation = geometry.stride, geometry.padding, geometry.dilation
         self._groups, self._output_padding = geometry.groups, output_padding
 
-    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None) -> Tensor:
+    def __call__(self, x: Tensor, weight: Tensor, groups: int | None = None, bias: Tensor | None = None) -> Tensor:
         weight, groups = lifted(weight), groups or self._groups
         plane = weight.dim() == 4
         if self._output_padding is None:
             convolved = F.conv2d if plane else F.conv3d
-            return convolved(x, weight, None, self._stride, self._padding, self._dilation, groups)
+            return convolved(x, weight, bias, self._stride, self._padding, self._dilation, groups)
         spread = F.conv_transpose2d if plane else F.conv_transpose3d
         return spread(x, weight, None, self._stride, self._padding, self._output_padding, groups, self._dilation)
 
@@ -56,6 +56,14 @@ class ConvolutionOperator:
 def lifted(x: Tensor) -> Tensor:
     """Return lines (n, C, L), as images of height 1."""
     return x.unsqueeze(2) if x.dim() == 3 else x
+
+
+def images_of(x: Tensor) -> Tensor:
+    """Return lines, images or volumes as images or volumes, in the order in memory that row operations take."""
+    if x.dim() == 4:
+        return x
+    # the order that compiled loops serve; volumes in the one order that all row operations take
+    return lifted(x).contiguous(memory_format=torch.channels_last if x.dim() == 3 else torch.contiguous_format)
 
 
 def geometry_of(weight: Tensor, stride: Any, padding: Any, dilation: Any, groups: int) -> Geometry:

@@ -1,8 +1,8 @@
 """One forward pass of an unmodified module for many members, each row of the batch with its member's parameters.
 
-A torch function mode meets every call of the forward pass that gets an evolved parameter. Linear layers, two-dimensional
-convolutions and norms are done for all members at once: the layer with the centre's parameters on all rows, and what the
-sampler's noise adds to it (:class:`neuro_cli.sampler.base.Perturbation`). Any other use of a parameter raises
+A torch function mode meets every call of the forward pass that gets an evolved parameter. Linear layers, convolutions and norms
+are done for all members at once: the layer with the centre's parameters on all rows, and what the sampler's noise adds to it
+(:class:`neuro_cli.sampler.base.Perturbation`). Any other use of a parameter raises
 :class:`Unsupported`. An operation that mixes the examples of a batch would mix members: whoever uses this compares it
 with single members first.
 
@@ -38,7 +38,15 @@ from neuro_cli.scoring.passes.number_reads import (
     reads,
     suspect,
 )
-from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, normalized, numbers
+from neuro_cli.scoring.passes.operators import (
+    ConvolutionOperator,
+    LinearOperator,
+    Unsupported,
+    geometry_of,
+    images_of,
+    normalized,
+    numbers,
+)
 from neuro_cli.scoring.passes.outputs import by_tensor
 from neuro_cli.scoring.passes.row_order import refuse_order
 from neuro_cli.scoring.passes.tangent import tanh
@@ -201,25 +209,25 @@ class PerturbedForward(ManyForward):
             result = self._layer(operator, centre, x, weight, bias)
         return result.reshape(rows, *result.shape[2:]) if rows > count else result
 
-    def conv2d(
+    def convolution(
         self, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Any = 1, padding: Any = 0,
         dilation: Any = 1, groups: int = 1,
-    ) -> Tensor:  # fmt: skip
+    ) -> Any:  # fmt: skip
         if self._place(weight) is None and self._place(bias) is None:
-            return F.conv2d(input, weight, bias, stride, padding, dilation, groups)
-        if input.dim() != 4 or len(input) not in (self._rows.count, self._one_side):
+            return NotImplemented
+        if input.dim() != weight.dim() or len(input) not in (self._rows.count, self._one_side):
             raise Unsupported(f"a convolution gets {tuple(input.shape)} for {self._rows.count} examples")
         place = self._place(weight)
         if place is not None and place.groups != groups:
             raise Unsupported(f"a convolution of {groups} groups with the weight of {place.groups}")
-        geometry = geometry_of(weight, stride, padding, dilation, groups)
-        whole = self._whole(ConvolutionOperator(geometry), input, weight, bias)
-        if whole is not None:
-            return whole
-        kernel, shift = weight.to(input.dtype), None if bias is None else bias.to(input.dtype)
-        options = geometry.stride, geometry.padding, geometry.dilation, groups
-        centre = by_rows(lambda part: F.conv2d(part, kernel, shift, *options), input)
-        return self._layer(ConvolutionOperator(geometry), centre, input, weight, bias)
+        operator, images = ConvolutionOperator(geometry_of(weight, stride, padding, dilation, groups)), images_of(input)
+        # kernels of a GPU take images alone
+        result = self._whole(operator, images, weight, bias) if images.device.type == "cpu" or input.dim() == 4 else None
+        if result is None:
+            kernel, shift = weight.to(input.dtype), None if bias is None else bias.to(input.dtype)
+            centre = by_rows(lambda part: operator(part, kernel, bias=shift), images)
+            result = self._layer(operator, centre, images, weight, bias)
+        return result.squeeze(2) if input.dim() == 3 else result
 
     def _whole(self, operator: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """Return the layer for all members by the sampler's own way, where it has one."""
@@ -384,7 +392,7 @@ FIRST_PARAMETER = PRODUCTS | {*SUMS}
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     **dict.fromkeys((torch.tanh, Tensor.tanh), lambda _, *args, **options: tanh(*args, **options)),
     F.linear: PerturbedForward.linear,
-    F.conv2d: PerturbedForward.conv2d,
+    **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), PerturbedForward.convolution),
     F.max_pool2d: PerturbedForward.max_pool2d,
     F.batch_norm: PerturbedForward.batch_norm,
     F.layer_norm: PerturbedForward.layer_norm,

@@ -29,7 +29,7 @@ def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor, bias: Use
     """Product of x (B, .., inputs) and a piece of a weight, and a bias."""
     points = x.reshape(len(x), -1, x.shape[-1]).contiguous()
     if use.whole:
-        result = members.layer(use, points, bias)
+        result = members.layer(use, points, bias, LinearOperator())
         if result is not None:
             return result.view(*x.shape[:-1], result.shape[-1])
     y = F.linear(points, use.tensor, None if bias is None else bias.tensor)

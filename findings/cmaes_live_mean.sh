@@ -28,7 +28,7 @@ kinds = {
 }
 holds = True
 for name, make in kinds.items():
-    search, kept, copies, moved = make(), [], [], 0
+    search, kept, copies, moved, changed = make(), [], [], 0, 0
     for _ in range(10):
         kept.append(search.mean)
         copies.append(search.mean.copy())
@@ -37,9 +37,10 @@ for name, make in kinds.items():
         told = [(drawn, float(((shown - 3) ** 2).sum())) for shown, drawn in members]
         order = [id(drawn) for drawn, _ in told]
         search.tell(told)
+        changed += bool((kept[-1] != copies[-1]).any())
         moved += sum(place != id(drawn) for place, (drawn, _) in zip(order, told))
     far = [float(np.linalg.norm(means[-1] - means[0])) for means in (kept, copies)]
-    print(f"{name}: first to last of ten kept means {far[0]:.3g}, of ten copies {far[1]:.3g}; {moved} members at another place of their list")
-    holds &= far[1] > 1 and moved > 40 and (far[0] > 1 if name == "CMA, lr_adapt" else far[0] == 0)
+    print(f"{name}: first to last of ten kept means {far[0]:.3g}, of ten copies {far[1]:.3g}; {changed} of 10 means changed by the next step; {moved} members at another place of their list")
+    holds &= far[1] > 1 and moved > 40 and changed == 10 and (far[0] > 1 if name == "CMA, lr_adapt" else far[0] == 0)
 raise SystemExit(not holds)
 PROGRAM

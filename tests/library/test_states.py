@@ -161,6 +161,7 @@ def test_a_state_says_with_what_it_was_stepped(caplog):
         "load_state_dict: lr=0.25 from now on; the saved state had 0.5",
     ]
     del state["optimizer"], state["steps"]  # an earlier version's
+    caplog.clear()
     with made(sigma=0.3) as es:
         es.load_state_dict(state)
-    assert len(caplog.records) == 2
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]

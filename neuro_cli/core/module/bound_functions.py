@@ -177,7 +177,7 @@ def _forward(kind: type) -> list[FunctionType]:
         name = names.pop()
         method = getattr(kind, name, None)
         method = unwrap(method) if isinstance(method, FunctionType) else method
-        if name not in found and isinstance(method, FunctionType) and not method.__module__.startswith("torch."):
+        if name not in found and isinstance(method, FunctionType) and not (method.__module__ or "").startswith("torch."):
             found[name] = method
             names += method.__code__.co_names
     return list(found.values())

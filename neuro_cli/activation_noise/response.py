@@ -152,6 +152,7 @@ class Kernel(Response):
     """The kernel of a convolution of volumes, or of a transposed one, in ``groups``: ``matrix`` (groups, m, n)."""
 
     _left: Tensor | None = None
+    _read: Tensor | None = None  # numbers of the images of the last reading; None for all
 
     def __init__(self, form: ImageForm, outputs: int, groups: int, device: torch.device) -> None:
         """``outputs``: channels of them."""
@@ -169,22 +170,25 @@ class Kernel(Response):
         return self._impulses.entries
 
     def units(self, inputs: Sequence[int], turn: int, complete: bool) -> Tensor:
-        entries = self._impulses.entries
+        entries, images = self._impulses.entries, self._impulses.images(self._form.image, SIZE)
         most = entries if complete or not self.matrix.any() else min(entries, MORE * inputs[0])
-        self._read = ((torch.arange(most) + turn * most) % entries).unique()
-        return self._impulses.images(self._form.image, SIZE)[self._read].view(-1, *inputs[1:]).to(self.matrix.device)
+        self._read = None if most == entries else ((torch.arange(most) + turn * most) % entries).unique()
+        images = images if self._read is None else images[self._read]
+        return images.view(-1, *inputs[1:]).to(self.matrix.device)
 
     def read(self, inputs: Tensor, outputs: Tensor) -> None:
-        place = torch.full((self._impulses.entries,), -1)
-        place[self._read] = torch.arange(len(self._read))
-        entry, *axes = self._impulses.seen
-        here = place[entry] >= 0
-        seen = (lifted(outputs) / SIZE).movedim(1, -1)[(place[entry[here]], *(axis[here] for axis in axes))]
+        (entry, *axes), tap = self._impulses.seen, self._impulses.tap
+        if self._read is not None:
+            place = torch.full((self._impulses.entries,), -1)
+            place[self._read] = torch.arange(len(self._read))
+            here = place[entry] >= 0
+            entry, axes, tap = place[entry[here]], [axis[here] for axis in axes], tap[here]
+        seen = (lifted(outputs) / SIZE).movedim(1, -1)[(entry, *axes)]
         rows = seen.unflatten(1, (self._groups, -1)).movedim(1, 0)
         matrix = self.matrix.view(self._groups, -1, rows.shape[2])
         if rows.isfinite().all():
-            self.matrix = matrix.index_copy(1, self._impulses.tap[here].to(matrix.device), rows).view_as(self.matrix)
-        self._left = _others(self._impulses.tap[here], self._impulses.tap, matrix)
+            self.matrix = matrix.index_copy(1, tap.to(matrix.device), rows).view_as(self.matrix)
+        self._left = None if self._read is None else _others(tap, self._impulses.tap, matrix)
 
     def pull_back(self, derivative: Tensor, shape: Sequence[int]) -> Tensor:
         form, derivative = self._form, lifted(derivative)

@@ -21,8 +21,8 @@ import math
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.addresses import Addresses
-from neuro_cli.activation_noise.noisy_pass import ObservedChanges
+from neuro_cli.activation_noise.noise.addresses import Addresses
+from neuro_cli.activation_noise.noise.noisy_pass import ObservedChanges
 from neuro_cli.activation_noise.passes import CleanPass, Passes
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
 from neuro_cli.activation_noise.trial import MEASURED

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.addresses import Addresses
 from neuro_cli.activation_noise.control_variates import Learnt
-from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.noise.addresses import Addresses
+from neuro_cli.activation_noise.noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.passes import Passes
 from neuro_cli.activation_noise.scorer import ActivationScorer
 from neuro_cli.activation_noise.trial import plan_network

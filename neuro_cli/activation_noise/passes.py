@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 from torch import Tensor, nn
 
-from neuro_cli.activation_noise.clean_pass import PassRecord
-from neuro_cli.activation_noise.layer_noise import NoisyLayer
-from neuro_cli.activation_noise.mixing import examples_mix, noisy_centre
-from neuro_cli.activation_noise.module_pass import ModulePass
-from neuro_cli.activation_noise.noisy_pass import ObservedChanges, noisy_scores, observe
+from neuro_cli.activation_noise.noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.noise.mixing import examples_mix, noisy_centre
+from neuro_cli.activation_noise.noise.noisy_pass import ObservedChanges, noisy_scores, observe
 from neuro_cli.activation_noise.prediction import RewardPredictor
+from neuro_cli.activation_noise.recording.clean_pass import PassRecord
+from neuro_cli.activation_noise.recording.module_pass import ModulePass
 from neuro_cli.activation_noise.trial import EXAMPLES, WAYS, NetworkPlan, by_reward, noisy_layers, record_pass
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.threads import Threads

@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import FunctionOf
-from neuro_cli.activation_noise.backward_graph import BackwardNode
-from neuro_cli.activation_noise.clean_pass import PassRecord
-from neuro_cli.activation_noise.layer_noise import NoisyLayer, real
-from neuro_cli.activation_noise.noisy_pass import ObservedChanges
-from neuro_cli.activation_noise.response import Kernel, MatrixResponse, Response
+from neuro_cli.activation_noise.derivatives.arguments import FunctionOf
+from neuro_cli.activation_noise.derivatives.backward_graph import BackwardNode
+from neuro_cli.activation_noise.derivatives.response import Kernel, MatrixResponse, Response
+from neuro_cli.activation_noise.noise.layer_noise import NoisyLayer, real
+from neuro_cli.activation_noise.noise.noisy_pass import ObservedChanges
+from neuro_cli.activation_noise.recording.clean_pass import PassRecord
 from neuro_cli.core.machine.threads import Threads
 
 SHARE = 0.25  # products of models that are read completely in each fit, over those of the modelled calls in a pass

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.activation_noise.addresses import Addresses
 from neuro_cli.activation_noise.control_variates import STEP, ControlVariates, Learnt
-from neuro_cli.activation_noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.noise.addresses import Addresses
+from neuro_cli.activation_noise.noise.layer_noise import NoisyLayer
 from neuro_cli.activation_noise.passes import CleanPass, Passes
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError

@@ -8,15 +8,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from neuro_cli.activation_noise.backward_graph import depends_on_steps
-from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
-from neuro_cli.activation_noise.layer_noise import Axes, NoisyLayer, axes_of, real
-from neuro_cli.activation_noise.mixing import SCALES, examples_mix, noisy_centre
-from neuro_cli.activation_noise.module_pass import ModulePass
-from neuro_cli.activation_noise.noisy_pass import noisy_scores
-from neuro_cli.activation_noise.outside_torch import ForeignValues
+from neuro_cli.activation_noise.derivatives.backward_graph import depends_on_steps
+from neuro_cli.activation_noise.derivatives.outside_torch import ForeignValues
+from neuro_cli.activation_noise.noise.layer_noise import Axes, NoisyLayer, axes_of, real
+from neuro_cli.activation_noise.noise.mixing import SCALES, examples_mix, noisy_centre
+from neuro_cli.activation_noise.noise.noisy_pass import noisy_scores
+from neuro_cli.activation_noise.noise.weight_noise import weight_noise
 from neuro_cli.activation_noise.prediction import ResponseModels, RewardPredictor
-from neuro_cli.activation_noise.weight_noise import weight_noise
+from neuro_cli.activation_noise.recording.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.recording.module_pass import ModulePass
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.core.machine.memory import give_back_memory

@@ -4,8 +4,8 @@ import pytest
 import torch
 from support.configs import composed
 
-from neuro_cli.activation_noise.addresses import Addresses
 from neuro_cli.activation_noise.estimator import Activation
+from neuro_cli.activation_noise.noise.addresses import Addresses
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads

@@ -13,10 +13,11 @@ from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.activation_noise import control_variates, prediction, response
+from neuro_cli.activation_noise import control_variates, prediction
 from neuro_cli.activation_noise.control_variates import ControlVariates
+from neuro_cli.activation_noise.derivatives import response
+from neuro_cli.activation_noise.derivatives.response import Convolution, Dense, Diagonal, MatrixResponse, Response
 from neuro_cli.activation_noise.prediction import RewardPredictor
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, MatrixResponse, Response
 from neuro_cli.algo.ars import ARS
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.core.errors import ConfigError

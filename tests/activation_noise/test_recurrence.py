@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.activation_noise.recurrence import CELLS, layers
+from neuro_cli.activation_noise.derivatives.recurrence import CELLS, layers
 
 KINDS = (nn.LSTM, nn.GRU, nn.RNN)
 
@@ -111,7 +111,7 @@ class Reads(States):
 @pytest.mark.parametrize("most", [10, 1 << 24], ids=["without a model", "with one"])
 def test_noise_enters_at_each_step(monkeypatch, kind, most):
     """``most``: values of a response model; a larger call has none, so that its noise is corrected."""
-    monkeypatch.setattr("neuro_cli.activation_noise.backward_graph.MODEL_VALUES", most)
+    monkeypatch.setattr("neuro_cli.activation_noise.derivatives.backward_graph.MODEL_VALUES", most)
     torch.manual_seed(7)
     model, x, targets = kind(nn.GRU), torch.randn(5, 7, 4), torch.randn(5, 3)
     losses(model(x), targets).mean().backward()

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.activation_noise import clean_pass
-from neuro_cli.activation_noise.calls import Call
-from neuro_cli.activation_noise.replay import replay
+from neuro_cli.activation_noise.recording import clean_pass
+from neuro_cli.activation_noise.recording.calls import Call
+from neuro_cli.activation_noise.recording.replay import replay
 
 cross_entropy = partial(F.cross_entropy, reduction="none")
 

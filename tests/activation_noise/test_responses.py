@@ -8,13 +8,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.activation_noise.backward_graph import PointwiseNode, depends_on_steps
-from neuro_cli.activation_noise.clean_pass import PassRecord, RecordingMode
-from neuro_cli.activation_noise.output_mask import output_mask
-from neuro_cli.activation_noise.outside_torch import ForeignValues
-from neuro_cli.activation_noise.prediction import ResponseModels
-from neuro_cli.activation_noise.replacements import attention
-from neuro_cli.activation_noise.response import (
+from neuro_cli.activation_noise.derivatives.backward_graph import PointwiseNode, depends_on_steps
+from neuro_cli.activation_noise.derivatives.outside_torch import ForeignValues
+from neuro_cli.activation_noise.derivatives.replacements import attention
+from neuro_cli.activation_noise.derivatives.response import (
     Convolution,
     Dense,
     Diagonal,
@@ -24,7 +21,10 @@ from neuro_cli.activation_noise.response import (
     Response,
     least_squares,
 )
-from neuro_cli.activation_noise.step_functions import Step
+from neuro_cli.activation_noise.derivatives.step_functions import Step
+from neuro_cli.activation_noise.prediction import ResponseModels
+from neuro_cli.activation_noise.recording.clean_pass import PassRecord, RecordingMode
+from neuro_cli.activation_noise.recording.output_mask import output_mask
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.rows import Geometry

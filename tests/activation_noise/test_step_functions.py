@@ -10,11 +10,11 @@ from support.thread_ranks import on_ranks
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.activation_noise.backward_graph import depends_on_steps
-from neuro_cli.activation_noise.clean_pass import RecordingMode
-from neuro_cli.activation_noise.mean_square import root_mean_square
-from neuro_cli.activation_noise.outside_torch import ForeignValues
-from neuro_cli.activation_noise.step_functions import WIDTH, Step
+from neuro_cli.activation_noise.derivatives.backward_graph import depends_on_steps
+from neuro_cli.activation_noise.derivatives.mean_square import root_mean_square
+from neuro_cli.activation_noise.derivatives.outside_torch import ForeignValues
+from neuro_cli.activation_noise.derivatives.step_functions import WIDTH, Step
+from neuro_cli.activation_noise.recording.clean_pass import RecordingMode
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import World

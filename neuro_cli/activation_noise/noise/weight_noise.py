@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import NAMES, Arguments
-from neuro_cli.activation_noise.calls import LayerStep
-from neuro_cli.activation_noise.mean_square import root_mean_square
+from neuro_cli.activation_noise.derivatives.arguments import NAMES, Arguments
+from neuro_cli.activation_noise.derivatives.mean_square import root_mean_square
+from neuro_cli.activation_noise.recording.calls import LayerStep
 from neuro_cli.sampler.patches import patches
 
 

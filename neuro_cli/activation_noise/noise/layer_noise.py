@@ -9,10 +9,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.calls import LayerStep
-from neuro_cli.activation_noise.mean_square import root_mean_square
-from neuro_cli.activation_noise.output_mask import output_mask
-from neuro_cli.activation_noise.weight_noise import WeightNoise, weight_noise
+from neuro_cli.activation_noise.derivatives.mean_square import root_mean_square
+from neuro_cli.activation_noise.noise.weight_noise import WeightNoise, weight_noise
+from neuro_cli.activation_noise.recording.calls import LayerStep
+from neuro_cli.activation_noise.recording.output_mask import output_mask
 
 FLOOR = 1e-2  # least root mean square that a relative scale refers to: float32 resolves no smaller changes of a loss
 

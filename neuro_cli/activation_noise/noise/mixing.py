@@ -10,10 +10,10 @@ import math
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.clean_pass import PassRecord
-from neuro_cli.activation_noise.layer_noise import NoisyLayer
-from neuro_cli.activation_noise.module_pass import ModulePass
-from neuro_cli.activation_noise.noisy_pass import noisy_scores
+from neuro_cli.activation_noise.noise.layer_noise import NoisyLayer
+from neuro_cli.activation_noise.noise.noisy_pass import noisy_scores
+from neuro_cli.activation_noise.recording.clean_pass import PassRecord
+from neuro_cli.activation_noise.recording.module_pass import ModulePass
 from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.tolerance import SCALE
 

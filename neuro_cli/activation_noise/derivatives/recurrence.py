@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from neuro_cli.activation_noise.arguments import FunctionOf
-from neuro_cli.activation_noise.backward_graph import BackwardNode, model_of
+from neuro_cli.activation_noise.derivatives.arguments import FunctionOf
+from neuro_cli.activation_noise.derivatives.backward_graph import BackwardNode, model_of
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.recurrent import Cell, State
 

@@ -12,9 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import FunctionOf
-from neuro_cli.activation_noise.mean_square import root_mean_square
-from neuro_cli.activation_noise.outside_torch import NEW
+from neuro_cli.activation_noise.derivatives.arguments import FunctionOf
+from neuro_cli.activation_noise.derivatives.mean_square import root_mean_square
+from neuro_cli.activation_noise.derivatives.outside_torch import NEW
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 

@@ -17,10 +17,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import NAMES, Arguments, FunctionOf, replaced
-from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.response import Convolution, Dense, Diagonal, GroupedConvolution, ImageForm, Kernel, Response
-from neuro_cli.activation_noise.step_functions import FLOOR, Step
+from neuro_cli.activation_noise.derivatives.arguments import NAMES, Arguments, FunctionOf, replaced
+from neuro_cli.activation_noise.derivatives.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.derivatives.response import (
+    Convolution,
+    Dense,
+    Diagonal,
+    GroupedConvolution,
+    ImageForm,
+    Kernel,
+    Response,
+)
+from neuro_cli.activation_noise.derivatives.step_functions import FLOOR, Step
 from neuro_cli.scoring.passes.example_marks import DATA, tensors
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 

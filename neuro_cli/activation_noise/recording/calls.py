@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from neuro_cli.activation_noise.backward_graph import BackwardNode
+from neuro_cli.activation_noise.derivatives.backward_graph import BackwardNode
 from neuro_cli.core.layout import Place
 
 

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from neuro_cli.activation_noise.arguments import replaced
-from neuro_cli.activation_noise.calls import Call
-from neuro_cli.activation_noise.recurrence import scan
-from neuro_cli.activation_noise.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.derivatives.arguments import replaced
+from neuro_cli.activation_noise.derivatives.recurrence import scan
+from neuro_cli.activation_noise.derivatives.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.recording.calls import Call
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.passes.number_reads import may_read
 from neuro_cli.scoring.passes.torch_bodies import overwrites

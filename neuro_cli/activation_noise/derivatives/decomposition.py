@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.activation_noise.recurrence import CELLS, layers, scan
+from neuro_cli.activation_noise.derivatives.recurrence import CELLS, layers, scan
 from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.torch_bodies import body
 

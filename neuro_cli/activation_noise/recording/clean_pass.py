@@ -18,16 +18,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.activation_noise.arguments import own_lists, replaced
-from neuro_cli.activation_noise.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
-from neuro_cli.activation_noise.calls import Call, LayerStep
-from neuro_cli.activation_noise.decomposition import decomposed
-from neuro_cli.activation_noise.output_mask import record_use
-from neuro_cli.activation_noise.outside_torch import ForeignValues
-from neuro_cli.activation_noise.recurrence import RecurrentNode, earlier_states, scan
-from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.replay import calls_behind, replayable
-from neuro_cli.activation_noise.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
+from neuro_cli.activation_noise.derivatives.arguments import own_lists, replaced
+from neuro_cli.activation_noise.derivatives.backward_graph import BackwardNode, NodeFunction, StepNode, layer_node
+from neuro_cli.activation_noise.derivatives.decomposition import decomposed
+from neuro_cli.activation_noise.derivatives.outside_torch import ForeignValues
+from neuro_cli.activation_noise.derivatives.recurrence import RecurrentNode, earlier_states, scan
+from neuro_cli.activation_noise.derivatives.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.derivatives.step_functions import ROUNDED, STEP, StraightThrough, is_constant, step_of
+from neuro_cli.activation_noise.recording.calls import Call, LayerStep
+from neuro_cli.activation_noise.recording.output_mask import record_use
+from neuro_cli.activation_noise.recording.replay import calls_behind, replayable
 from neuro_cli.core.layout import Place
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
 from neuro_cli.scoring.passes.number_reads import METADATA

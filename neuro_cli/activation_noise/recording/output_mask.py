@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.activation_noise.calls import LayerStep, Use
+from neuro_cli.activation_noise.recording.calls import LayerStep, Use
 from neuro_cli.scoring.passes.example_marks import LAYER, USE
 
 # zero for every value below zero

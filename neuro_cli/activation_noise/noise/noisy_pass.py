@@ -13,13 +13,13 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from neuro_cli.activation_noise.calls import Call
-from neuro_cli.activation_noise.clean_pass import PassRecord
-from neuro_cli.activation_noise.module_pass import ModulePass
-from neuro_cli.activation_noise.outside_torch import NEW, READS
-from neuro_cli.activation_noise.recurrence import scan
-from neuro_cli.activation_noise.replacements import REPLACEMENTS
-from neuro_cli.activation_noise.replay import replay
+from neuro_cli.activation_noise.derivatives.outside_torch import NEW, READS
+from neuro_cli.activation_noise.derivatives.recurrence import scan
+from neuro_cli.activation_noise.derivatives.replacements import REPLACEMENTS
+from neuro_cli.activation_noise.recording.calls import Call
+from neuro_cli.activation_noise.recording.clean_pass import PassRecord
+from neuro_cli.activation_noise.recording.module_pass import ModulePass
+from neuro_cli.activation_noise.recording.replay import replay
 from neuro_cli.scoring.passes.example_marks import marked, tensors, with_mark
 from neuro_cli.scoring.passes.number_reads import METADATA
 from neuro_cli.scoring.passes.operators import Unsupported

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.grad import conv2d_input, conv3d_input
 
-from neuro_cli.activation_noise.impulses import Impulses
+from neuro_cli.activation_noise.derivatives.impulses import Impulses
 from neuro_cli.core.rows import Geometry
 from neuro_cli.sampler.patches import patches
 from neuro_cli.scoring.passes.operators import lifted

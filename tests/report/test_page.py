@@ -119,14 +119,13 @@ def test_a_sweep_on_a_page(sweep):
     assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
     assert "1 failed 1 stopped 2 finished" in page.text
     figures = page.figures()
-    metrics = ["fitness mean", "fitness best", "seconds", "bytes sent", "candidates per second", "fitness mean"]
+    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "bytes sent", "candidates per second", "fitness mean"]
     assert [text.partition(" over ")[0] for text in figures] == metrics
-    assert figures[5].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
+    assert figures[6].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
     assert all("algo=openai_es (2 seeds)" in text and "algo=snes (2 seeds)" in text for text in figures)
     phases = page.table("Mean seconds of a generation")
     assert [row["runs"] for row in phases] == [f"algo={name} (2 seeds)" for name in ("openai_es", "snes")]
     assert list(phases[0]) == ["runs", "all", "sample", "forward", "communicate", "update", "other"]
-    assert "The numbers of fitness mean, up to the sign: train loss." in page.text
     assert "same in every generation of every run: bytes received 1,000." in page.text
     assert [(row["key"], row["0"], row["3"]) for row in page.table("Configuration: what differs")] == [
         ("seed", "1", "2"),

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from support.configs import composed
 from support.inside import Done, neuro_in_one_world, neuro_inside, one_line, well
-from support.made_data import idx_files
 from support.worlds import mostly_own, needs_mpi, neuro
 
 from neuro_cli.core.errors import UserError
@@ -164,22 +163,6 @@ def test_what_fails_on_one_rank_ends_all_and_is_printed_once(folder, mpi, fails,
     done = neuro("train", *SMALL, *setting, run, cwd=folder, ranks=2, timeout=240, mpi=mpi, FAILS=fails)
     assert done.returncode != 0
     assert done.stderr.count(f"neuro: error: {said}") == 1, done.stderr
-
-
-@pytest.mark.slow  # by default tests/runner/test_ensemble_runs.py has an error of one rank alone
-@mostly_own
-def test_bad_input_on_one_rank_while_another_waits_for_a_download(folder, mpi):
-    """Rank 1 never comes to the point where the ranks wait for the download of rank 0."""
-    raw = folder / "data" / "MNIST" / "raw"
-    raw.mkdir(parents=True, exist_ok=True)
-    for name, content in idx_files(train=30, test=10).items():
-        (raw / name).write_bytes(content)
-    setting = ("model._target_=my_nets.FailsOnRankOne", "task=mnist", "task.download=true", "distribution=replicated")
-    done = neuro("train", *SMALL, *setting, f"hydra.run.dir=waits-{mpi.name}", cwd=folder, ranks=2, mpi=mpi)
-    assert done.returncode == 2, done.stderr
-    text = "neuro: error: rank 1: model._target_=my_nets.FailsOnRankOne: no licence on this machine"
-    # Open MPI's mpiexec adds, between rulers, which exit code it saw
-    assert [line for line in done.stderr.splitlines() if "error" in line] == [text], done.stderr
 
 
 @pytest.fixture(scope="module")

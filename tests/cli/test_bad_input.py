@@ -48,7 +48,6 @@ def refused(done, *words: str) -> str:
     [
         (["population=0"], r"population=0: must be an integer from 1"),
         (["algo.sigma=-0.1"], r"algo.sigma=-0.1: must be a number > 0"),
-        (["algo=snes", "algo.learning_rate=0"], r"algo.learning_rate=0: must be a number > 0"),
         (["algo=genetic", "algo.parents=300"], r"algo.parents=300: must be below population=8"),
         (["algo.shaping=centered"], r"algo.shaping=centered: did you mean centred or centred_rank"),
         (["algo.optimizer.lr=-1"], r"algo.optimizer.lr=-1: must be a number >= 0"),
@@ -63,9 +62,6 @@ def refused(done, *words: str) -> str:
         (["model._target_=my_nets.FiveClasses"], r"model: its output for 2 images is 2x5, task=digits needs 2x10"),
         (["model._target_=torch.nn.ReLU"], r"model: it has no trainable parameter"),
         (["model._target_=collections.Counter"], r"model._target_=collections.Counter: must make a torch.nn.*Module"),
-        (["distribution.ranks_shaping=some", "distribution=semi_updates"], r"distribution.ranks_shaping=some: must be one of"),
-        (["distribution=chromosome_updates", "distribution.wire=int4"], r"distribution.wire=int4: must be one of float32, bfl"),
-        (["distribution=chromosome_updates", "distribution.overlap=2"], r"distribution.overlap=2: must be true or false"),
         (
             ["distribution=chromosome_updates", "distribution.wire=int8", "algo=genetic", "algo.parents=2"],
             r"distribution.wire=int8: algo=genetic takes its members as they were scored; use float32",

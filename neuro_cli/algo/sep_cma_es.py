@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from neuro_cli.algo.base import Combination, Proposal, State
+from neuro_cli.algo.base import Combination, Proposal
 from neuro_cli.algo.centre.formula import OwnCentre
 from neuro_cli.algo.covariance.cma_weights import damping_of, expected_length, mass_of, raw_weights, with_negative
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.shaping import by_rank, is_flat
 
@@ -81,9 +81,3 @@ class SepCMAES(OwnCentre):
 
     def _tensors(self) -> dict[str, Tensor]:
         return {"centre": self._centre, "variance": self._variance, "step_path": self._step_path, "scaled_path": self._path}
-
-    def restore(self, state: State) -> None:
-        """Continue from ``state``. Raises UserError for one of an earlier version, whose path had other units."""
-        if "path" in state.tensors:
-            raise UserError("algo=sep_cma_es: the state is of an earlier version with another update; start the run again")
-        super().restore(state)

@@ -75,27 +75,15 @@ class TensorBoardLogger(Tracker):
 
 
 def last_step(folder: Path) -> int:
-    """Return the last step of a scalar in the event files of ``folder``, 0 without any."""
-    from tensorboard.compat.proto.event_pb2 import Event
+    """Return the last step of a scalar in the event files of ``folder``, up to where a kill cut them off; 0 without any."""
+    from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
 
     for path in sorted(folder.glob("events.out.tfevents.*"), reverse=True):
-        for record in reversed(_records(path.read_bytes())):
-            event = Event.FromString(bytes(record))
-            if any(value.HasField("simple_value") for value in event.summary.value):
-                return int(event.step)
+        events = LegacyEventFileLoader(str(path)).Load()
+        steps = [event.step for event in events if any(value.HasField("simple_value") for value in event.summary.value)]
+        if steps:
+            return int(steps[-1])
     return 0
-
-
-def _records(data: bytes) -> list[memoryview]:
-    """Return the complete records of an event file: length (8 bytes), its checksum (4), the record, its checksum (4)."""
-    view, records, at = memoryview(data), [], 0
-    while at + 12 <= len(data):
-        end = at + 12 + int.from_bytes(view[at : at + 8], "little")
-        if end + 4 > len(data):  # a kill cut it off
-            break
-        records.append(view[at + 12 : end])
-        at = end + 4
-    return records
 
 
 def flat(config: Any, path: str = "") -> dict[str, int | float | str]:

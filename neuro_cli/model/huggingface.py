@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from neuro_cli.core.checks import integer, one_of
+from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.language.low_rank import add_low_rank, sums
 from neuro_cli.language.pretrained import is_classifier, load_config, load_model, load_tokenizer
@@ -51,12 +51,15 @@ class HuggingFace(nn.Module):
         self.path, self.dtype = str(path), DTYPES[one_of("model.dtype", dtype, tuple(DTYPES))]
         if classes is not None:
             integer("model.classes", classes, 2)
+        integer("model.rank", rank, 1)
         self.classifies = is_classifier(load_config(self.path, classes))
-        self.pretrained: Any = load_model(self.path, dtype=self.dtype, classes=classes, quantised=quantised)
+        self.pretrained: Any = load_model(
+            self.path, dtype=self.dtype, classes=classes, quantised=boolean("model.quantised", quantised)
+        )
         arguments = inspect.signature(self.pretrained.forward).parameters
         self._cache_key = "cache" if "cache" in arguments else "past_key_values"  # depends on the version of transformers
         if trainable == LORA:
-            add_low_rank(self.pretrained, integer("model.rank", rank, 1))
+            add_low_rank(self.pretrained, rank)
         self._choose(trainable, classes is not None)
         self.caches = self._takes_padding()  # whether answers by a cache are those of complete passes
 

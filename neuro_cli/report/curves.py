@@ -35,18 +35,6 @@ def constants(groups: Sequence[Group], columns: Iterable[str]) -> dict[str, floa
     return values
 
 
-def repeats(groups: Sequence[Group], columns: Sequence[str]) -> dict[str, str]:
-    """Return the curves, columns, with the numbers of an earlier one or with their negatives in all runs, and that one."""
-    values = {name: np.concatenate([run.metrics[name] for group in groups for run in group.runs]) for name in columns}
-    found: dict[str, str] = {}
-    for place, name in enumerate(columns):
-        for other in (earlier for earlier in columns[:place] if earlier not in found):
-            if any(np.array_equal(values[name], sign * values[other], equal_nan=True) for sign in (1, -1)):
-                found[name] = other
-                break
-    return found
-
-
 def pictures(groups: Sequence[Group], columns: Sequence[str], timed: bool = False) -> list[Picture]:
     """Return a figure for each of ``columns``; members of an ensemble share one per metric.
 
@@ -99,18 +87,12 @@ def _timed(run: ReportedRun, name: str) -> tuple[np.ndarray, np.ndarray]:
 def _picture(groups: Sequence[Group], name: str, of_members: bool, lines: Sequence[tuple[str, Line]], timed: bool) -> Picture:
     metric = metric_of(groups, name)
     title = heading_of(groups, name) + (" of each member" if of_members else "") + (" over wall time" if timed else "")
-    options = {"xlabel": "wall seconds" if timed else "generation", "yscale": scale_of(name, [line for _, line in lines])}
+    options = {"xlabel": "wall seconds" if timed else "generation"}
     after = " after {} s" if timed else ""
     ends = [f"{label} {amount(float(line.y[-1]))}{after.format(amount(float(line.x[-1])))}" for label, line in lines]
     described = f"{title}{'' if timed else ' over generations'}; last: {'; '.join(ends)}"
     note = "Lower is better." if metric is not None and metric.better == LOWER else ""
     return drawn(title, Panel([line for _, line in lines], options, height=3.2), described, note)
-
-
-def scale_of(name: str, lines: Sequence[Line]) -> str:
-    """Return "log" for seconds of more than one decade, as where the first generations compile; else "linear"."""
-    values = np.concatenate([np.asarray(line.y, np.float64) for line in lines])
-    return "log" if name == "seconds" and np.nanmax(values) > 10 * np.nanmin(values) > 0 else "linear"
 
 
 def metric_of(groups: Sequence[Group], name: str) -> Metric | None:

@@ -58,17 +58,13 @@ def _curves(groups: Sequence[Group]) -> PageSection:
         return PageSection("curves", "Curves", ["No generation is on file yet."])
     same = curves.constants(groups, columns)
     shown = [name for name in columns if name not in same]
-    twice = curves.repeats(groups, shown)
     text = [BAND] if any(len(group.runs) > 1 for group in groups) else []
     if len(groups) > curves.MANY:
         text.append(f"Figures of more than {curves.MANY} lines have no legend.")
     values = ", ".join(f"{curves.heading_of(groups, name)} {amount(value)}" for name, value in same.items() if value)
     once = max(len(run.metrics) for group in groups for run in group.runs) == 1
     text += [f"{'In the one generation' if once else 'The same in every generation'} of every run: {values}."] if values else []
-    for other in dict.fromkeys(twice.values()):
-        names = ", ".join(curves.heading_of(groups, name) for name in twice if twice[name] == other)
-        text.append(f"The numbers of {curves.heading_of(groups, other)}, up to the sign: {names}.")
-    return PageSection("curves", "Curves", text, curves.pictures(groups, [name for name in shown if name not in twice]))
+    return PageSection("curves", "Curves", text, curves.pictures(groups, shown))
 
 
 def _over_time(groups: Sequence[Group]) -> Iterator[PageSection]:

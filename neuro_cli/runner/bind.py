@@ -78,8 +78,7 @@ class Population:
         if self.algo.auto is not None and "gains" in state.scalars:
             self.begin(Gains.of(state.scalars["gains"]), self.algo.centre)
         self.algo.restore(State(tensors, state.scalars["algo"]))
-        # checkpoints of earlier versions have no such entry
-        self.distribution.restore(State(state.part("distribution"), state.scalars.get("distribution", {})))
+        self.distribution.restore(State(state.part("distribution"), state.scalars["distribution"]))
         self.distribution.job.scorer.restore({name: tensor.to(self.device) for name, tensor in state.part("scorer").items()})
         self.task.restore(state.part("task"))
         if not torch.equal(self.algo.solution.cpu(), state.tensors["parameters"]):

@@ -6,9 +6,6 @@ from neuro_cli.strategy.base import Brood, Strategy
 class RandomSearch(Strategy):
     """Strategy without memory, other than of the modules that were started."""
 
-    def __init__(self, population: int, outstanding: int) -> None:
-        super().__init__(population, outstanding)
-
     def breed(self, number: int) -> Brood | None:
         module = self.space.fresh(self.random_numbers(number), self.archive.started, self.space.longest)
         return None if module is None else Brood(number, [module], "random")

@@ -4,19 +4,7 @@ No worker waits for the slowest of a generation, but the outcome depends on the 
 """
 
 from neuro_cli.strategy.evolution import EvolutionaryStrategy
-from neuro_cli.strategy.space import UNIFORM
 
 
 class SteadyState(EvolutionaryStrategy):
     """Steady state; ``outstanding``: candidates in training; the number of workers keeps all of them busy."""
-
-    def __init__(
-        self,
-        population: int,
-        mutation: float,
-        tournament: int,
-        initial_layers: int,
-        outstanding: int,
-        crossover: str = UNIFORM,
-    ) -> None:
-        super().__init__(population, mutation, tournament, initial_layers, outstanding, crossover)

@@ -10,7 +10,6 @@ import torch
 from neuro_cli import Evolution
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.algo.step_size.adapt import Adaptation
-from neuro_cli.core.errors import ConfigError
 
 N, POPULATION = 10, 20
 
@@ -119,20 +118,6 @@ def test_snr_lowers_the_rate_where_fitnesses_are_noise():
     clean, noisy = trained({"lr": "snr"}, 60)[2], trained({"lr": "snr"}, 60, noise=100.0)[2]
     assert noisy[-1] < 0.6 * clean[-1]
     assert noisy[-1] < 0.2 * noisy[0]
-
-
-@pytest.mark.parametrize(
-    ("adapt", "message"),
-    [
-        ({"sigma": "cma"}, r"algo\.adapt\.sigma=cma: must be one of none, csa, psr"),
-        ({"lr": "csa"}, r"algo\.adapt\.lr=csa: must be one of none, snr"),
-        ({"rate": "snr"}, r"algo\.adapt\.rate=snr: must be sigma or lr"),
-        ("csa", r"algo\.adapt=csa: must be \{sigma:"),
-    ],
-)
-def test_other_rules_are_refused(adapt, message):
-    with pytest.raises(ConfigError, match=message):
-        OpenAIES(adapt=adapt)
 
 
 def test_what_needs_the_whole_population_refuses_parts_of_it():

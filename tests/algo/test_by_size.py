@@ -10,7 +10,6 @@ from torch import nn
 
 from neuro_cli.algo.openai_es import OpenAIES
 from neuro_cli.algo.step_size.by_size import TUNED, by_size
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.layout import ParameterLayout
 
 
@@ -49,9 +48,3 @@ def test_another_optimizer_without_a_rate_has_the_rate_by_size():
     algo = started(20_000, optimizer=partial(torch.optim.SGD, lr=None, momentum=0.9))
     assert algo.rate_at(1) == by_size(0.02, 200_000)
     assert started(20_000, optimizer=torch.optim.Adam).rate_at(1) == 0.001  # torch's own default, where nothing is said
-
-
-@pytest.mark.parametrize("value", [0, -1, "wide", True, float("nan")])
-def test_a_wrong_sigma_is_refused(value):
-    with pytest.raises(ConfigError, match=r"algo\.sigma"):
-        OpenAIES(sigma=value)

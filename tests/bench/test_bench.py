@@ -66,19 +66,6 @@ def test_the_training_on_which_correlations_are_measured_trains():
         config.own(Correlation, "correlation")
 
 
-@pytest.mark.slow  # by default tests/distribution/test_ensemble_methods.py counts what is handed to the fabric
-@needs_mpi
-def test_bench_ensemble_bytes_counts_at_the_fabric(tmp_path):
-    smaller = ("~ensemble.bytes.models.CIF_8M", "~ensemble.bytes.models.WRN_28_12", "ensemble.bytes.models.MNIST_3M._target_=")
-    setting = (*smaller[:2], smaller[2] + "neuro_cli.model.mnist.MNIST_10K", "ensemble.bytes.batch_size=6")
-    well(neuro_inside("bench", "ensemble_bytes", *setting, "hydra.run.dir=bench", cwd=tmp_path))
-    (row,) = rows_of(tmp_path / "bench" / "ensemble_bytes.csv")
-    assert float(row["logit_values"]) == 6 * 10
-    assert float(row["logits_sent"]) == float(row["logits_received"]) == 8 * 6 * 10
-    assert int(row["parameters"]) == 11_274
-    assert float(row["batch_parallel_values"]) == 11_274 + 2  # loss and accuracy go with the gradients
-
-
 @pytest.mark.slow
 @needs_mpi
 def test_bench_ensemble_compares_with_one_graph(tmp_path):

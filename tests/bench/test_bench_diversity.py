@@ -10,7 +10,6 @@ from support.tables import rows_of
 
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.diversity import LAWS, bench_diversity, birthday, collision, dependence
-from neuro_cli.core.errors import ConfigError
 
 DRAWS = 200_000
 
@@ -85,18 +84,3 @@ def test_bench_diversity_writes_measured_derived_and_published(tmp_path):
     assert [row["measure"] for row in rows] == ["collision", "dependence", *["span"] * 21, *["product"] * 7]
     assert all(row["measured"] == row["derived"] for row in rows if row["measure"] == "span")
     assert [row["published"] for row in rows if row["measure"] == "product" and row["published"]] == ["2.75"]
-
-
-@pytest.mark.parametrize(
-    ("override", "told"),
-    [
-        ("diversity.draws=1", "diversity.draws=1: must be an integer >= 2"),
-        ("diversity.span=[[3]]", "diversity.span=[[3]]: must be a list of lists of 2 numbers"),
-        ("diversity.product=[[3,1]]", "diversity.product=1: must be an integer from 2 to 4096"),
-    ],
-)
-def test_wrong_sizes_are_refused(tmp_path, override, told):
-    config = BenchConfig.of(composed(override, "diversity.collision=[]", "diversity.dependence=[]", verb="bench"))
-    with pytest.raises(ConfigError) as refused:
-        bench_diversity(config, tmp_path)
-    assert str(refused.value) == told

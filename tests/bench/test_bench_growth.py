@@ -2,12 +2,12 @@
 
 import pytest
 from support.configs import composed
-from support.inside import neuro_inside, one_line, well
+from support.inside import neuro_inside, well
 from support.tables import rows_of
 from support.worlds import needs_mpi
 
 from neuro_cli.bench.config import BenchConfig
-from neuro_cli.bench.growth import Growth, exponent
+from neuro_cli.bench.growth import Growth
 from neuro_cli.bench.workers.growth import network
 
 SMALL = ("growth.parameters=[2000,8000]", "growth.population=[4,8]", "growth.ranks=[1,2]", "growth.middle_parameters=2000")
@@ -40,16 +40,6 @@ def test_the_network_has_about_as_many_parameters(wanted):
     width = own.width(wanted)
     count = sum(parameter.numel() for parameter in network([own.inputs, width, width, 10]).parameters())
     assert count == pytest.approx(wanted, rel=0.06)  # a step of the width at 1,000 is 9 %
-
-
-def test_the_exponent_is_the_slope_of_logarithms():
-    rows = [{"axis": "population", "population": at, "seconds": seconds} for at, seconds in ((10, 0.5), (1000, 5.0))]
-    assert exponent(*rows, "seconds") == "0.50"
-
-
-def test_a_sampler_that_is_not_measured_is_refused(tmp_path):
-    done = neuro_inside("bench", "growth", "growth.samplers=[iid]", "hydra.run.dir=bench", cwd=tmp_path)
-    assert one_line(done) == "growth.samplers=iid: must be one of antithetic, low_rank"
 
 
 @needs_mpi

@@ -10,7 +10,6 @@ from support.tables import rows_of as table_rows
 
 from neuro_cli.bench.records import FIELDS, IDENTITY, Records, p_value, plan, table
 from neuro_cli.bench.stopwatch import Trial
-from neuro_cli.bench.table import machine
 from neuro_cli.core.metric import Metric
 from neuro_cli.runner.config import section
 
@@ -100,8 +99,3 @@ def test_trials_are_real_runs_and_a_second_command_makes_only_what_is_missing(tm
     assert all(row["ended"] == "goal" and float(row["best"]) >= 0.8 and 1 < float(row["seconds"]) < 600 for row in rows)
     made = {path.name for path in (tmp_path / "second").glob("digits*") if path.is_dir()}
     assert made == {"digits_80_activation_2", "digits_80_weights_2"}
-
-
-def test_a_row_names_no_threads_since_every_command_has_its_own():
-    assert "threads" not in machine(None)
-    assert "3 threads" in machine(3)

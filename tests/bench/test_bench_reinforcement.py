@@ -6,7 +6,6 @@ import re
 import sys
 
 import pytest
-from matplotlib.figure import Figure
 from omegaconf import OmegaConf
 from support.configs import composed
 from support.inside import neuro_inside, one_line, well
@@ -16,7 +15,6 @@ from support.worlds import neuro
 from neuro_cli.bench import reinforcement as bench
 from neuro_cli.bench.config import BenchConfig
 from neuro_cli.bench.reinforcement import COLUMNS, FIELDS, IDENTITY, Reinforcement, plan, table
-from neuro_cli.bench.reinforcement import plot as draw_returns
 from neuro_cli.bench.stopwatch import Evaluation, Timed, Trial
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
@@ -158,24 +156,6 @@ def test_a_stopped_table_goes_on_with_the_cells_that_are_left(tmp_path, monkeypa
     (tmp_path / "table.csv").write_text("a,b\n")
     with pytest.raises(UserError, match="its columns are others"):
         bench.bench_reinforcement(config, tmp_path)
-
-
-def test_curves_have_a_panel_for_every_goal_and_a_line_for_every_trial(tmp_path, monkeypatch):
-    trials = [cell.identity for cell in plan(settings(only=["hopper", "lunar_lander"], columns=["evolve", "openai_es"]))]
-    looks = [trial | {"minute": minute, "steps": "9", "mean_return": "-3"} for trial in trials for minute in ("0.5", "2")]
-    other = trials[0] | {"seed": "77", "minute": "1", "steps": "9", "mean_return": "5"}  # of another command
-    drawn, real = [], Figure.savefig
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *args, **named: (drawn.append(figure), real(figure, *args, **named)))
-    draw_returns(trials, [*looks[:-2], other], tmp_path / "returns")
-    panels = [axes for axes in drawn[0].axes if axes.axison]
-    assert [axes.get_title() for axes in panels] == ["hopper to 3120", "lunar_lander to 200"]
-    for axes, points in zip(panels, ([2, 2, 2, 2], [2, 2, 2, 0]), strict=True):  # the last trial has had no look in time
-        assert [len(line.get_xdata()) for line in axes.lines if line.get_marker() == "."] == points
-        assert axes.get_xlim()[1] >= 15
-    assert (tmp_path / "returns.png").stat().st_size > 5_000
-    svg = (tmp_path / "returns.svg").read_text()
-    assert all(word in svg for word in ("evolve", "openai_es", "goal", "minutes"))
-    assert "ddpg" not in svg
 
 
 def test_what_is_missing_or_wrong_is_one_line(tmp_path, monkeypatch):

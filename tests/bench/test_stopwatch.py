@@ -45,10 +45,6 @@ def test_a_budget_ends_a_command_that_goes_on(tmp_path):
     assert 6.0 <= 60 * seen.minutes <= time.monotonic() - start
 
 
-def test_a_command_may_end_before(tmp_path):
-    assert timed(command(tmp_path / "run", "1,2", "end"), tmp_path / "run", RETURN, 6, 60).ended == "itself"
-
-
 def test_a_command_that_fails_says_its_last_words(tmp_path):
     with pytest.raises(UserError, match=r"exit code 1: no such thing$"):
         timed(command(tmp_path / "run", "1", "fail"), tmp_path / "run", RETURN, 6, 60)

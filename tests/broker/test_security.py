@@ -67,27 +67,13 @@ def test_a_port_and_a_folder_that_are_taken_are_refused(service):
 @pytest.mark.parametrize(
     ("role", "section", "key", "value", "said"),
     [
-        ("broker", "broker", "attempts", 0, "broker.attempts=0: must be an integer >= 1"),
         ("worker", "worker", "kinds", ["nop"], "worker.kinds=nop: no such type of task; did you mean noop?"),
-        ("worker", "worker", "memory", -1, "worker.memory=-1: must be an integer >= 1"),
-        ("broker", "security", "message_bytes", 10, "security.message_bytes=10: must be an integer from 65536 to 1073741824"),
         ("broker", "security", "certificates", "nowhere", "security.certificates=nowhere: there is no such folder"),
-        ("broker", "security", "insecure", "yes", "security.insecure=yes: must be true or false"),
         ("wrker", "worker", "memory", None, "role=wrker: must be one of nameserver, broker, worker"),
     ],
 )
 def test_a_wrong_setting_is_told_by_its_key(role, section, key, value, said):
     assert refused(role, **{section: {key: value}}).startswith(said)
-
-
-def test_a_wrong_setting_of_a_pool_is_told():
-    for wrong, said in (
-        ({"nameserver": "here"}, "nameserver=here: must be host:port"), ({"patience": 0}, "patience=0: must be a number > 0"),
-        ({"task_timeout": -1}, "task_timeout=-1: must be a number > 0"), ({"certificates": "none"}, "security.certificates=none"),
-    ):  # fmt: skip
-        with pytest.raises(ConfigError) as refusal:
-            BrokerPool(**wrong)
-        assert str(refusal.value).startswith(said)
 
 
 def test_a_missing_extra_is_told_with_its_command(monkeypatch):

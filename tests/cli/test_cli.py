@@ -131,10 +131,3 @@ def test_a_users_own_network_trains_resumes_and_loads(folder, own_network, monke
     well(neuro_inside("resume", "own", "generations=5", "trust=my_nets", cwd=folder))
     assert not torch.equal(load(own_network, trust=["my_nets"]).out.weight, model.out.weight)
     assert torch.equal(load(own_network, checkpoint=4, trust=["my_nets"])(images), model(images))
-
-
-def test_evaluate_gives_the_accuracy_of_the_summary(folder, own_network):
-    done = neuro_inside("evaluate", "own", "trust=my_nets", cwd=folder)
-    summary = json.loads((own_network / "summary.json").read_text())
-    assert f"{summary['test_accuracy']:.4f}" in done.stdout
-    assert f"{summary['test_loss']:.4f}" in done.stdout

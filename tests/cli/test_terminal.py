@@ -9,7 +9,6 @@ import pytest
 from support.inside import neuro_inside, one_line
 from support.worlds import clean_environment
 
-from neuro_cli.cli.main import help_text
 from neuro_cli.cli.registry import listed
 from neuro_cli.cli.verbs.completion import SHELLS, candidates
 
@@ -37,20 +36,6 @@ def test_quiet_and_verbose(usual: None, tmp_path: Path) -> None:
     assert "neuro: checkpoint of generation 2: 00000002.safetensors" in loud.stderr
     assert "fitness" in loud.stdout
     assert one_line(neuro_inside("train", "-q", "population=0", cwd=tmp_path)).startswith("population=0: ")
-
-
-def test_help_is_broken_between_words_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    before, _, after = help_text().partition("\nexamples\n")
-    lists = before.partition("\nverbs\n")[2].splitlines()
-    listed_lines = [line for line in lists if line.startswith("  ")]
-    commands = [line for line in after.splitlines() if line.startswith(("  neuro ", "  mpiexec "))]  # in one piece
-    assert max(len(line) for line in help_text().splitlines() if line not in commands) <= 40
-    monkeypatch.delenv("COLUMNS")
-    whole = help_text()
-    assert {word for line in listed_lines for word in line.split()} <= set(whole.split())
-    assert len(commands) == 6
-    assert all(command in whole for command in commands)
 
 
 def test_words_are_completed() -> None:

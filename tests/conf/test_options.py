@@ -3,7 +3,10 @@
 The options are listed from ``conf/``: a new one is tested the moment its YAML exists.
 """
 
+import copy
 import inspect
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from torch import nn
 
 from neuro_cli.algo.base import Algorithm
 from neuro_cli.cli.options.groups import groups, option_of
+from neuro_cli.cli.options.help import keys_of
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import config_folder
 from neuro_cli.distribution.method import Method
 from neuro_cli.election.base import Election
@@ -88,6 +93,47 @@ def test_an_option_composes_and_becomes_its_kind(group, option, tmp_path):
     if verb != "search":
         RunConfig.of(config)
     assert isinstance(make(Options(config).plain, group, EXPECTED[group]), EXPECTED[group])
+
+
+SIGNED = ("task.step_bonus", "task.reward_failed")  # numbers that may be negative
+NAMES = ("task.problems",)  # of a file, among others
+CHOICE = re.compile(r"\w+( \| \w+)+")  # of a key's comment: words of which its value is one
+
+
+def refusals(node: dict[str, Any], comments: dict[str, str], group: str, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of a key and a value that it cannot have: of numbers, booleans, and words that a comment lists."""
+    for name, value in node.items():
+        inner = (*path, name)
+        if ".".join((group, *inner)) in NAMES:
+            continue
+        if isinstance(value, dict) and name != "optimizer":  # which is refused at the start, with the parameters at hand
+            yield from refusals(value, comments, group, inner)
+        elif isinstance(value, int | float):
+            yield inner, "nonsense"
+            if ".".join((group, *inner)) not in SIGNED:
+                yield inner, -7
+        elif isinstance(value, str) and CHOICE.match(comments.get(".".join(inner), "")):
+            yield inner, "nonsense"
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_a_value_that_a_key_cannot_have_is_one_line_with_the_key(group, option, tmp_path):
+    if option == "pettingzoo":
+        pytest.importorskip("mpe2")
+    verb = ROOTS.get(group, "train")
+    needs = [f"model.path={pretrained(tmp_path)}"] if option == "huggingface" else []
+    config = Options(composed(f"{group}={option}", *needs, verb=verb)).plain
+    for path, value in refusals(config[group], keys_of(config_folder() / group / f"{option}.yaml"), group):
+        wrong = copy.deepcopy(config)
+        node = wrong[group]
+        for name in path[:-1]:
+            node = node[name]
+        node[path[-1]] = value
+        with pytest.raises(UserError) as caught:
+            make(wrong, group, EXPECTED[group])
+        text = str(caught.value)
+        assert f"{path[-1]}={value}" in text, (path, text)
+        assert "\n" not in text
 
 
 def test_an_option_chooses_in_other_groups_what_it_needs_and_no_more():

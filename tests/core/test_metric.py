@@ -1,7 +1,6 @@
 """A metric is declared once; nothing else in the package knows its name."""
 
 import ast
-import math
 import re
 from functools import cache
 from pathlib import Path
@@ -47,12 +46,6 @@ def test_a_declaration_comes_back():
     assert from_plain(as_plain(metrics)) == metrics
     assert [metric.heading for metric in metrics] == ["error of the test (m)", "test accuracy", "mean return"]
     assert [metric.text(1234.5678) for metric in metrics] == ["1,234.57", "1234.5678", "1234.6"]
-
-
-def test_better_is_higher_or_lower():
-    low, high = Metric("a", "a", better=LOWER), Metric("a", "a")
-    for value, below, above in ((1.0, True, False), (2.0, True, True), (3.0, False, True), (math.nan, False, False)):
-        assert (low.reached(value, 2.0), high.reached(value, 2.0)) == (below, above)
 
 
 @pytest.mark.parametrize(

@@ -232,14 +232,6 @@ def test_rows_are_not_read_after_a_write_to_them_or_in_another_generation_and_mi
         assert torch.equal(each.combine(weights, [1], 2, range(3)), wanted)
 
 
-def test_sums_over_no_directions_are_zero(tier):
-    made = noise()
-    rows = made.draw(3, range(2))
-    for _ in range(2):
-        assert torch.equal(made.combine(np.zeros((2, 0)), [1, 2], 3, []), torch.zeros(2, SIZE))
-        made.hold(3, 0, rows)
-
-
 def test_held_rows_are_few_and_are_freed_by_the_sums_of_all_columns(tier, monkeypatch):
     made = noise()
     monkeypatch.setattr(addressed, "HELD", 3 * SIZE)

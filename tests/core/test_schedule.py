@@ -2,7 +2,6 @@
 
 import pytest
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.schedule import KINDS, Schedule, ended
 
 
@@ -16,22 +15,6 @@ def test_schedules_warm_up_then_go_from_one_to_final_and_stay(kind):
     assert schedule.factor(500) == pytest.approx(end)
     factors = [schedule.factor(g) for g in range(4, 21)]
     assert factors == sorted(factors, reverse=True)
-
-
-@pytest.mark.parametrize(
-    ("change", "key"),
-    [
-        ({"kind": "cosin"}, "algo.lr_schedule.kind=cosin"),
-        ({"final": -1.0}, "algo.lr_schedule.final=-1"),
-        ({"kind": "exponential", "final": 0.0}, "algo.lr_schedule.final=0"),
-        ({"generations": 0}, "algo.lr_schedule.generations=0"),
-        ({"warmup": 1.5}, "algo.lr_schedule.warmup=1.5"),
-    ],
-)
-def test_bad_values_name_the_key(change, key):
-    values = {"kind": "linear", "final": 0.5, "generations": 10, "warmup": 0} | change
-    with pytest.raises(ConfigError, match=key):
-        Schedule("algo.lr_schedule", **values)
 
 
 def test_schedules_that_a_longer_run_outlives_are_told():

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.shaping import (
     PAIR_SHAPINGS,
     SHAPINGS,
@@ -17,8 +16,6 @@ from neuro_cli.core.shaping import (
     pair_rank_cubed,
     pair_z_score,
     ranks,
-    raw,
-    shaping_of,
     z_score,
 )
 
@@ -52,10 +49,6 @@ def test_centred_shapings_sum_to_zero(fitness):
         assert abs(shape(fitness).sum()) < 1e-9
 
 
-def test_centred_rank_of_distinct_values():
-    np.testing.assert_allclose(centred_rank(np.array([3.0, -1.0, 10.0])), [0.0, -0.5, 0.5])
-
-
 def test_nes_utilities_are_the_published_ones_times_population():
     population = 6
     weights = [max(0.0, np.log(population / 2 + 1) - np.log(k)) for k in range(1, population + 1)]  # best first
@@ -68,16 +61,6 @@ def test_nes_utilities_are_the_published_ones_times_population():
 def test_equal_fitnesses_move_nothing_where_their_mean_is_rounded(members, value):
     for shape in (centred_rank, z_score, centred, pair_z_score):
         assert not shape(np.full(members, value)).any()
-
-
-def test_raw_is_a_copy():
-    values = np.array([1.0, 2.0])
-    assert raw(values) is not values
-
-
-def test_unknown_shaping_names_the_nearest():
-    with pytest.raises(ConfigError, match=r"algo.shaping=centered_rank: did you mean centred_rank"):
-        shaping_of("algo.shaping", "centered_rank")
 
 
 @given(fitnesses.filter(lambda values: len(values) % 2 == 0))

@@ -13,7 +13,6 @@ from support.worlds import needs_mpi
 from neuro_cli.core.clock import Clock
 from neuro_cli.distribution import efficiency
 from neuro_cli.distribution.efficiency import EfficiencyMeter
-from neuro_cli.distribution.replicated import Replicated
 from neuro_cli.fabric.base import SingleProcess
 from neuro_cli.logger.columns import RANK_COLUMNS
 
@@ -78,12 +77,6 @@ def test_later_generations_score_once_and_keep_the_ratio(clock):
     assert (weak, strong) == (1.0 - 1.0 / 4.0, (2 * 3.0) / (2 * 4.0))
 
 
-def test_without_communication_both_are_one(clock):
-    meter = meter_of(3)
-    meter.scores(clock.work(1.0, 1.0, 1.0))
-    assert list(meter.take(seconds=1.0, communicated=0.0).values()) == [1.0, 1.0]
-
-
 def test_sums_that_every_rank_repeats_count_once(clock):
     """One rank with a quarter of the members would make a quarter of them."""
     meter = meter_of(4, sums_alone=1 / 4)
@@ -91,15 +84,6 @@ def test_sums_that_every_rank_repeats_count_once(clock):
     meter.sums(clock.work(2.0))
     weak, strong = meter.take(seconds=3.0, communicated=0.0).values()
     assert weak == strong == pytest.approx((1.0 + 2.0 / 4) / 3.0)
-
-
-def test_what_one_rank_would_have_of_sums_that_ranks_repeat():
-    world = SingleProcess()
-    world.size, world.local_size = 8, 2
-    for share_node, expected in ((False, 1 / 8), (True, 2 / 8)):
-        method = Replicated(share_node)
-        method.job = SimpleNamespace(world=world)
-        assert method.sums_alone == expected
 
 
 @needs_mpi

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 from doc_checks import StaleError, check
-from doc_commands import PAGES, Command, all_commands, commands_of, lines_of, name_of
+from doc_commands import PAGES, Command, all_commands, commands_of, name_of
 from support.composing import forget_options
 
 from neuro_cli.cli.main import EXAMPLES
@@ -125,34 +125,3 @@ def test_stale_commands_are_seen(tmp_path):
     commands = commands_of("page.md", f"Text.\n\n{block}")
     assert len(commands) == len(STALE.strip().splitlines())
     assert [command.text for command in commands if not stale(command, tmp_path)] == []
-
-
-def test_commands_are_found_wherever_they_stand():
-    page = """Text with `neuro train seed=1` and `seed=2`, over a line's end `neuro train
-    seed=3`.
-
-    neuro train seed=4   # a comment; with && and 'quotes'
-    neuro train \\
-        seed=5
-
-```bash
-A=1 neuro train seed=6 && neuro train seed=7; neuro train seed=8
-```
-
-```text
-neuro train seed=9
-```
-
-```{eval-rst}
-.. autoclass:: neuro train seed=11
-   :members:
-
-    neuro train seed=12
-```
-
-| `neuro train seed=10` | cell |
-"""
-    seeds = [word for command in commands_of("page.md", page) for word in command.words if word.startswith("seed=")]
-    assert sorted(seeds) == sorted(f"seed={number}" for number in (1, 3, 4, 5, 6, 7, 8, 10))
-    assert {command.place for command in commands_of("page.md", page)} == {"page.md:1", "page.md:4", "page.md:8", "page.md:23"}
-    assert lines_of("sh -c 'a; b' # c; d\ne; f") == ["sh -c 'a; b' # c; d", "e", "f"]

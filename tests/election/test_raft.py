@@ -4,7 +4,6 @@ import random
 
 import pytest
 
-from neuro_cli.core.errors import ConfigError
 from neuro_cli.election.raft import Raft
 
 
@@ -213,17 +212,3 @@ def test_who_was_removed_hears_of_it_from_any_member():
     host = net.hosts[lost]
     net.run(3.0)
     assert host.removed_by == net.leader.name
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((0.0, 0.8, 1.6, 1000), "election.heartbeat=0"),
-        ((0.2, 0.5, 1.6, 1000), "election.timeout_min=0.5"),
-        ((0.2, 0.8, 0.8, 1000), "election.timeout_max=0.8"),
-        ((0.2, 0.8, 1.6, 9), "election.keep=9"),
-    ],
-)
-def test_settings_are_checked(settings, message):
-    with pytest.raises(ConfigError, match=message):
-        Raft(*settings)

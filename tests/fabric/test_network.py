@@ -39,9 +39,6 @@ def test_an_interface_is_named_to_every_library():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"rate": 0}, "fabric.rate=0: must be a number > 0"),
-        ({"latency": -1.0}, "fabric.latency=-1.0: must be a number >= 0"),
-        ({"emulate": "yes"}, "fabric.emulate=yes: must be true or false"),
         ({"emulate": True, "rate": None}, "fabric.emulate=True: fabric=ethernet_1g has no rate and latency to emulate"),
         ({"emulate": True, "rate": 5e10}, r"fabric.rate=5e\+10: at most 1e\+10 bit/s can be emulated; .* project=true"),
         ({"cost": {"all_gather": {"latency": 1}}}, "fabric.cost.all_gather={'latency': 1}: needs latency .* and bandwidth"),

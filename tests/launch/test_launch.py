@@ -94,19 +94,6 @@ def test_a_signal_ends_the_generation_and_writes_a_checkpoint(folder, start, num
     assert "\x1b" not in (folder / "output").read_text(), "a file is no terminal"
 
 
-@pytest.mark.slow  # by default tests/runner/test_ensemble_runs.py kills one of two
-def test_a_killed_rank_ends_the_world(folder, start):
-    process = start()
-    wait_for_rows(folder / "run", 3, process)
-    world = descendants(process.pid)
-    ranks = ranks_of(world)
-    assert len(ranks) == 2
-    os.kill(ranks[1], signal.SIGKILL)
-    assert process.wait(240) not in (0, 2)
-    until(lambda: alive(world) == [])
-    assert left_in(folder / "tmp") == []
-
-
 def failed_to_load(folder: Path, code: int, monkeypatch: pytest.MonkeyPatch, number: int = 0) -> tuple[int, list[str]]:
     """Exit code and lines of a resume whose world ends with ``code`` before it says anything, after signal ``number``."""
 

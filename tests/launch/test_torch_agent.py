@@ -60,17 +60,6 @@ def test_ranks_of_a_killed_command_leave_a_checkpoint_and_end(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_rank_is_one_line(tmp_path):
-    process = started(tmp_path)
-    subprocess.run(["kill", "-KILL", str(pid := agent_and_ranks(process.pid)[2])], check=True)
-    _, errors = process.communicate(timeout=240)
-    wait_for_end([pid])
-    assert process.returncode == 1
-    assert len(lines := [line for line in errors.splitlines() if line]) == 1, errors
-    assert lines[0].startswith("neuro: error: RankLostError: rank 1 of 2 ended before the others")
-
-
-@pytest.mark.slow
 def test_bad_input_is_one_line(tmp_path):
     done = neuro("train", *WORDS, "algo.sigma=-1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")

@@ -310,16 +310,6 @@ def test_an_integer_at_a_border_is_as_likely_as_one_between():
     np.testing.assert_allclose(counts / counts.sum(), 1 / 3, atol=0.02)
 
 
-def test_wrong_integers_are_refused():
-    for integers in ([4], [-1], [0.0], [True, False], "all"):
-        with pytest.raises(ConfigError, match=r"integers=.*must be indices from 0 to 3, or a mask of 4 values"):
-            mixed_search("cma_es", integers)
-    with pytest.raises(ConfigError, match=r"bounds=.*hold no integer for parameter 1"):
-        mixed_search("cma_es", [1], bounds=Bounds(-0.5, [1.0, -0.1, 1.0, 1.0]))
-    with pytest.raises(ConfigError, match="integers="):
-        mixed_search("cma_es", None).load_state_dict(mixed_search("cma_es", [0]).state_dict())
-
-
 def test_tell_refuses_what_does_not_fit():
     es = AskTell(np.zeros(N), minimise=True)
     with pytest.raises(UserError, match="tell: ask"):

@@ -277,11 +277,6 @@ def test_batches_may_differ_in_length_and_images_get_the_format_that_they_take()
         assert (es._task.memory_format is torch.channels_last) == channels_last
 
 
-def test_a_lazy_layer_is_one_line():
-    with pytest.raises(neuro.UserError, match=r"0\.weight has no size yet"):
-        neuro.Evolution(nn.Sequential(nn.LazyLinear(3)))
-
-
 @pytest.mark.parametrize(
     ("fitness", "error", "said"),
     [
@@ -534,18 +529,6 @@ def test_wrong_options_have_the_command_lines_message(options, said):
     with pytest.raises(neuro.ConfigError, match=said) as error:
         neuro.Evolution(net(), **options)
     assert isinstance(error.value, ValueError)
-
-
-def test_tell_wants_a_number_for_each_candidate():
-    es = neuro.Evolution(torch.zeros(3), population=4)
-    with pytest.raises(neuro.UserError, match=r"tell: ask\(\) comes first"):
-        es.tell([0.0] * 4)
-    es.ask()
-    with pytest.raises(neuro.UserError, match="tell: 3 fitnesses for 4 candidates"):
-        es.tell([0.0] * 3)
-    with pytest.raises(neuro.CandidateError, match="member 2"):
-        es.tell([0.0, 1.0, np.inf, 0.0])
-    es.tell(torch.tensor([0.0, 1.0, 2.0, 3.0]))
 
 
 def test_parts_serve_one_evolution():

@@ -68,26 +68,6 @@ def test_what_is_no_number_for_each_candidate_is_one_line(search, given, said):
     assert (search.best.fitness, search.generation) == (3.0, 1)
 
 
-def test_one_result_is_a_number_too():
-    search = neuro.AskTell(np.zeros(3), population=4, sigma=0.2)
-    search.ask()
-    with pytest.raises(neuro.UserError, match="a fitness is '1'"):
-        search.tell_one(0, 0, "1")
-    assert not search.tell_one(0, 0, 1.0)
-    assert search.late == 0
-
-
-def test_a_complex_fitness_is_one_line():
-    es = neuro.Evolution(nn.Linear(3, 2), population=4)
-    x = torch.ones(5, 3)
-    for fitness, given in ((lambda m: m(x)[:, 0] + 1j, ()), (lambda m, x, y: m(x)[:, 0] + 1j, (x, torch.zeros(5)))):
-        with pytest.raises(neuro.UserError, match="fitness: it gave complex numbers of shape 5"):
-            es.step(fitness, *given)
-    with pytest.raises(neuro.UserError, match="fitness: it gave complex;"):
-        es.step(lambda m: m(x)[0, 0].item() + 1j)
-    assert es.generation == 0
-
-
 @pytest.mark.parametrize("algo", ["openai_es", "ars"])
 @pytest.mark.parametrize("way", ["tell", "step"])
 def test_a_large_module_that_is_the_centre_is_not_written_while_members_are_scored(algo, way, monkeypatch):

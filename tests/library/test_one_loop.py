@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import neuro_cli as neuro
-from neuro_cli.core.checks import integer, number
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import UserError
 
 
 def squares(outputs: Tensor) -> Tensor:
@@ -70,11 +69,3 @@ def test_numbers_of_numpy_are_python_numbers(tmp_path):
             centres.append(es.centre)
     assert torch.equal(*centres)
     assert torch.load(tmp_path / "state.pt", weights_only=True)["settings"]["population"] == 4
-
-
-@pytest.mark.parametrize("value", [np.bool_(True), True, np.int64(0), "3", np.array([3]), np.float64(3.0)])
-def test_other_values_are_no_integers(value):
-    with pytest.raises(ConfigError, match="must be an integer >= 1"):
-        integer("population", value, 1)
-    assert type(integer("population", np.int32(3), 1)) is int
-    assert type(number("sigma", np.float16(0.5), above=0.0)) is float

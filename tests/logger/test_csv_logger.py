@@ -202,12 +202,3 @@ def test_seconds_sigma_and_rate_come_last_and_a_file_of_an_earlier_version_goes_
 def test_metrics_of_the_test_stand_behind_those_of_training(tmp_path: Path) -> None:
     session(tmp_path, row(1, episode_length=9, mean_return=None, sigma=0.1), evaluated=("mean_return",))
     assert list(lines(tmp_path)[0]) == [*TRAINING_COLUMNS, "mean_return", *COST_COLUMNS, "episode_length", "sigma"]
-
-
-def test_a_file_of_a_version_with_a_column_of_accuracy_for_every_task_keeps_it_empty(tmp_path: Path) -> None:
-    old = [*TRAINING_COLUMNS, "test_accuracy", *COST_COLUMNS, "mean_return", "sigma"]
-    (tmp_path / "metrics.csv").write_text(",".join(old) + "\n1,-0.1" + "," * (len(old) - 2) + "\n")
-    session(tmp_path, row(2, mean_return=7.5, sigma=0.1), resumed_at=1, evaluated=("mean_return",))
-    first, second = lines(tmp_path)
-    assert list(first) == list(second) == old
-    assert (first["fitness_mean"], second["test_accuracy"], second["mean_return"]) == ("-0.1", "", "7.5")

@@ -176,9 +176,7 @@ def test_the_current_folder_does_not_choose_who_gets_the_key(
     ("settings", "line"),
     [
         ({"project": ""}, "logger.project=: must be the name of a project"),
-        ({"mode": "onlin"}, "logger.mode=onlin: must be one of online, offline, disabled"),
         ({"tags": "one"}, "logger.tags=one: must be a list of texts"),
-        ({"log_model": 1}, "logger.log_model=1: must be true or false"),
         ({"group": ["a"]}, "logger.group=.*: must be a text"),
     ],
 )

@@ -10,7 +10,6 @@ from torch import nn
 
 from neuro_cli.cli.options.tree import BASE
 from neuro_cli.model.mnist import MNIST_10K
-from neuro_cli.model.strided_cnn import StridedCNN
 from neuro_cli.model.wide_resnet import WideResNet
 
 CONF = Path(__file__).parents[2] / "conf"
@@ -66,18 +65,6 @@ def test_pool_before_relu_gives_the_same_numbers_as_relu_before_pool():
     usual = nn.Sequential(convolution, relu, pool, again, relu, pool)
     images = torch.randn(3, 1, 28, 28)
     assert torch.equal(module.features(images), usual(images))
-
-
-def test_the_number_of_outputs_is_an_option():
-    assert build("CIF_300K", "+model.outputs=3")(torch.rand(2, 3, 32, 32)).shape == (2, 3)
-
-
-def test_sizes_of_the_strided_network_follow_its_options():
-    model = StridedCNN()
-    assert sum(parameter.numel() for parameter in model.parameters()) == 37_610
-    assert model(torch.zeros(3, 1, 28, 28)).shape == (3, 10)
-    assert StridedCNN(image=[3, 32, 13])(torch.zeros(2, 3, 32, 13)).shape == (2, 10)
-    assert StridedCNN([4, 6], 20, 7)(torch.zeros(2, 1, 28, 28)).shape == (2, 7)
 
 
 def test_another_class_replaces_a_network_without_leftovers():

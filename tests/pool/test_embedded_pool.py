@@ -10,8 +10,6 @@ from support.pools import collected, task
 from support.waiting import until
 from support.worlds import descendants, wait_for_end
 
-from neuro_cli.core.errors import ConfigError
-
 pytest.importorskip("grpc")
 from neuro_cli.pool.embedded import EmbeddedPool
 
@@ -55,16 +53,3 @@ def test_all_processes_end_with_a_killed_owner():
     owner.wait()
     owner.stdout.close()
     wait_for_end(children)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ({"workers": 0}, "pool.workers=0: must be an integer from 1 to 1024"),
-        ({"memory": 0}, "pool.memory=0: must be a number > 0"),
-        ({"ranks": 0}, "pool.ranks=0: must be an integer from 1 to 1024"),
-    ],
-)
-def test_bad_settings_are_one_line(arguments, line):
-    with pytest.raises(ConfigError, match=f"^{line}$"):
-        EmbeddedPool(**arguments)

@@ -100,19 +100,6 @@ def test_an_attempt_answers_in_bytes_whatever_happens():
     assert b"Traceback" in attempt("noop", b'{"seconds": "soon"}')
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        ({"workers": 0}, "pool.workers=0: must be an integer from 1 to 1024"),
-        ({"retries": -1}, "pool.retries=-1: must be an integer from 0 to 1000"),
-        ({"cpus": 0}, "pool.cpus=0: must be a number > 0"),
-    ],
-)
-def test_bad_settings_are_one_line(arguments, line):
-    with pytest.raises(ConfigError, match=f"^{line}$"):
-        RayPool(**arguments)
-
-
 @pytest.mark.parametrize("prefix", ["", "ray://"])
 def test_an_address_where_nobody_listens_is_one_line(prefix):
     address = f"{prefix}127.0.0.1:{free_port()}"

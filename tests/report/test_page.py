@@ -18,7 +18,6 @@ from neuro_cli.report import curves
 from neuro_cli.report.runs import groups_of, runs_of
 from neuro_cli.report.table import read_jobs
 from neuro_cli.run_folder.metrics import read_metrics
-from neuro_cli.run_folder.plot import Line
 
 FINAL = "Final figures"
 VOID = ("meta", "link", "input", "br", "img")
@@ -120,14 +119,13 @@ def test_a_sweep_on_a_page(sweep):
     assert [row["generations"] for row in table] == ["10", "10", "4", "6"]
     assert "1 failed 1 stopped 2 finished" in page.text
     figures = page.figures()
-    metrics = ["fitness mean", "fitness best", "seconds", "bytes sent", "candidates per second", "fitness mean"]
+    metrics = ["fitness mean", "fitness best", "train loss", "seconds", "bytes sent", "candidates per second", "fitness mean"]
     assert [text.partition(" over ")[0] for text in figures] == metrics
-    assert figures[5].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
+    assert figures[6].startswith("fitness mean over wall time; last: algo=openai_es (2 seeds) ")
     assert all("algo=openai_es (2 seeds)" in text and "algo=snes (2 seeds)" in text for text in figures)
     phases = page.table("Mean seconds of a generation")
     assert [row["runs"] for row in phases] == [f"algo={name} (2 seeds)" for name in ("openai_es", "snes")]
     assert list(phases[0]) == ["runs", "all", "sample", "forward", "communicate", "update", "other"]
-    assert "The numbers of fitness mean, up to the sign: train loss." in page.text
     assert "same in every generation of every run: bytes received 1,000." in page.text
     assert [(row["key"], row["0"], row["3"]) for row in page.table("Configuration: what differs")] == [
         ("seed", "1", "2"),
@@ -211,38 +209,6 @@ def test_a_study_a_search_and_a_cluster(blank, tmp_path):
     assert [row["run"] for row in reported(tmp_path / "all").table(FINAL)] == ["cluster", "cluster/peers/1"]
 
 
-def test_benchmarks_are_tables_and_need_no_figures(tmp_path):
-    bench = tmp_path / "bench"
-    config(bench, {"what": "noise", "seed": 1}, what="noise")
-    assert "failed" in reported(bench).text
-    lines = [f"fill,{number},2.5,some cpu" for number in range(500)]
-    (bench / "noise.csv").write_text("\n".join(["what,round,nanoseconds,machine", *lines]) + "\n")
-    page = reported(bench)
-    assert "1 finished" in page.text
-    assert [row["round"] for row in page.table("noise.csv")] == [str(number) for number in range(400)]
-    assert (
-        "The first 400 of 500 rows; the file has all. In all rows: what = fill, nanoseconds = 2.5, machine = some cpu."
-        in page.text
-    )
-    assert (tmp_path / "report.html").stat().st_size < 200_000
-
-
-def test_many_lines_are_drawn_without_a_legend(tmp_path):
-    for number in range(9):
-        made_run(tmp_path / "sweep" / str(number), 30, whole=30, sigma=number, seed=1)
-    page = reported(tmp_path / "sweep")
-    assert "Figures of more than 7 lines have no legend." in page.text
-    assert len(page.table("Mean seconds of a generation")) == 9
-    lines = [line for _, line in curves._lines(groups_of(runs_of(read_jobs(tmp_path / "sweep"))), ["fitness_mean"], timed=False)]
-    assert [line.label for line in lines] == [""] * 9
-
-
-def test_seconds_of_more_than_a_decade_have_a_scale_of_logarithms():
-    even, compiled = Line([1, 2, 3], [0.3, 0.2, 0.31]), Line([1, 2, 3], [9.0, 0.2, float("nan")])
-    assert [curves.scale_of("seconds", lines) for lines in ([even], [even, compiled])] == ["linear", "log"]
-    assert curves.scale_of("fitness_mean", [compiled]) == "linear"
-
-
 def test_a_line_is_the_mean_of_runs_that_have_the_generation():
     long, short = (np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 7, 1])), (np.array([2.0, 3]), np.array([3.0, -5]))
     places, mean, least, most = curves._over_runs([long, short])
@@ -260,16 +226,6 @@ def test_runs_that_differ_in_their_seed_are_one_group(tmp_path):
     groups = groups_of(runs_of(read_jobs(tmp_path)))
     assert [[run.name for run in group.runs] for group in groups] == [["0", "1"], ["2"]]
     assert [group.label for group in groups] == ["sigma=0.1 (2 seeds)", "sigma=0.5"]  # the first typed no sigma
-
-
-def test_a_name_that_no_legend_can_show_is_the_folders(tmp_path):
-    for place, target in enumerate(["neuro_cli.task.adapters.Table", "people.frame"]):
-        run = made_run(tmp_path / str(place), 2)
-        typed = [f"task.{part}._target_={target}" for part in ("train", "test")]
-        (run / ".hydra" / "overrides.yaml").write_text(json.dumps(typed))
-        config = {f"key_{number}": place for number in range(4)}
-        (run / ".hydra" / "config.yaml").write_text(json.dumps(config))
-    assert [group.label for group in groups_of(runs_of(read_jobs(tmp_path)))] == ["0", "1"]
 
 
 def test_curves_over_wall_time_are_at_the_seconds_of_their_rows(blank, tmp_path):

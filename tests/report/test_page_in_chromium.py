@@ -59,7 +59,7 @@ def test_figures_are_drawn_and_nothing_is_asked_for(browser, page, size, dark, t
 
 def check(browser, size, dark, picture):
     seen = browser.run(LOOK)
-    assert len(seen) == 9 + 1  # figures, and the picture of a study
+    assert len(seen) == 10 + 1  # figures, and the picture of a study
     assert [look for look in seen if not look[1] or not 200 < look[0] < size[0]] == []
     assert browser.run("return document.documentElement.scrollWidth") == size[0]
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")

@@ -112,11 +112,6 @@ def test_keeps_the_last(tmp_path: Path, keep: int) -> None:
     assert [consistent(store, generation) for generation in last] == last
 
 
-def test_keep_must_be_positive(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="keep=0: must be >= 1"):
-        CheckpointStore(tmp_path, 0)
-
-
 def test_going_back_drops_the_later_ones(tmp_path: Path) -> None:
     store = CheckpointStore(tmp_path, 5)
     for generation in (10, 20, 30, 15):

@@ -16,7 +16,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.candidates import panel_of_searches, trained
-from neuro_cli.run_folder.plot import Line, Panel, draw, figure_of, plot_run, title_of
+from neuro_cli.run_folder.plot import Line, Panel, draw, plot_run, title_of
 
 
 def metrics(folder: Path, generations: int, every: int, **override: float | None) -> Path:
@@ -69,12 +69,6 @@ def test_the_title_says_which_run_it_is(tmp_path: Path, drawn: list[Figure]) -> 
     assert drawn[0].get_suptitle() == "Net_$x$ on Digits, SNES, seed 3"
     config["task"] |= {"id": "CartPole-v1"}
     assert title_of(config) == "Net_$x$ on CartPole-v1, SNES, seed 3"
-
-
-def test_no_accuracy_and_one_generation(tmp_path: Path, drawn: list[Figure]) -> None:
-    plot_run(metrics(tmp_path, 1, 0), tmp_path / "plot.png", ACCURACY)
-    (axes,) = drawn[0].axes
-    assert [len(line.get_xdata()) for line in axes.lines] == [1, 1]
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("-inf")])
@@ -143,9 +137,3 @@ def test_a_search_alone_shows_layers_and_several_show_whose_candidates_they_are(
     assert [(line.colour, line.label, len(line.shades)) for line in several] == [
         ("red", "", 0), ("red", "a", 0), ("blue", "", 0), ("blue", "b", 0),
     ]  # fmt: skip
-
-
-def test_generations_are_marked_at_multiples_of_1_2_and_5():
-    (axes,) = figure_of([Panel([Line(range(1, 61), range(60))], {})], width=5.0).axes
-    step = float(np.diff(axes.get_xticks())[0])
-    assert step / 10 ** np.floor(np.log10(step)) in (1, 2, 5)

@@ -58,11 +58,6 @@ def test_a_resumed_run_that_stops_early(clock: Clock) -> None:
     assert lines[1].endswith("ETA 0:00:00")
 
 
-def test_slow_generations_each_have_a_line(clock: Clock) -> None:
-    lines = play(clock, total=3, start=0, seconds=60.0, tested={}, stop=3)
-    assert [line.split()[-1] for line in lines] == ["0:02:00", "0:01:00", "candidates/s"]
-
-
 def test_a_time_limit_is_the_latest_end(clock: Clock) -> None:
     lines = play(clock, total=1000, start=0, seconds=60.0, tested={}, stop=3, limit=150.0)
     assert [line.split()[-1] for line in lines] == ["0:01:30", "0:00:30", "0:00:00"]
@@ -75,10 +70,6 @@ def test_a_newcomer_to_a_cluster_begins_at_any_iteration_and_its_peers_are_shown
             clock.now += 3.0
             shown.update({"generation": generation, "fitness_mean": -1.0, "candidates_per_second": 10.0, "peers": 3})
     assert file.getvalue().splitlines()[1] == "generation 20/40 by 3 peers  fitness -1  10 candidates/s  ETA 0:01:00"
-
-
-def test_nothing_to_do(clock: Clock) -> None:
-    assert play(clock, total=5, start=5, seconds=1.0, tested={}, stop=5) == []
 
 
 @pytest.mark.parametrize(
@@ -118,14 +109,6 @@ def test_a_warning_stands_above_the_bar(clock: Clock, capsys: pytest.CaptureFixt
         logging.getLogger("neuro_cli.test").warning("stopped after generation 1")
     assert "neuro: stopped after generation 1\n" in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
     assert capsys.readouterr().err == ""
-
-
-def test_terminal_without_cursor(clock: Clock) -> None:
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, _environ={"TERM": "dumb"})
-    with Progress(1, 0, console) as shown:
-        shown.update({"generation": 1, "fitness_mean": 1.0, "candidates_per_second": 2.0})
-    assert file.getvalue() == "generation 1/1  fitness 1  2 candidates/s\n"
 
 
 def test_in_a_notebook_one_cell_output_is_drawn_anew(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:

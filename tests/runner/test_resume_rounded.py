@@ -17,14 +17,12 @@ CHROMOSOME = ("distribution=chromosome_updates", "distribution.wire=int8", "dist
 RUNS = {  # trained on 3 ranks
     "chromosome": CHROMOSOME,
     "semi": ("distribution=semi_updates", "distribution.wire=int8"),
-    "old": ("distribution=chromosome_updates",),
 }
 SETTING = ("algo=snes", "sampler=iid", "population=10", "batch_size=16", "threads=1", f"generations={GENERATIONS}")
 # name: (the run that is copied, the ranks that resume the copy, what they change)
 RESUMED = {
     "on fewer": ("chromosome", 2, ("distribution.overlap=false",)),
     "semi on fewer": ("semi", 2, ()),
-    "old": ("old", 2, ()),
 }
 
 
@@ -46,17 +44,9 @@ def resumed(runs, tmp_path_factory) -> tuple[Path, dict[str, Done]]:
     for name, (source, _, _) in RESUMED.items():
         shutil.copytree(runs / source, folder / name)
         (folder / name / "summary.json").unlink()
-    say_nothing_of_a_distribution(folder / "old")
     lines = [("resume", name, "checkpoint=3", *change) for name, (_, _, change) in RESUMED.items()]
     left = neuro_in_one_world(*lines, cwd=folder, ranks=[on for _, on, _ in RESUMED.values()])
     return folder, dict(zip(RESUMED, left, strict=True))
-
-
-def say_nothing_of_a_distribution(run: Path) -> None:
-    store = CheckpointStore(run, 20)
-    at = store.load(3)
-    assert at.scalars.pop("distribution") == {}
-    store.save(3, at.tensors, at.scalars)
 
 
 def test_it_resumes_to_the_same_bits(runs, resumed):
@@ -83,10 +73,3 @@ def test_another_wire_is_another_run(runs, tmp_path, change, now):
     line = f"distribution.wire={now}: the run's checkpoint has distribution.wire=int8; resume keeps it"
     assert done.stderr.startswith(f"neuro: error: {line}")
     assert done.stderr.count("\n") == 1
-
-
-def test_a_checkpoint_of_an_earlier_version_is_read(runs, resumed):
-    """It says nothing of a distribution."""
-    folder, left = resumed
-    assert left["old"].returncode == 0, left["old"].stderr
-    assert sha_of(folder / "old") == sha_of(runs / "old")

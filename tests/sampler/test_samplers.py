@@ -145,21 +145,3 @@ def test_pairs_refuse_an_odd_population():
     made: Sampler = make(composed("sampler=antithetic"), "sampler", Sampler)
     with pytest.raises(ConfigError, match="population=7: antithetic pairs need an even population"):
         made.check(7)
-
-
-@pytest.mark.parametrize(
-    ("override", "message"),
-    [
-        ("sampler=low_rank sampler.rank=0", "sampler.rank=0: must be an integer >= 1"),
-        ("sampler=permutation sampler.sparsity=0", "sampler.sparsity=0: must be a number > 0 and <= 1"),
-        ("sampler=permutation sampler.sparsity=1.5", "sampler.sparsity=1.5: must be a number > 0 and <= 1"),
-        ("sampler=permutation sampler.sides=rows", "sampler.sides=rows: must be one of auto, outputs, inputs, both"),
-        ("sampler=sign_flip sampler.sides=x", "sampler.sides=x: must be one of both, outputs, inputs"),
-        ("sampler=sign_flip sampler.directions_per_noise=0", "sampler.directions_per_noise=0: must be an integer >= 1"),
-        ("sampler=noise_table sampler.size=1", "sampler.size=1: must be an integer >= 2"),
-        ("sampler=sign_flip sampler.antithetic=7", "sampler.antithetic=7: must be true or false"),
-    ],
-)
-def test_bad_options_name_the_key(override, message):
-    with pytest.raises(ConfigError, match=message.replace("+", r"\+")):
-        make(composed(*override.split()), "sampler", Sampler)

@@ -50,19 +50,6 @@ def test_methods_are_measured_on_networks_and_projected(tmp_path, fabrics):
     assert sent("semi_updates", "bytes_sent") == pytest.approx(2 * sent("chromosome_updates", "bytes_sent"), rel=0.01)
 
 
-@pytest.mark.slow  # by default populations are
-def test_ensembles_are_measured_like_populations(tmp_path):
-    setting = (*SMALL[:1], "populations=[]", "strong=[4]", *SMALL[3:], *THREADS, "fabrics=[native]", "projected_ranks=[2,4]")
-    methods = "methods=[logits_allreduce,logits_tree,logits_pipelined,logits_microbatches,batch_parallel]"
-    well(neuro_inside("scale", "algo=ensemble", *setting, methods, "hydra.run.dir=run", cwd=tmp_path))
-    found = {row["method"]: row for row in lines(tmp_path / "run") if row["ranks"] == "2"}
-    assert len(found) == 5
-    for method, row in found.items():  # 8 examples, 10 classes, 8 bytes; four members' gradients, loss and accuracy
-        values = 4 * (4 * 11_274 + 2) if method == "batch_parallel" else 8 * 10 * 8
-        assert float(row["bytes_sent"]) == float(row["bytes_received"]) == values
-    assert {row["source"] for row in lines(tmp_path / "run") if row["ranks"] == "4"} == {"projected"}
-
-
 def test_project_alone_starts_no_ranks_and_needs_no_rights(tmp_path):
     setting = (*SMALL, *THREADS, "methods=[chromosome_updates]", "fabrics=[ethernet_1g,infiniband_fdr]", "projected_ranks=[2]")
     well(neuro_inside("scale", *setting, "project=true", "hydra.run.dir=run", cwd=tmp_path))

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.inside import script_inside, well
+from support.inside import well
 from support.tables import rows_of
 from support.worlds import clean_environment
 
@@ -43,17 +43,6 @@ def test_neuro_and_its_references_are_timed_and_written(tmp_path):
     ):
         assert word in done.stdout
     assert not (tmp_path / "outputs").exists()  # no environment is made for a system that is not asked for
-
-
-@pytest.mark.slow  # makes an environment with a pip of its own
-def test_a_peer_that_cannot_be_installed_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", "")
-    done = script_inside(SCRIPT, "--systems", "evosax", *SMALL, cwd=tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("neuro: error: evosax: its environment cannot be created: ")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "outputs" / "peers" / "evosax" / "ready.json").exists()
 
 
 @pytest.mark.slow  # downloads the peers: 3 to 7 GB

@@ -44,20 +44,6 @@ def test_what_a_gpu_gave_is_kept_apart_and_never_shown_in_place_of_a_cpus(tmp_pa
     assert "[nes_table_2](docs/results/gpu/nes_table_2.md), full, GPU | 3,64,32x32, IID" in gpu
 
 
-def test_verdicts_of_a_group_are_its_lines_of_the_summary():
-    page = ROOT / "docs" / "results" / "noise_reuse.md"
-    lines, summary = (RESULTS["block"](name, page).splitlines() for name in ("speed_verdicts", "summary"))
-    entries = [path.stem for path in (ROOT / "docs" / "results" / "full").glob("nes_table*.csv")]
-    assert len(lines) == 2 + len(entries) > 2
-    assert set(lines[2:]) < set(summary)
-
-
-def test_every_kept_entry_is_of_one_group():
-    entries = [path.stem for path in (ROOT / "conf" / "table").glob("*.yaml") if path.stem != "all"]
-    for entry in entries:
-        assert sum(entry.startswith(names) for names in RESULTS["GROUPS"].values()) == 1
-
-
 def test_a_folder_is_kept_and_a_stale_table_is_found(tmp_path):
     """On a copy of the repository's pages."""
     kept = sorted((ROOT / "docs" / "results").glob("*/*.csv"))[0]

@@ -5,7 +5,6 @@ import runpy
 import sys
 
 import pytest
-import torch
 from test_kept_results import ROOT
 from torch import nn
 
@@ -89,23 +88,6 @@ def test_a_network_that_does_not_repeat_shows_nothing(zoo):
     assert [outcome.way for outcome in checks.perturbed(subject, "low_rank", 4, 2)] == ["WRONG", "WRONG"]
     with pytest.raises(checks.NothingShownError):
         checks.step(subject, "low_rank", 4, 2)
-
-
-def test_members_that_give_the_same_are_no_outcome(zoo):
-    subjects, checks = zoo("subjects"), zoo("checks")
-    subject = subjects.Subject(
-        "own", "own", 1, "own", "", lambda: nn.Sequential(nn.Linear(3, 1), nn.Softmax(1)), subjects.images(3)
-    )
-    with pytest.raises(checks.NothingShownError):
-        checks.perturbed(subject, "low_rank", 4, 2)
-
-
-def test_differences_are_of_the_worst_output(zoo):
-    checks = zoo("checks")
-    ones = torch.ones(2, 3)
-    assert checks.difference([ones, ones], [ones, 2 * ones]) == 0.5
-    assert checks.difference([ones], [ones[:1]]) == checks.difference([ones * torch.nan], [ones]) == float("inf")
-    assert len(checks.leaves({"a": (ones, [ones]), "b": None, "c": object()})) == 2
 
 
 def test_every_family_of_torchvision_is_listed(zoo):

@@ -165,14 +165,6 @@ def test_a_search_that_is_stopped_ends_cleanly_and_goes_on(finished, folder, how
 
 
 @pytest.mark.slow
-def test_more_candidates_on_resume_are_a_longer_search(folder):
-    search(folder / "short", "trainings=5")
-    assert neuro_inside("resume", str(folder / "short"), "trainings=10", cwd=folder).returncode == 0
-    search(folder / "long", "trainings=10")
-    assert result(folder / "short") == result(folder / "long")
-
-
-@pytest.mark.slow
 def test_a_candidate_that_outgrows_its_worker_is_a_row_and_the_search_goes_on(folder):
     """Every layer keeps two results of 134 MB for back-propagation: of the modules of 1 to 6 layers the shorter ones fit."""
     run = folder / "memory"

@@ -174,13 +174,7 @@ def test_a_result_that_nobody_asked_for_is_refused():
 @pytest.mark.parametrize(
     ("make", "line"),
     [
-        (lambda: Generational(1, 0.5, 2, 2), "strategy.population=1: must be an integer >= 2"),
-        (lambda: Generational(8, 1.5, 2, 2), "strategy.mutation=1.5: must be a number >= 0 and <= 1"),
         (lambda: Generational(8, 0.5, 9, 2), "strategy.tournament=9: must be an integer from 1 to 8"),
-        (lambda: Generational(8, 0.5, 2, 0), "strategy.initial_layers=0: must be an integer >= 1"),
-        (lambda: SteadyState(8, 0.5, 2, 2, 0), "strategy.outstanding=0: must be an integer >= 1"),
-        (lambda: Generational(8, 0.5, 2, 2, "both"), "strategy.crossover=both: must be one of split, uniform"),
-        (lambda: RandomSearch(8, 0), "strategy.outstanding=0: must be an integer >= 1"),
         (lambda: Engine(Generational(8, 0.5, 2, 2), Space(("1x1",), 3), 1, 9), "strategy.population=8: there are 3 modules"),
         (
             lambda: Engine(Generational(2, 0.5, 2, 4), Space(("1x1",), 3), 1, 9),

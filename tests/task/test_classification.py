@@ -10,7 +10,7 @@ import torch
 from support.made_data import load
 from torch import nn
 
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import UserError
 from neuro_cli.core.noise import random_permutation
 from neuro_cli.task.base import Batch
 from neuro_cli.task.classification import Classification, Data, Split
@@ -202,10 +202,3 @@ BLANK = torch.zeros(4, *SHAPE, dtype=torch.uint8)
 def test_bad_data_and_shapes_are_named(change, arguments, text):
     with pytest.raises(UserError, match="^" + re.escape(text)):
         load(Made(**change), **arguments)
-
-
-def test_bad_options_are_named():
-    with pytest.raises(ConfigError, match=r"^task\.fitness=f1: must be one of negative_cross_entropy, accuracy$"):
-        Made(fitness="f1")
-    with pytest.raises(ConfigError, match=r"^task\.evaluation_batch=0: must be an integer >= 1$"):
-        Made(evaluation_batch=0)

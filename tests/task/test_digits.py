@@ -1,11 +1,9 @@
 """The bundled digits: the split, and the shapes that a model may ask for."""
 
-import numpy as np
 import pytest
 import torch
 from support.made_data import load
 
-from neuro_cli.core.errors import UserError
 from neuro_cli.task.digits import Digits
 
 OPTIONS = {"fitness": "negative_cross_entropy", "evaluation_batch": 500}
@@ -40,20 +38,3 @@ def test_training_pixels_have_mean_zero_and_deviation_one():
     pixels = task.batch(0, 0, 1437).inputs.double()
     assert pixels.mean().item() == pytest.approx(0, abs=1e-6)
     assert pixels.std().item() == pytest.approx(1, abs=1e-4)
-
-
-@pytest.mark.parametrize(("shape", "text"), [((4, 8, 8), "4x8x8"), ((64,), "64"), ((1, 0, 8), "1x0x8")])
-def test_other_shapes_are_refused(shape, text):
-    with pytest.raises(UserError, match=rf"^model expects {text}, task=digits gives 1xHxW or 3xHxW$"):
-        load(Digits(**OPTIONS), input_shape=shape)
-
-
-def test_images_are_those_of_scikit_learn():
-    from sklearn.datasets import load_digits
-
-    from neuro_cli.task.digits import bundled_digits
-
-    images, targets = bundled_digits()
-    expected = load_digits()
-    assert np.array_equal(images[:, 0].numpy(), expected.images)
-    assert np.array_equal(targets.numpy(), expected.target)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from support.made_data import cifar_files, idx_files, load
 
-from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.task.cifar10 import CIFAR10
 from neuro_cli.task.fashion_mnist import FashionMNIST
 from neuro_cli.task.images import pixel_statistics
@@ -110,26 +110,6 @@ def test_a_truncated_idx_file_is_called_damaged(tmp_path):
     write(tmp_path / MNIST.folder, files)
     with pytest.raises(ConfigError, match=r"^task\.root=.*: MNIST/raw there is damaged \(.+\); delete it, and"):
         make(MNIST, tmp_path).read(None)
-
-
-def test_a_model_of_another_shape_is_refused(tmp_path):
-    write(tmp_path / MNIST.folder, idx_files())
-    with pytest.raises(UserError, match=r"^model expects 3x32x32, task=mnist gives 1x28x28$"):
-        load(make(MNIST, tmp_path), input_shape=(3, 32, 32))
-
-
-@pytest.mark.parametrize(
-    ("more", "text"),
-    [
-        ({"root": None}, r"^task\.root=None: must be a folder$"),
-        ({"download": "yes"}, r"^task\.download=yes: must be true or false$"),
-        ({"fitness": "best"}, r"^task\.fitness=best: must be one of"),
-        ({"evaluation_batch": 2.5}, r"^task\.evaluation_batch=2\.5: must be an integer"),
-    ],
-)
-def test_bad_options_are_named(more, text):
-    with pytest.raises(ConfigError, match=text):
-        MNIST(**{**options("data"), **more})
 
 
 def test_real_mnist_has_the_published_statistics(shared_data):

@@ -130,11 +130,6 @@ def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
         ({"id": "Pendulum"}, r"^task\.id=Pendulum: must have a version; the newest is Pendulum-v1$"),
         ({"id": "LunarLander-v2"}, r"^task\.id=LunarLander-v2: cannot be made: "),
         ({"id": "CartPole-v1", "options": {"gravitas": 3}}, r"^task\.id=CartPole-v1: cannot be made: .*gravitas"),
-        ({"id": "CartPole-v1", "episodes": 0}, r"^task\.episodes=0: must be an integer >= 1$"),
-        ({"id": "CartPole-v1", "clip": 0}, r"^task\.clip=0: must be a number > 0$"),
-        ({"id": "CartPole-v1", "end_penalty": -1}, r"^task\.end_penalty=-1: must be a number >= 0$"),
-        ({"id": "CartPole-v1", "bonus_after": -1}, r"^task\.bonus_after=-1: must be an integer >= 0$"),
-        ({"id": "CartPole-v1", "normalise": "yes"}, r"^task\.normalise=yes: must be true or false$"),
     ],
 )
 def test_bad_settings_end_with_one_line(settings, line):

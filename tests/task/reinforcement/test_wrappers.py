@@ -153,7 +153,6 @@ def test_an_environment_without_a_limit_ends_by_itself_or_with_a_line(monkeypatc
         ({"wrappers": [type]}, r"^task\.wrappers\.0=type: must return an environment, not type"),
         ({"wrappers": ["ClipReward"]}, r"^task\.wrappers\.0=ClipReward: must be package\.function$"),
         ({"wrappers": ["gymnasium.wrappers.Clip"]}, r"^task\.wrappers\.0=gymnasium\.wrappers\.Clip: cannot be imported: "),
-        ({"frame_stack": 0}, r"^task\.frame_stack=0: must be an integer >= 1$"),
         ({"reward_weights": ["a"]}, r"^task\.reward_weights=\['a'\]: must be a list of numbers$"),
         ({"frame_stack": 2, "simulator": "direct"}, r"^task\.simulator=direct: wrappers, frames and weights need auto"),
     ],

@@ -237,6 +237,11 @@ def test_many_lines_are_drawn_without_a_legend(tmp_path):
     assert [line.label for line in lines] == [""] * 9
 
 
+def test_what_was_measured_once_is_in_the_results_alone(tmp_path):
+    run = made_run(tmp_path / "one", 51)  # a test evaluation in generation 50
+    assert "same in every generation of every run: bytes received 1,000." in reported(run).text
+
+
 def test_seconds_of_more_than_a_decade_have_a_scale_of_logarithms():
     even, compiled = Line([1, 2, 3], [0.3, 0.2, 0.31]), Line([1, 2, 3], [9.0, 0.2, float("nan")])
     assert [curves.scale_of("seconds", lines) for lines in ([even], [even, compiled])] == ["linear", "log"]

@@ -149,3 +149,12 @@ def test_generations_are_marked_at_multiples_of_1_2_and_5():
     (axes,) = figure_of([Panel([Line(range(1, 61), range(60))], {})], width=5.0).axes
     step = float(np.diff(axes.get_xticks())[0])
     assert step / 10 ** np.floor(np.log10(step)) in (1, 2, 5)
+
+
+@pytest.mark.parametrize(("values", "labels"), [([0.2, 4.5], ["0.2", "0.5", "1", "2", "5"]), ([0.02, 4.5], ["0.1", "1"])])
+def test_an_axis_of_logarithms_has_plain_numbers(values, labels):
+    (axes,) = figure_of([Panel([Line([1, 2], values)], {"yscale": "log"})], width=5.0).axes
+    low, high = axes.get_ylim()
+    ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    assert [label.get_text() for tick, label in ticks if low <= tick <= high] == labels
+    assert not any(label.get_text() for label in axes.get_yticklabels(minor=True))

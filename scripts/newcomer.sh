@@ -335,8 +335,7 @@ if __name__ == "__main__":
 PROGRAM
   step python people.py
   mine=(neuro train task=dataset model=mlp_policy population=32 batch_size=64 threads=1 generations=40 algo.sigma=0.1 algo.optimizer.lr=0.1)
-  step "${mine[@]}" task.train._target_=neuro_cli.task.adapters.Table +task.train.path=table.csv \
-    task.test._target_=neuro_cli.task.adapters.Table +task.test.path=table.csv hydra.run.dir=outputs/table
+  step "${mine[@]}" task.train=table.csv task.test=table.csv hydra.run.dir=outputs/table
   step neuro predict outputs/table rows.csv rows.npy output=kinds.json
   wrong "column town has 'Oslo', which it had not in training" neuro predict outputs/table strange.csv
   mine+=(task.train._target_=people.frame task.test._target_=people.frame)
@@ -394,7 +393,7 @@ for algo in ("snes", "sep_cma_es", "openai_es"):
     alone = neuro.AskTell(np.ones(5), algo=algo, sigma=0.3, population=20, minimise=True, stopping=neuro.Stopping(evaluations=400))
     alone.run(lambda x: float((x**2).sum()))
     assert alone.best.fitness < 5, (algo, alone.best)
-for given in ({"bounds": (-1, 1)}, {"stopping": 1e-8}, {"algo": "cma"}):
+for given in ({"bounds": (1, -1)}, {"restarts": "ippop"}, {"stopping": 1e-8}, {"algo": "cma"}):
     try:
         neuro.AskTell(np.zeros(5), sigma=0.3, **given)
     except neuro.ConfigError as error:

@@ -524,7 +524,7 @@ wrong_commands() {
   wrong "no such option" neuro search strategy=guess
   wrong "no such option" neuro evolve election=monarchy
   wrong "must be one of" neuro bench speed
-  wrong "internal; neuro resume RUN goes on with a run" neuro start
+  wrong "internal; neuro resume RUN continues a run" neuro start
 }
 
 checks "a run that Ctrl-C stops and one that SIGKILL ends go on to the bits of one that nothing disturbed" interrupted

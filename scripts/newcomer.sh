@@ -335,14 +335,14 @@ if __name__ == "__main__":
 PROGRAM
   step python people.py
   mine=(neuro train task=dataset model=mlp_policy population=32 batch_size=64 threads=1 generations=40 algo.sigma=0.1 algo.optimizer.lr=0.1)
-  step "${mine[@]}" task.train._target_=neuro_cli.task.adapters.Table +task.train.path=table.csv \
-    task.test._target_=neuro_cli.task.adapters.Table +task.test.path=table.csv hydra.run.dir=outputs/table
+  step "${mine[@]}" task.train=table.csv task.test=table.csv hydra.run.dir=outputs/table
   step neuro predict outputs/table rows.csv rows.npy output=kinds.json
   wrong "column town has 'Oslo', which it had not in training" neuro predict outputs/table strange.csv
   mine+=(task.train._target_=people.frame task.test._target_=people.frame)
   step "${mine[@]}" task.metrics=people.f1 task.fitness=f1 hydra.run.dir=outputs/f1
   step "${mine[@]}" task.loss._target_=people.weighted hydra.run.dir=outputs/weighted
   wrong "column day is datetime64" "${mine[@]}" task.train._target_=people.dates task.test._target_=people.dates
+  wrong "task.fields=kidn: no such column; did you mean kind?" "${mine[@]}" 'task.fields=[a,kidn]'
   wrong "columns a, town have empty cells" "${mine[@]}" task.train._target_=people.gaps task.test._target_=people.gaps
   wrong "as a metric of a whole batch: task.metrics=" "${mine[@]}" task.loss=people.f1
   step neuro report outputs/table outputs/f1 outputs/weighted
@@ -394,7 +394,7 @@ for algo in ("snes", "sep_cma_es", "openai_es"):
     alone = neuro.AskTell(np.ones(5), algo=algo, sigma=0.3, population=20, minimise=True, stopping=neuro.Stopping(evaluations=400))
     alone.run(lambda x: float((x**2).sum()))
     assert alone.best.fitness < 5, (algo, alone.best)
-for given in ({"bounds": (-1, 1)}, {"stopping": 1e-8}, {"algo": "cma"}):
+for given in ({"bounds": (1, -1)}, {"restarts": "ippop"}, {"stopping": 1e-8}, {"algo": "cma"}):
     try:
         neuro.AskTell(np.zeros(5), sigma=0.3, **given)
     except neuro.ConfigError as error:
@@ -429,10 +429,15 @@ PROGRAM
 }
 
 cluster() {
-  anew world torch
+  anew world torch halved alone
   step mpiexec -n 2 neuro train "${small[@]}" generations=6 hydra.run.dir=outputs/world
   step torchrun --nproc-per-node=2 -m neuro_cli train "${small[@]}" generations=6 hydra.run.dir=outputs/torch
   python bits.py outputs/world outputs/torch
+  local long=(train "${small[@]}" generations=60 checkpoint.every=10)
+  python stopped.py SIGINT outputs/halved/metrics.csv 8 mpiexec -n 2 neuro "${long[@]}" hydra.run.dir=outputs/halved
+  step neuro resume outputs/halved
+  step neuro "${long[@]}" hydra.run.dir=outputs/alone
+  python bits.py outputs/halved outputs/alone
   say neuro train hydra/launcher=slurm +hydra.launcher.additional_parameters.nodes=2 ranks=2 --cfg hydra
   neuro train hydra/launcher=slurm +hydra.launcher.additional_parameters.nodes=2 ranks=2 --cfg hydra | tee slurm.yaml | grep -A 30 'launcher:'
   grep -q "nodes: 2" slurm.yaml && grep -q "ntasks: 2" slurm.yaml
@@ -519,7 +524,7 @@ wrong_commands() {
   wrong "no such option" neuro search strategy=guess
   wrong "no such option" neuro evolve election=monarchy
   wrong "must be one of" neuro bench speed
-  wrong "internal; neuro resume RUN goes on with a run" neuro start
+  wrong "internal; neuro resume RUN continues a run" neuro start
 }
 
 checks "a run that Ctrl-C stops and one that SIGKILL ends go on to the bits of one that nothing disturbed" interrupted
@@ -536,7 +541,7 @@ checks "the library: the README's loop, alone and with the same bits on two rank
 checks "Tab in bash" tab
 if has pandas; then checks "an owner of data: a table, F1 as fitness, a loss of one's own, classes by name" data_owner; fi
 checks "a researcher: bounds, restarts, integers, a state, a figure over a swept key" researcher
-checks "a user of clusters: torchrun has MPI's bits, SLURM's settings, what is refused" cluster
+checks "a user of clusters: torchrun has MPI's bits, Ctrl-C on two ranks and a resume on one, SLURM's settings, what is refused" cluster
 checks "a teacher: names, plots and the notebook" teacher
 checks "a reproducer: the list, an entry, its verdicts" reproducer
 checks "help of every verb, a narrow terminal, plain text in a pipe" screens

@@ -20,6 +20,7 @@ from neuro_cli.algo.step_size.auto import Auto
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
+from neuro_cli.core.messages.did_you_mean import Suggesting
 from neuro_cli.core.rounding import Rounding
 
 # a member whose fitness is not finite is an error, or the last of its generation
@@ -110,7 +111,7 @@ class State:
         return {key.removeprefix(start): tensor for key, tensor in self.tensors.items() if key.startswith(start)}
 
 
-class Algorithm(ABC):  # noqa: B024 (algorithms of a centre and ensembles have only their group in common)
+class Algorithm(Suggesting, ABC):
     """Base of all options of the group ``algo``."""
 
 

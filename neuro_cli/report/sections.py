@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+
 from neuro_cli.report import curves, page_tables, searches
 from neuro_cli.report.figure import Picture, amount, embedded
 from neuro_cli.report.page_tables import Table
@@ -58,11 +60,14 @@ def _curves(groups: Sequence[Group]) -> PageSection:
         return PageSection("curves", "Curves", ["No generation is on file yet."])
     same = curves.constants(groups, columns)
     shown = [name for name in columns if name not in same]
+    runs = [run for group in groups for run in group.runs]
+    once = max(len(run.metrics) for run in runs) == 1
+    often = [name for name in same if once or any(np.isfinite(run.metrics[name]).sum() > 1 for run in runs)]
     text = [BAND] if any(len(group.runs) > 1 for group in groups) else []
     if len(groups) > curves.MANY:
         text.append(f"Figures of more than {curves.MANY} lines have no legend.")
-    values = ", ".join(f"{curves.heading_of(groups, name)} {amount(value)}" for name, value in same.items() if value)
-    once = max(len(run.metrics) for group in groups for run in group.runs) == 1
+    # what was measured once is in the table of results
+    values = ", ".join(f"{curves.heading_of(groups, name)} {amount(same[name])}" for name in often if same[name])
     text += [f"{'In the one generation' if once else 'The same in every generation'} of every run: {values}."] if values else []
     return PageSection("curves", "Curves", text, curves.pictures(groups, shown))
 

@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.files import refuse_link
@@ -130,6 +130,8 @@ def _panel(figure: Figure, axes: Axes, panel: Panel) -> None:
     axes.grid(alpha=0.3)
     if panel.notes:
         axes.margins(x=0.12)
+    if axes.get_yscale() == "log":
+        _plain(axes, [y for line in panel.lines if not line.right for y in (*line.y, *line.low, *line.high)])
     if "xticks" in panel.options:
         axes.minorticks_off()
     elif axes.get_xscale() == "linear" and all(float(x).is_integer() for line in panel.lines for x in line.x):
@@ -142,6 +144,16 @@ def _panel(figure: Figure, axes: Axes, panel: Panel) -> None:
     for x, y, text in panel.notes:
         place, across = ((x, y), "data") if x is not None else ((0, y), axes.get_yaxis_transform())
         axes.annotate(text, place, (4, 4), xycoords=across, textcoords="offset points", fontsize=7)
+
+
+def _plain(axes: Axes, values: Numbers) -> None:
+    """Label an axis of logarithms with plain numbers where the positive ``values`` lie within three decades."""
+    positive = [float(value) for value in values if 0 < value < np.inf]
+    decades = np.log10(max(positive) / min(positive)) if positive else np.inf
+    if decades < 3:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if decades < 1.5 else (1,)))
+        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _line(figure: Figure, axes: Axes, line: Line) -> None:

@@ -149,7 +149,7 @@ class Progress:
         return parts
 
     def _fitting(self, row: dict[str, Any], width: int) -> str:
-        """Return the parts that leave room for the bar; the generation comes first, then the time to the end."""
+        """Return the parts that leave room for the bar, or fitness and the time to the end in its place."""
         parts = self._parts(row)
         first, fitness, rate = parts[0].removeprefix("generation "), parts[1], f"{row['candidates_per_second']:.4g}/s"
         tested, left = [self._tested] * bool(self._tested), parts[-1:] if self._done < self._total else []
@@ -159,10 +159,11 @@ class Progress:
             [first, fitness, *tested, *left],
             [first, *(tested or [fitness]), *left],
             [first, fitness, *left],
-            [first, *left],
         )
         lines = ["  ".join(choice) for choice in choices]
-        return next((line for line in lines if len(line) + 1 + LEAST <= width), first)
+        barred = [line for line in lines if len(line) + 1 + LEAST <= width]
+        narrow = [line for line in (lines[-1], "  ".join([first, *left])) if len(line) + 1 <= width]
+        return next(iter((*barred, *narrow)), first)
 
 
 def _drawn_on() -> bool:

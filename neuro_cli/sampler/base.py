@@ -23,6 +23,7 @@ from neuro_cli.core.checks import boolean
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.messages.did_you_mean import Suggesting
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import Geometry, MemberBatch
 
@@ -117,7 +118,7 @@ class Learner(Protocol):
         """Use of noise that only noise of parameters allows, as a message says it; None for none."""
 
 
-class Estimator(ABC):
+class Estimator(Suggesting, ABC):
     """Noise of a run, as algorithms and distribution methods use it: directions, and weighted sums over them.
 
     There are two kinds. With noise of parameters (:class:`Sampler`) a member is a network of its own; with noise on activations
@@ -136,7 +137,7 @@ class Estimator(ABC):
     def check(self, population: int) -> None:
         """Raise ConfigError when ``population`` does not fit the sampler."""
 
-    def serve(self, algo: Learner) -> None:  # noqa: B027 (noise of parameters serves all)
+    def serve(self, algo: Learner) -> None:
         """Prepare the sampler for an algorithm. Raises ConfigError where it does not fit."""
 
     def side(self, member: int) -> tuple[int, int]:

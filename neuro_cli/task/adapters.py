@@ -14,8 +14,9 @@ from torch.utils.data import TensorDataset
 
 from neuro_cli.core.checks import integer
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.core.messages.install import install
-from neuro_cli.task.map_style import name_of, source_of
+from neuro_cli.task.map_style import NoData, name_of, source_of
 
 KEYS = ("task.train", "task.test")
 Columns = tuple[tuple[str, str | None], ...]  # an input each: a column's name, and the text of which it says whether it is there
@@ -25,16 +26,7 @@ class Table:
     """Table in a file, NAME.csv or NAME.parquet; its target is the last column or that of ``task.fields``. Raises ConfigError."""
 
     def __init__(self, path: str) -> None:
-        suffix = Path(path).suffix
-        if suffix not in (".csv", ".parquet"):
-            raise ConfigError("path", path, "must be NAME.csv or NAME.parquet")
-        pandas = _pandas("path", path)
-        try:
-            self.frame = pandas.read_csv(path) if suffix == ".csv" else pandas.read_parquet(path)
-        except ImportError as error:  # pandas names its engines in several sentences
-            raise ConfigError("path", path, "needs pyarrow: pip install pyarrow") from error
-        except (OSError, ValueError) as error:
-            raise ConfigError("path", path, f"cannot be read: {' '.join(str(error).split())[:150]}") from error
+        self.frame = _read("path", path)
 
 
 class Named:
@@ -54,6 +46,9 @@ def sources_of(train: Any, test: Any, fields: tuple[str, str] | None, most: int 
     """Return map-style datasets for what the user gave. ``most``: examples that are read of an iterable. Raises ConfigError."""
     if most is not None:
         integer("task.most", most, 1)
+    for key, source in zip(KEYS, (train, test), strict=True):
+        if isinstance(source, NoData):
+            raise ConfigError(f"{key}._target_", None, f"name the class of your dataset, my_package.MyDataset, or {key}=NAME.csv")
     given = [_joined(key, source) for key, source in zip(KEYS, (train, test), strict=True)]
     if any(_is_frame(source) for source in given):
         return _of_frames(given, fields)
@@ -69,6 +64,8 @@ def columns_of(source: Any) -> Columns:
 
 def _joined(key: str, source: Any) -> Any:
     """Return the frame of a table in a file, or of a pair (frame, targets) as scikit-learn has it; others as they are."""
+    if isinstance(source, str | Path):
+        return _read(key, str(source))
     if isinstance(source, Table):
         return source.frame
     if not (isinstance(source, tuple | list) and len(source) == 2 and _is_frame(source[0])):
@@ -83,6 +80,24 @@ def _joined(key: str, source: Any) -> Any:
 
 def _is_frame(source: Any) -> bool:
     return any(each.__name__ == "DataFrame" and each.__module__.split(".")[0] == "pandas" for each in type(source).__mro__)
+
+
+def _read(key: str, path: str) -> Any:
+    """Return the frame of a table in a file. Raises ConfigError."""
+    suffix = Path(path).suffix
+    if suffix not in (".csv", ".parquet"):
+        raise ConfigError(
+            key, path, f"must be NAME.csv or NAME.parquet{'' if key == 'path' else f', or {key}._target_=package.CLASS'}"
+        )
+    pandas = _pandas(key, path)
+    try:
+        return pandas.read_csv(path) if suffix == ".csv" else pandas.read_parquet(path)
+    except ImportError as error:  # pandas names its engines in several sentences
+        raise ConfigError(key, path, "needs pyarrow: pip install pyarrow") from error
+    except FileNotFoundError as error:
+        raise ConfigError(key, path, "there is no such file") from error
+    except (OSError, ValueError) as error:
+        raise ConfigError(key, path, f"cannot be read: {' '.join(str(error).split())[:150]}") from error
 
 
 def _pandas(key: str, value: str) -> Any:
@@ -110,7 +125,7 @@ def _of_frames(frames: list[Any], fields: tuple[str, str] | None) -> tuple[Named
         text = f"has one column, {str(target)[:80]}: an input and a target are needed, in a .csv with commas between them"
         raise ConfigError("task.train", "a frame", text)
     if target not in both.columns:
-        raise ConfigError("task.fields", target, f"the frames have {', '.join(map(str, both.columns))}")
+        raise ConfigError("task.fields", target, f"no such column; {nearest(str(target), map(str, both.columns))}")
     twice = both.columns[both.columns.duplicated()]
     if len(twice):
         raise ConfigError("task.train", "a frame", f"two columns are called {twice[0]}")

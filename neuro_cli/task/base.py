@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.messages.did_you_mean import Suggesting
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GROUP_NORM, GroupNorms, format_of, formats_of
@@ -49,7 +50,7 @@ class Batch:
         return iter((self.inputs, self.targets))
 
 
-class Task(ABC):
+class Task(Suggesting, ABC):
     """Task that scores a module. Legend: B examples, C score columns, E evaluation columns."""
 
     input_shape: tuple[int, ...]
@@ -90,7 +91,7 @@ class Task(ABC):
         """Names of packages whose versions decide its scores, beyond torch, numpy and numba; ``summary.json`` records them."""
         return ()
 
-    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:  # noqa: B027 (most tasks serve all)
+    def refuse(self, *, layout: str, precision: str, gradient: bool) -> None:
         """Raise UserError if the task does not serve such a run; ``gradient``: trained by back-propagation."""
 
     def model_arguments(self, input_shape: tuple[int, ...] | None) -> dict[str, Any]:
@@ -192,7 +193,7 @@ class Task(ABC):
         """Return extra columns of ``metrics.csv`` from mean scores (C,) of a generation's ``members``, which took ``seconds``."""
         return {}
 
-    def absorb(self, generation: int, means: np.ndarray, members: int) -> None:  # noqa: B027 (most tasks learn nothing)
+    def absorb(self, generation: int, means: np.ndarray, members: int) -> None:
         """Learn from the mean scores (C,) float64 over the examples of all ``members`` of a generation.
 
         Called once per generation after all members are scored, with the same bits on every rank.
@@ -202,7 +203,7 @@ class Task(ABC):
         """Return all that the task's :meth:`absorb` has learnt, for a checkpoint: the same on every rank."""
         return {}
 
-    def restore(self, state: dict[str, Tensor]) -> None:  # noqa: B027
+    def restore(self, state: dict[str, Tensor]) -> None:
         """Restore what the task's :meth:`state` gave; may be called before :meth:`load`."""
 
     def deployed(self, module: nn.Module) -> nn.Module:

@@ -22,8 +22,8 @@ class Dataset(Classification):
     An input is a tensor or array of numbers of any shape, taken as it is, or an image. PIL images and uint8 tensors are divided
     by 255, as by torchvision's ToTensor. Every example is read once, in order, before the first generation, and stays in
     memory. A random transform is therefore drawn once for each, the same in every process. ``fields``: names of input and
-    target where examples are dicts. ``most``: examples that are read of an iterable. Frames of pandas have a target column, the
-    last or that of ``fields`` (:mod:`neuro_cli.task.adapters`). With a ``loss`` the task is an
+    target where examples are dicts. ``most``: examples that are read of an iterable. Frames of pandas, and tables by their paths,
+    have a target column, the last or that of ``fields`` (:mod:`neuro_cli.task.adapters`). With a ``loss`` the task is an
     :class:`neuro_cli.task.own_loss.OwnLoss`. Raises ConfigError.
     """
 

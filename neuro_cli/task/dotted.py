@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.messages.did_you_mean import near
 
 
 def located(key: str, value: Any) -> Any:
@@ -16,4 +17,6 @@ def located(key: str, value: Any) -> Any:
     try:
         return pkgutil.resolve_name(value)
     except Exception as error:  # a user's module may raise anything
-        raise ConfigError(key, value, f"cannot be imported: {' '.join(str(error).split())[:200]}") from error
+        close = near(error.name, dir(error.obj)) if isinstance(error, AttributeError) and error.name else []
+        hint = f"; did you mean {' or '.join(close)}?" * bool(close)
+        raise ConfigError(key, value, f"cannot be imported: {' '.join(str(error).split())[:200]}{hint}") from error

@@ -13,6 +13,7 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.machine.memory import free_memory
+from neuro_cli.core.messages.did_you_mean import nearest
 from neuro_cli.task.images import shape_text
 
 TargetOf = Callable[[str, Any, int, Any], Tensor]  # arguments: key, source, number of the example, raw target
@@ -56,8 +57,6 @@ class Reader:
     def read(self, key: str, source: Any) -> tuple[Tensor, Tensor]:
         """Read a map-style source: inputs (N, ...), uint8 if they are images, and targets (N, ...). Raises ConfigError."""
         count = len(source)
-        if isinstance(source, NoData):
-            raise ConfigError(f"{key}._target_", None, "name the class of your dataset: my_package.MyDataset")
         if not count:
             raise ConfigError(key, name_of(source), "it has no examples")
         firsts = self._example(key, source, 0)
@@ -98,7 +97,8 @@ class Reader:
             raise ConfigError(key, name_of(source), text)
         for name in self._fields:
             if name not in example:
-                raise ConfigError("task.fields", name, f"example {number} of {key} has {names}")
+                text = f"example {number} of {key} has no such field; {nearest(name, map(str, example))}"
+                raise ConfigError("task.fields", name, text)
         return example[self._fields[0]], example[self._fields[1]]
 
     def _input(self, key: str, source: Any, number: int, value: Any) -> Tensor:

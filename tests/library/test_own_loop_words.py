@@ -25,6 +25,13 @@ def fitness(member: torch.nn.Module) -> torch.Tensor:
     return -F.cross_entropy(member(INPUTS), TARGETS)
 
 
+class Named(neuro.algo.SNES):
+    """Constructor of a user's own that passes on what it is given."""
+
+    def __init__(self, **options) -> None:
+        super().__init__(**options)
+
+
 def centre(steps: int, **options) -> torch.Tensor:
     es = neuro.Evolution(network(), population=8, threads=1, **options)
     for _ in range(steps):
@@ -39,6 +46,10 @@ def centre(steps: int, **options) -> torch.Tensor:
         (lambda: neuro.ForwardGradient(network(), draw=8), r"ForwardGradient\(\) has no argument draw; did you mean draws"),
         (lambda: neuro.AskTell([1.0], minimize=True), r"AskTell\(\) has no argument minimize; did you mean minimise"),
         (lambda: neuro.Stopping(evaluation=8), r"Stopping\(\) has no argument evaluation; did you mean evaluations"),
+        (lambda: neuro.sampler.LowRank(rnak=8), r"^LowRank\(\) has no argument rnak; did you mean rank"),
+        (lambda: neuro.sampler.Iid(pairs=True), r"^Iid\(\) has no argument pairs; valid are antithetic"),
+        (lambda: neuro.algo.SNES(sigm=8), r"^SNES\(\) has no argument sigm; did you mean sigma"),
+        (lambda: Named(sigm=8), r"^SNES\(\) has no argument sigm; did you mean sigma"),
         (lambda: neuro.Bounds(-1, upper=8), r"Bounds\(\) has no argument upper; valid are high, how, low"),
     ],
 )

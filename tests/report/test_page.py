@@ -209,6 +209,11 @@ def test_a_study_a_search_and_a_cluster(blank, tmp_path):
     assert [row["run"] for row in reported(tmp_path / "all").table(FINAL)] == ["cluster", "cluster/peers/1"]
 
 
+def test_what_was_measured_once_is_in_the_results_alone(tmp_path):
+    run = made_run(tmp_path / "one", 51)  # a test evaluation in generation 50
+    assert "same in every generation of every run: bytes received 1,000." in reported(run).text
+
+
 def test_a_line_is_the_mean_of_runs_that_have_the_generation():
     long, short = (np.array([1.0, 2, 3, 4]), np.array([1.0, 1, 7, 1])), (np.array([2.0, 3]), np.array([3.0, -5]))
     places, mean, least, most = curves._over_runs([long, short])

@@ -137,3 +137,12 @@ def test_a_search_alone_shows_layers_and_several_show_whose_candidates_they_are(
     assert [(line.colour, line.label, len(line.shades)) for line in several] == [
         ("red", "", 0), ("red", "a", 0), ("blue", "", 0), ("blue", "b", 0),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "labels"), [([0.2, 4.5], ["0.2", "0.5", "1", "2", "5"]), ([0.02, 4.5], ["0.1", "1"])])
+def test_an_axis_of_logarithms_has_plain_numbers(values, labels):
+    (axes,) = figure_of([Panel([Line([1, 2], values)], {"yscale": "log"})], width=5.0).axes
+    low, high = axes.get_ylim()
+    ticks = zip(axes.get_yticks(), axes.get_yticklabels(), strict=True)
+    assert [label.get_text() for tick, label in ticks if low <= tick <= high] == labels
+    assert not any(label.get_text() for label in axes.get_yticklabels(minor=True))

@@ -75,7 +75,8 @@ def test_a_newcomer_to_a_cluster_begins_at_any_iteration_and_its_peers_are_shown
 @pytest.mark.parametrize(
     ("width", "said"),
     [
-        (40, "2/30  ETA 0:00:04"),
+        (40, "2/30  fitness -2.061  ETA 0:00:04"),
+        (30, "2/30  ETA 0:00:04"),
         (60, "2/30  test accuracy 0.2000  ETA 0:00:04"),
         (80, "2/30  fitness -2.061  test accuracy 0.2000  281.5/s  ETA 0:00:04"),
         (160, "generation 2/30  fitness -2.061  test accuracy 0.2000  281.5 candidates/s  ETA 0:00:04"),
@@ -95,7 +96,7 @@ def test_it_fits_the_terminal_with_a_bar_and_the_time_that_is_left(clock: Clock,
     bar, _, text = last.partition(" ")
     assert text == said
     assert len(last) <= width
-    assert (10 if width > 12 else 7) <= len(bar) <= 40
+    assert (10 if width > 40 else 6) <= len(bar) <= 40
     assert plain.count(said) == 1  # not once more at the end
 
 

@@ -85,8 +85,12 @@ def test_frames_that_do_not_fit_are_refused():
     train, test = frames()
     with pytest.raises(ConfigError, match=r"task.test=DataFrame: both must be frames with the same columns"):
         Dataset(train, test.drop(columns="count"))
-    with pytest.raises(ConfigError, match=r"task.fields=sort: the frames have length, colour, count, kind"):
+    with pytest.raises(ConfigError, match=r"task.fields=sort: no such column; valid are colour, count, kind, length"):
         Dataset(train, test, fields=["all", "sort"])
+    with pytest.raises(ConfigError, match=r"task.fields=kidn: no such column; did you mean kind\?"):
+        Dataset(train, test, fields=["all", "kidn"])
+    with pytest.raises(TypeError, match=r"^Dataset\(\) has no argument field; did you mean fields\?"):
+        Dataset(train, test, field=["all", "kind"])
     with pytest.raises(ConfigError, match=r"column length has empty cells"):
         Dataset(train.assign(length=np.nan), test)
     with pytest.raises(ConfigError, match=r"columns length, colour have empty cells"):
@@ -158,8 +162,14 @@ def test_tables_in_files(tmp_path, monkeypatch):
     assert torch.equal(data.train.images, Dataset(train, test).read(None).train.images)
     with pytest.raises(ConfigError, match=r"path=train.xls: must be NAME.csv or NAME.parquet"):
         Table("train.xls")
-    with pytest.raises(ConfigError, match=r"path=.*none.csv: cannot be read: .*No such file"):
+    with pytest.raises(ConfigError, match=r"path=.*none.csv: there is no such file"):
         Table(str(tmp_path / "none.csv"))
+    paths = [str(tmp_path / f"{name}.csv") for name in ("train", "test")]
+    assert torch.equal(Dataset(*paths).read(None).train.images, data.train.images)
+    with pytest.raises(ConfigError, match=r"^task.test=none.csv: there is no such file"):
+        Dataset(paths[0], "none.csv")
+    with pytest.raises(ConfigError, match=r"^task.test=my.data: must be NAME.csv or NAME.parquet, or task.test._target_="):
+        Dataset(paths[0], "my.data")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ConfigError, match=r"needs pandas: pip install .*\[frame\]"):
         Table(str(tmp_path / "train.csv"))

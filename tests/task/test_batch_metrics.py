@@ -103,6 +103,7 @@ def test_what_needs_a_fitness_for_each_example_is_refused(use, line):
     ("given", "line"),
     [
         (3, r"^task.metrics=3: must be a function of \(outputs, targets\)"),
+        ("operator.ad", r"^task.metrics=operator.ad: cannot be imported: .* has no attribute 'ad'; did you mean add"),
         ("no_such_module.f1", r"^task.metrics=no_such_module.f1: cannot be imported: No module named 'no_such_module'$"),
         ("f1", r"^task.metrics=f1: must be package.function$"),
         ({"a b": halves}, r"^task.metrics=\['a b'\]: a metric's name='test_a b': must be letters"),

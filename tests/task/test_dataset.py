@@ -173,7 +173,7 @@ def test_a_run_on_the_users_dataset_by_name_and_by_object(tmp_path, monkeypatch)
     parts = ("task.train._target_=own_data.Halves", "+task.train.first=0", "+task.train.count=1200")
     parts += ("task.test._target_=own_data.Halves", "+task.test.first=1200", "+task.test.count=500")
     assert one_line(neuro_inside("train", "task=dataset", *small, cwd=tmp_path)) == (
-        "task.train._target_=None: name the class of your dataset: my_package.MyDataset"
+        "task.train._target_=None: name the class of your dataset, my_package.MyDataset, or task.train=NAME.csv"
     )
     well(neuro_inside("train", "task=dataset", *parts, *small, "hydra.run.dir=named", cwd=tmp_path))
     assert one_line(neuro_inside("evaluate", "named", cwd=tmp_path)).endswith("pass trust=own_data if this run folder is yours")

@@ -66,7 +66,7 @@ def test_examples_that_are_dicts_name_their_fields():
     assert torch.equal(task._train[1], targets)
     with pytest.raises(ConfigError, match=r"^task\.train=list: example 0 is a dict of id, x, y; task\.fields=\[INPUT,TARGET\]"):
         made(rows, F.l1_loss)
-    with pytest.raises(ConfigError, match=r"^task\.fields=z: example 0 of task\.train has id, x, y"):
+    with pytest.raises(ConfigError, match=r"^task\.fields=z: example 0 of task\.train has no such field; valid are id, x, y"):
         made(rows, F.l1_loss, fields=["x", "z"])
     classes = [{"image": row["x"], "label": number % 2} for number, row in enumerate(rows)]
     assert load(Dataset(classes, classes, fields=["image", "label"]), batch_size=4).output_size == 2

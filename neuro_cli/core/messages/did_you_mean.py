@@ -26,7 +26,7 @@ def nearest(word: str, known: Iterable[str], count: int = 3) -> str:
     """Return a clause, "did you mean ...", that names the valid words nearest to ``word``, or all of them when none is near."""
     known = sorted(set(known))
     close = near(word, known, count)
-    return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}"
+    return f"did you mean {' or '.join(close)}?" if close else f"valid are {', '.join(known)}" if known else "there are none"
 
 
 def no_option(group: str, name: str, known: Iterable[str]) -> ConfigError:
@@ -36,15 +36,34 @@ def no_option(group: str, name: str, known: Iterable[str]) -> ConfigError:
 
 def suggesting(kind: Class) -> Class:
     """Let the constructor of ``kind`` answer an argument that it does not have with the nearest names. It raises TypeError."""
-    construct = kind.__init__  # type: ignore[misc]
-    known = [name for name in signature(construct).parameters if name != "self"]
+    for name in ("__new__", "__init__"):
+        if name in vars(kind):
+            _suggest(kind, name)
+    return kind
+
+
+def _suggest(kind: type, name: str) -> None:
+    construct = getattr(kind, name)
+    _, *parameters = signature(construct).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
+    known = [parameter.name for parameter in parameters]
 
     @wraps(construct)
-    def checked(self: Any, *arguments: Any, **keywords: Any) -> None:
+    def checked(first: Any, *arguments: Any, **keywords: Any) -> Any:
         for word in keywords:
             if word not in known:
-                raise TypeError(f"{kind.__name__}() has no argument {word}; {nearest(word, known)}")
-        construct(self, *arguments, **keywords)
+                made = first if name == "__new__" else type(first)
+                called = made if getattr(made, name) is checked else kind  # inherited, or called by a constructor below it
+                raise TypeError(f"{called.__name__}() has no argument {word}; {nearest(word, known)}")
+        return construct(first, *arguments, **keywords)
 
-    kind.__init__ = checked  # type: ignore[misc]
-    return kind
+    setattr(kind, name, staticmethod(checked) if name == "__new__" else checked)
+
+
+class Suggesting:
+    """Base of classes that users construct: every constructor below is :func:`suggesting`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        suggesting(cls)

@@ -8,7 +8,7 @@ flight, never the population. The fastest way on a CPU when a member has many ex
 import logging
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -157,15 +157,16 @@ class MemberScorer(PopulationScorer):
         isolation, some = self._isolation, members[:2]
         self._repeats = True
 
-        def again() -> np.ndarray:
+        def again(order: Iterable[int]) -> np.ndarray:
             fresh = [_Slot(self._candidate())]
-            return np.concatenate([score(range(member, member + 1), fresh) for member in reversed(some)])[::-1]
+            scores = {member: score(range(member, member + 1), fresh) for member in order}
+            return np.concatenate([scores[member] for member in some])
 
-        if alike(out[: len(some)], again()):
+        if alike(out[: len(some)], again(reversed(some))):
             return out
         before = isolation.copies, isolation.inputs, isolation.draws
         isolation.copies = isolation.inputs = isolation.draws = True
-        if alike(first := again(), other := again()):
+        if alike(first := again(reversed(some)), other := again(some)):  # two orders: a simulator may remember one member
             self.settings.warn("model: scores depend on the members scored before: every member gets a fresh copy, slower")
             return self._isolated(score, members, part)
         isolation.copies, isolation.inputs, isolation.draws = before

@@ -235,3 +235,37 @@ def test_a_copy_drops_the_values_of_cached_properties():
     made = copied(net)
     assert "table" in vars(net)
     assert "table" not in vars(made)
+
+
+def _load(own, member):
+    own.load_state_dict(member.state_dict())
+
+
+def _vector(own, member):
+    nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(member.parameters()).detach(), own.parameters())
+
+
+def _copy_data(own, member):
+    for mine, theirs in zip(own.parameters(), member.parameters(), strict=True):
+        mine.data.copy_(theirs.data)
+
+
+def _assign_data(own, member):
+    for mine, theirs in zip(own.parameters(), member.parameters(), strict=True):
+        mine.data = theirs.data
+
+
+@pytest.mark.parametrize("write", [_load, _vector, _copy_data, _assign_data])
+def test_a_fitness_may_write_a_members_numbers_into_the_model_and_its_threads_take_turns(write, caplog):
+    net = network()
+
+    def by_model(member):
+        write(net, member)
+        return fitness(net)
+
+    wanted = Evolution(network(), population=8, sigma=0.5).step(fitness)
+    with caplog.at_level(logging.WARNING):
+        report = Evolution(net, population=8, sigma=0.5, threads=2).step(by_model)
+    assert (report.fitness_mean, report.fitness_best) == pytest.approx((wanted.fitness_mean, wanted.fitness_best))
+    assert any("members are scored in turn" in line for line in caplog.messages)
+    assert not any("constant" in line for line in caplog.messages)

@@ -48,6 +48,7 @@ class OwnNumbers(TorchDispatchMode):
         super().__init__()
         self._who, self._always, self._parts = who, always, set(map(id, module.modules()))
         self._given: dict[int, str] = {}  # names of the originals' parameters, by identity
+        self._places: dict[int, Tensor] = {}  # their numbers, held so that no other tensor gets this memory
         self._spans: list[tuple[int, int, str]] = []
         with torch._C.DisableTorchFunction():  # modes around may put other tensors in place of parameters
             evolved = [each for each in module.parameters() if each.requires_grad and each.layout is torch.strided]
@@ -56,6 +57,7 @@ class OwnNumbers(TorchDispatchMode):
                 for name, parameter in original.named_parameters():
                     if parameter.requires_grad and parameter.numel():
                         self._given[id(parameter)] = name
+                        self._places[id(parameter)] = parameter.detach()
                         if parameter.data_ptr() not in own:  # the centre of a large network lies in the original's memory
                             self._spans.append((*_span(parameter), name))
         self._uses_own = False
@@ -72,13 +74,15 @@ class OwnNumbers(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         with torch._C.DisableTorchFunction():
-            for value in tree_leaves((args, kwargs)):
-                if isinstance(value, Tensor):
-                    self._look(func, value)
+            values = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+            if values and func._schema.is_mutable and self._given_name(values[0]) is not None:
+                self._given, self._spans, self._outside = {}, [], None  # the script writes a member's numbers there
+            for value in values:
+                self._look(func, value)
         return func(*args, **(kwargs or {}))
 
     def _look(self, func: Any, value: Tensor) -> None:
-        name = self._given.get(id(value)) or self._in_memory(value)
+        name = self._given_name(value)
         if name is None:
             self._uses_own = self._uses_own or _room(value) in self._own
             earlier = None if self._earlier else vars(value).get(COMPUTED) or source_of(value, self._given)
@@ -90,7 +94,11 @@ class OwnNumbers(TorchDispatchMode):
         else:
             self._outside = self._outside or (_user(func), name)
 
-    def _in_memory(self, value: Tensor) -> str | None:
+    def _given_name(self, value: Tensor) -> str | None:
+        """Return the name of the original's parameter that ``value`` is, or lies in the memory of."""
+        name = self._given.get(id(value))
+        if name is not None:
+            return name if value.data_ptr() == self._places[id(value)].data_ptr() else None  # the script gave it other numbers
         if not self._spans or not _room(value):
             return None
         begin, end = _span(value)

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from neuro_cli.scoring.candidate import UNSUPPORTED
+
 CONTAINERS = (list, deque, set)
 LARGEST = 10_000  # items of a container beyond which its length alone is compared: data, which nobody fills in a pass
 MOST = 100_000  # objects that are looked at
@@ -73,8 +75,11 @@ def _numbers(value: Tensor) -> list[int]:
     """Return where the numbers of a tensor lie and the checksum of some: writes to ``.data`` are not counted."""
     if value.layout is not torch.strided or value.device.type != "cpu" or type(value) not in (Tensor, nn.Parameter):
         return []
-    some = value.detach()[tuple(slice(None, None, max(1, size // 8)) for size in value.shape)]
-    return [value.data_ptr(), hash(str(some.tolist()))]
+    try:
+        some = value.detach()[tuple(slice(None, None, max(1, size // 8)) for size in value.shape)]
+        return [value.data_ptr(), hash(str(some.tolist()))]
+    except UNSUPPORTED:  # a tensor that escaped from a map
+        return []
 
 
 def _attributes(value: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.threads import threads_kept
+from neuro_cli.core.module.own_numbers import watched
 from neuro_cli.fabric.base import World
 from neuro_cli.runner.bind import Population
 from neuro_cli.sampler.base import Sampler
@@ -86,7 +87,8 @@ def _number(value: Any) -> float:
 class Candidates(Sequence[nn.Module]):
     """Rank's share of a generation's members: ``candidates[i]`` is a module with the i-th member's parameters.
 
-    ``members``: their indices in the population. Raises UserError once a later generation has begun.
+    ``members``: their indices in the population. ``watch``: passes of the first candidate raise UserError where they compute with
+    the parameters of the user's own module. Raises UserError once a later generation has begun.
     """
 
     def __init__(
@@ -97,9 +99,10 @@ class Candidates(Sequence[nn.Module]):
         generation: int,
         members: range,
         present: Callable[[], int],
+        watch: bool = False,
     ) -> None:
         self._population, self._sampler, self._proposal = population, sampler, proposal
-        self._generation, self._present, self.members = generation, present, members
+        self._generation, self._present, self.members, self._watch = generation, present, members, watch
 
     def __len__(self) -> int:
         return len(self.members)
@@ -115,7 +118,7 @@ class Candidates(Sequence[nn.Module]):
             module = candidate.ready()
             for parameter in module.parameters():  # a scripted module has no requires_grad_
                 parameter.requires_grad_(False)
-            return module
+            return watched(module) if self._watch and member == self.members[0] else module
 
     @property
     def vectors(self) -> Tensor:

@@ -127,6 +127,7 @@ class Evolution(Loop):
         self._population: Population | None = None
         self._changes: Changes | None = None
         self._asked: Proposal | None = None
+        self._asks = False
         self._forms: ByForm | None = None
         self._loaded: dict[str, Any] | None = None  # state that the first step with noise on activations takes
         if isinstance(self._sampler, Activation):
@@ -156,6 +157,8 @@ class Evolution(Loop):
         if (last := self._folder.checkpoint) is not None:
             self.generation, self.best = last.generation, best_of(last)
             self._take({"tensors": last.tensors, "scalars": last.scalars})
+            if self._population is not None:
+                report_other_steps("folder", last.scalars.get("steps", {}), steps_of(self._algo, self.generation))
 
     @property
     def module(self) -> nn.Module:
@@ -245,7 +248,9 @@ class Evolution(Loop):
             self._record(None)
             self._asked = self._algo.ask(self.generation)
         assert self._population is not None
-        return Candidates(self._population, self._sampler, self._asked, self.generation, self.members, lambda: self.generation)
+        watch, self._asks = not self._asks, True
+        parts = self._population, self._sampler, self._asked, self.generation, self.members
+        return Candidates(*parts, lambda: self.generation, watch)
 
     @one_at_a_time
     def tell(self, fitnesses: Sequence[float] | np.ndarray | Tensor) -> StepReport:
@@ -327,6 +332,7 @@ class Evolution(Loop):
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
         layout, stored = ParameterLayout(self._module), self._settings.get("weights", "float32")
+        self._settings["parameters"] = layout.size  # a script may have frozen some since
         if str(layout.dtype) != f"torch.{stored}":
             allowed = f"its parameters are {layout.dtype}, and were torch.{stored} when it was given: give it to a new Evolution"
             raise ConfigError("module", self._subject, allowed)
@@ -389,6 +395,7 @@ class Evolution(Loop):
         population, sampler, algorithm, optimizer or module.
         """
         with collectively(self.world):
+            self._settings["parameters"] = ParameterLayout(self._module).size
             self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
             shapes = self._shapes()
             if (saved := state.get("shapes", shapes)) != shapes:
@@ -409,7 +416,7 @@ class Evolution(Loop):
             return
         self._take(state)
         if self._population is not None:
-            report_other_steps(state.get("steps", {}), steps_of(self._algo, self.generation))
+            report_other_steps("load_state_dict", state.get("steps", {}), steps_of(self._algo, self.generation))
 
     def _shapes(self) -> list[list[int]]:
         return [list(place.shape) for place in ParameterLayout(self._module).places]

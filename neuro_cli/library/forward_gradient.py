@@ -183,7 +183,7 @@ class ForwardGradient(Loop):
         with agreed(self.world):
             if self._reference is None:
                 self._layout, self._reference = ParameterLayout(self._model), copied(self._model)
-                self._frozen = _frozen(parameters)
+                self._frozen, self._settings["parameters"] = _frozen(parameters), self._layout.size
                 self._task.misfit(self._reference)
                 self._layout.release_storage(self._reference)
             return self._populations.at(self._task.form)
@@ -241,6 +241,7 @@ class ForwardGradient(Loop):
         Every rank calls this. Raises ConfigError for the state of another model or other options.
         """
         with collectively(self.world):
+            self._settings["parameters"] = ParameterLayout(self._model).size
             self._refuse_other(state)
         device = next(self._model.parameters()).device
         self._populations.sampler.learnt.restore({name: tensor.to(device) for name, tensor in state["tensors"].items()})

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, ref
 
 import torch
 
-from neuro_cli.algo.base import PopulationAlgorithm
+from neuro_cli.algo.base import CentreAlgorithm, PopulationAlgorithm
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.memory import keep_freed_memory
@@ -133,16 +133,16 @@ class Loop:
         return f"{type(self).__name__}({self._subject}, generation={self.generation}, {facts})"
 
 
-def steps_of(algo: PopulationAlgorithm, generation: int) -> dict[str, Any]:
+def steps_of(algo: CentreAlgorithm, generation: int) -> dict[str, Any]:
     """Return what a generation's step is made with, as far as a script may choose it: sigma and the learning rate."""
     return {"sigma": algo.sigma_at(generation), "lr": algo.rate_at(generation)}
 
 
-def report_other_steps(saved: dict[str, Any], own: dict[str, Any]) -> None:
-    """Warn of each of ``own`` :func:`steps_of` that is not as ``saved``."""
+def report_other_steps(where: str, saved: dict[str, Any], own: dict[str, Any]) -> None:
+    """Warn of each of ``own`` :func:`steps_of` that is not as ``saved``; ``where`` that comes from."""
     for key, value in own.items():
         if saved.get(key, value) != value:
-            log.warning("load_state_dict: %s=%s from now on; the saved state had %s", key, value, saved[key])
+            log.warning("%s: %s=%s from now on; the saved state had %s", where, key, value, saved[key])
 
 
 def settings_of(numbers: Numbers, algo: PopulationAlgorithm, sampler: Estimator, stored: ParameterLayout) -> dict[str, Any]:

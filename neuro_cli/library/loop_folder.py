@@ -20,6 +20,7 @@ from neuro_cli.fabric.base import World
 from neuro_cli.factory.script_objects import plain
 from neuro_cli.library.candidates import Best
 from neuro_cli.library.fitness import FitnessTask
+from neuro_cli.library.loop import steps_of
 from neuro_cli.logger.base import Logger
 from neuro_cli.logger.columns import Cost, Row, row_of, training_row
 from neuro_cli.run_folder.checkpoint import Checkpoint, CheckpointStore
@@ -177,7 +178,8 @@ class LoopFolder:
         if self._record is None:
             return
         tensors = {f"buffers.{name}": tensor for name, tensor in buffers_of(self._work.module).items()} | state.tensors
-        scalars: dict[str, Any] = {"seconds": self._seconds, "metrics": self._values, **state.scalars}
+        steps = steps_of(self._work.population.algo, generation)
+        scalars: dict[str, Any] = {"seconds": self._seconds, "metrics": self._values, "steps": steps, **state.scalars}
         if best is not None:
             tensors["candidate.vector"] = best.vector
             scalars["candidate"] = [best.fitness, best.generation]

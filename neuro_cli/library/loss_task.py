@@ -9,15 +9,18 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_flatten, tree_map_only, tree_unflatten
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.machine.threads import Modes
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import values_of_channel
+from neuro_cli.core.module.own_numbers import with_own_numbers
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.library.watch import checksum
 from neuro_cli.scoring.candidate import brief, scoring_mode
+from neuro_cli.scoring.passes.recurrent import PACKED
 from neuro_cli.task.base import Batch
 
 Rows = tuple[Tensor, ...]
@@ -72,6 +75,8 @@ class LossTask(FitnessTask):
             raise ConfigError("autocast", f"{dtype} on {kind}", allowed)
         if not callable(loss_fn):
             raise ConfigError("loss_fn", type(loss_fn).__name__, "must be a function: backward(loss_fn, inputs, targets)")
+        if isinstance(inputs, PackedSequence):
+            raise UserError(f"backward: {PACKED}")
         inputs = dict(inputs) if isinstance(inputs, Mapping) else inputs
         self._fitness, self._has_targets = loss_fn, targets is not None
         self._leaves, self._tree = tree_flatten((inputs, targets))
@@ -113,7 +118,8 @@ class LossTask(FitnessTask):
         batch = self.batch(0, 0, min(2, self.batch_size))
         try:
             with torch.no_grad():
-                self.rewards(scoring_mode(copied(module)), batch.clone())
+                form = scoring_mode(copied(module))
+                with_own_numbers(form, lambda: self.rewards(form, batch.clone()), who="loss_fn")
         except UserError:
             raise
         except Exception as error:

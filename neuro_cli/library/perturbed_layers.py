@@ -19,6 +19,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.seeds import Generators
 from neuro_cli.library.named import option
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.answers import Answers, Given
@@ -26,6 +27,7 @@ from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.modes import refuse_computed_by_modes
 from neuro_cli.scoring.passes.forward import answered_by
 
+STALE = "it answers otherwise than its copy: a cache outside of it, as of functools, has numbers of the centre: clear it before"
 log = logging.getLogger(__name__)
 
 # the way that the first call's trial chose for a module, by the signature of the call; later contexts reuse it
@@ -114,11 +116,15 @@ class perturbed:
             signature = self._signature(args, kwargs)
             # equal rows do not show whether members exchange theirs: those that differ have a trial of their own
             key = (signature, True) if (signature, True) in ways else (signature, given.differ())
-            if key not in ways:
+            if first := key not in ways:
                 ways[key] = answers.tried()
                 self._say(ways[key].reason)
             try:
-                return answers.made(ways[key], self._say)
+                before = Generators()
+                made = answers.made(ways[key], self._say)
+                if first and answers.is_stale(made, ways[key], before):
+                    raise UserError(STALE)
+                return made
             except Exception as error:  # the module's own code may raise anything
                 raise UserError(f"perturbed: {type(self._module).__name__}: {brief(error)}") from error
 

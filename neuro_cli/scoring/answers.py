@@ -7,23 +7,28 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils._pytree import tree_map
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.layout import ParameterLayout
+from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.own_numbers import NotItsOwnError, with_own_numbers
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.seeds import Generators
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.member_dimension import unfused
-from neuro_cli.scoring.passes.outputs import by_tensor, joined, rows_of
+from neuro_cli.scoring.passes.outputs import by_tensor, flat, joined, rows_of
+from neuro_cli.scoring.passes.recurrent import PACKED
 from neuro_cli.scoring.passes.restore import kept, without_dropout
+from neuro_cli.scoring.tolerance import tolerance
 from neuro_cli.scoring.trial import SCALE, TRIED, WAYS, Members, Way, trial_of
 
 log = logging.getLogger(__name__)
@@ -38,6 +43,8 @@ class Given:
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], members: int, shared: bool) -> None:
         self.tree, self.members, self.shared = (args, kwargs), members, shared
         leaves: list[Any] = []
+        if any(isinstance(value, PackedSequence) for value in (*args, *kwargs.values())):
+            raise UserError(f"perturbed: {PACKED}")
         tree_map(leaves.append, self.tree)
         self._length = rows_of(leaves)
         if not self._length or (not shared and self._length % members):
@@ -96,10 +103,14 @@ class Given:
 
 @dataclass
 class Serving:
-    """Way of scoring that passed a trial, and later ones to try if it fails; ``reason``: why there is none."""
+    """Way of scoring that passed a trial, and later ones to try if it fails; ``reason``: why there is none.
+
+    ``held``: copies compute with the module itself, so that they show nothing.
+    """
 
     ways: list[Way]
     reason: str | None
+    held: bool = False
 
 
 class Answers:
@@ -145,7 +156,7 @@ class Answers:
             trial = trial_of(self._few(), next(self._module.parameters()).dtype)
             way, _ = trial.first(ways, self._given.shared)
         except Exception as error:  # any kind: copying's, or the module's own
-            return Serving([], brief(error))
+            return Serving([], brief(error), isinstance(error, NotItsOwnError))
         return Serving(ways[ways.index(way) :], None)
 
     def made(self, serving: Serving, say: Callable[[str | None], None]) -> Any:
@@ -168,6 +179,27 @@ class Answers:
                     say(serving.reason)
         return self._one_by_one()
 
+    def is_stale(self, made: Any, serving: Serving, before: Generators) -> bool:
+        """Return whether a copy of the module gives something else than the module ``made``, which it repeats.
+
+        A copy lacks what is kept elsewhere for the module: a function's cache, which is the centre's. ``before``: generators.
+        """
+
+        def again(module: nn.Module) -> Any:
+            before.restore()
+            answers = Answers(module, self._layout, self._sampler, self._generation, self._sigma, self._given)
+            return answers.made(Serving(list(serving.ways), serving.reason), lambda _: None)
+
+        if serving.held:
+            return False
+        with generators_kept():
+            try:
+                twin = copied(self._module, but=self._module.parameters())
+                other = with_own_numbers(twin, partial(again, twin), always=True)
+            except Exception:  # any kind: copying's, or the module's own
+                return False
+            return not _same(other, made) and _same(again(self._module), made)
+
     def _passed(self, way: Way) -> Any:
         """Return outputs of all members in one pass, member after member."""
         dtype = self._given.dtype or next(self._module.parameters()).dtype
@@ -184,22 +216,33 @@ class Answers:
     def _one_by_one(self) -> Any:
         """Return outputs of all members by a pass for each."""
         parameters = dict(self._module.named_parameters())
-        centre = [(place, parameters[place.name], parameters[place.name].data) for place in self._layout.places]
+        # written in place, since a script may hold views of them; an expanded one has no place for each number
+        for parameter in (parameters[place.name] for place in self._layout.places if 0 in parameters[place.name].stride()):
+            parameter.data = parameter.data.clone(memory_format=torch.contiguous_format)
+        centre = [(place, parameters[place.name], parameters[place.name].data.clone()) for place in self._layout.places]
         exact = torch.float64 if any(data.dtype == torch.float64 for _, _, data in centre) else torch.float32
         outputs = []
         try:
             for member in range(self._given.members):
                 direction, sign = self._sampler.side(member)
                 step = sign * self._sigma * self._sampler.explicit(self._generation, direction, exact)
-                for place, parameter, data in centre:
-                    parameter.data = (data.to(exact) + place.view(step)).to(data.dtype)
+                with writing(parameters.values()):
+                    for place, parameter, data in centre:
+                        parameter.data.copy_(data.to(exact) + place.view(step))
                 args, kwargs = self._given.of(member)
                 with unfused(), kept(self._module, statistics=True):
                     outputs.append(self._module.forward(*args, **kwargs))
         finally:
-            for _, parameter, data in centre:
-                parameter.data = data
+            with writing(parameters.values()):
+                for _, parameter, data in centre:
+                    parameter.data.copy_(data)
         return joined(outputs, self._given.examples)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Return whether the floats of two trees agree up to rounding, a NaN with a NaN."""
+    floats = ([leaf for leaf in flat(tree)[0] if isinstance(leaf, Tensor) and leaf.is_floating_point()] for tree in (one, other))
+    return all(torch.allclose(a, b, tolerance(b.dtype), tolerance(b.dtype), True) for a, b in zip(*floats, strict=False))
 
 
 def _in(dtype: torch.dtype, tree: Any) -> Any:

@@ -14,6 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.module.own_numbers import NotItsOwnError
 from neuro_cli.language.blocks import BlockLinear
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.batched import BatchedScorer
@@ -40,6 +41,8 @@ def example_scorer(settings: ScoringSettings, centre: Tensor) -> PopulationScore
         return MemberScorer(settings, centre)
     try:
         batched = BatchedScorer(settings, centre)
+    except NotItsOwnError:
+        raise
     except Exception as error:  # any kind: torch's, or the module's own
         settings.say_slower(str(brief(error)))
         return MemberScorer(settings, centre)

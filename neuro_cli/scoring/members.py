@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
+from neuro_cli.core.module.own_numbers import with_own_numbers
 from neuro_cli.core.seeds import Generators
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
@@ -55,7 +56,7 @@ class MemberScorer(PopulationScorer):
         cpu = settings.device.type == "cpu"
         fewer = cpu and settings.precision == torch.float32 and saves_products(settings, centre)
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
-        self._isolation, self._repeats = settings.isolation, False
+        self._isolation, self._tried_codes, self._guards = settings.isolation, set[Any](), False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
@@ -72,7 +73,7 @@ class MemberScorer(PopulationScorer):
             return self._scores(proposal, generation, some, part, slots)
 
         out = self._isolated(score, members, part)
-        if not self._repeats:
+        if self.task.code not in self._tried_codes:
             out = self._tried(score, members, part, out)
         return out
 
@@ -152,17 +153,24 @@ class MemberScorer(PopulationScorer):
     def _tried(self, score: Score, members: range, part: tuple[int, int] | None, out: np.ndarray) -> np.ndarray:
         """Score two members again, in reverse order and with an unused module.
 
-        Raises ConfigError if scores differ. ``out``: all scores, computed again if they depended on other members.
+        Raises ConfigError if scores differ, NotItsOwnError where they compute with the centre itself. ``out``: all scores,
+        computed again if they depended on other members.
         """
         isolation, some = self._isolation, members[:2]
-        self._repeats = True
+        self._tried_codes.add(self.task.code)
 
         def again(order: Iterable[int]) -> np.ndarray:
             fresh = [_Slot(self._candidate())]
             scores = {member: score(range(member, member + 1), fresh) for member in order}
             return np.concatenate([scores[member] for member in some])
 
-        if alike(out[: len(some)], again(reversed(some))):
+        self._guards = True
+        try:
+            repeated = again(reversed(some))
+        finally:
+            self._guards = False
+        scored = out[: len(some)]
+        if alike(scored, repeated) or alike(scored, again(reversed(some))):  # compiled parts compute plainly with guards
             return out
         before = isolation.copies, isolation.inputs, isolation.draws
         isolation.copies = isolation.inputs = isolation.draws = True
@@ -198,7 +206,7 @@ class MemberScorer(PopulationScorer):
                     start = time.perf_counter()
                     out[member - members.start] = (
                         self.task.score(candidate.ready(), batch)
-                        if settled
+                        if settled and not self._guards
                         else self._score(candidate, batch, generation, job.direction)
                     )
                     settings.clock.add("forward", time.perf_counter() - start, settings.threads.count)
@@ -228,7 +236,9 @@ class MemberScorer(PopulationScorer):
         hooks = InputCopies(isolation, module) if copying and not self.task.hands_batch else None
         try:
             with isolation.seeded(self.settings.sampler.noise.seed, generation, direction):
-                result = self.task.score(module, given)
+                run = partial(self.task.score, module, given)
+                guards, self._guards = self._guards, False  # one member is enough
+                result = with_own_numbers(module, run) if guards else run()
         finally:
             if hooks is not None:
                 hooks.remove()

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.own_numbers import with_own_numbers
 from neuro_cli.core.module.precision import in_precision
 from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
@@ -113,12 +114,15 @@ class Trial:
         rows = self._members.rows
         each = [(side, scale, direction) for side, scale in enumerate(scales) for direction in range(rows.directions)]
         with torch.no_grad(), unfused():
-            return joined([self._single(module, *one) for one in each], rows.examples)
+            return joined([self._single(module, *one, guards=number == 0) for number, one in enumerate(each)], rows.examples)
 
     def _fresh(self) -> nn.Module:
         return in_precision(self._members.fresh(), self._dtype)
 
-    def _single(self, module: nn.Module, side: int, scale: float, direction: int) -> Any:
+    def _single(self, module: nn.Module, side: int, scale: float, direction: int, guards: bool) -> Any:
+        def answers() -> Any:
+            return members.single(module, self._dtype, side, direction)
+
         members, exact = self._members, torch.float64 if self._dtype == torch.float64 else torch.float32
         if self._large:
             members.layout.attach(module, members.centre)
@@ -127,11 +131,11 @@ class Trial:
                 kept(module, statistics=True),
                 DenseMember(module, members.layout, self._values(scale, direction)),
             ):
-                return members.single(module, self._dtype, side, direction)
+                return with_own_numbers(module, answers, members.numbers) if guards else answers()
         step = scale * members.sampler.explicit(members.generation, direction, exact)
         self._put(module, members.centre.to(exact) + step)
         with kept(module, statistics=True):
-            return members.single(module, self._dtype, side, direction)
+            return with_own_numbers(module, answers, members.numbers) if guards else answers()
 
     def _values(self, scale: float, direction: int) -> Values:
         """Return the values of a member, some of a parameter at a time, which :meth:`_single` computes at once."""

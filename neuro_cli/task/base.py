@@ -14,6 +14,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from neuro_cli.core.messages.did_you_mean import Suggesting
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GROUP_NORM, GroupNorms, format_of, formats_of
+from neuro_cli.core.module.own_numbers import with_own_numbers
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -122,7 +124,7 @@ class Task(Suggesting, ABC):
             batch = self.batch(0, 0, min(2, self.batch_size)).clone()
             try:
                 with GroupNorms() as norms:
-                    self.score(probe, batch)
+                    with_own_numbers(probe, partial(self.score, probe, batch))
             except UserError:
                 raise
             except Exception as error:  # a user's module may check its input in any way

@@ -16,7 +16,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.metric import ACCURACY
 from neuro_cli.logger.csv import CsvLogger
 from neuro_cli.run_folder.candidates import panel_of_searches, trained
-from neuro_cli.run_folder.plot import Line, Panel, draw, plot_run, title_of
+from neuro_cli.run_folder.plot import Line, Panel, draw, figure_of, plot_run, title_of
 
 
 def metrics(folder: Path, generations: int, every: int, **override: float | None) -> Path:

@@ -29,6 +29,7 @@ from neuro_cli.activation_noise.recording.calls import Call, LayerStep
 from neuro_cli.activation_noise.recording.output_mask import record_use
 from neuro_cli.activation_noise.recording.replay import calls_behind, replayable
 from neuro_cli.core.layout import Place
+from neuro_cli.core.machine.threads import AUTOCAST
 from neuro_cli.scoring.passes.example_marks import DATA, LAYER, USE, tensors
 from neuro_cli.scoring.passes.number_reads import METADATA
 from neuro_cli.scoring.passes.operators import Unsupported
@@ -200,7 +201,7 @@ class RecordingMode(TorchFunctionMode):
             return result
         self._foreign.see_read(func)
         made = tensors([result])
-        call.read = not made
+        call.read = not made or any(map(torch.is_autocast_enabled, AUTOCAST))  # contexts of the module's own: no replay has them
         for tensor in made:
             setattr(tensor, USE, use)
             setattr(tensor, DATA, True)

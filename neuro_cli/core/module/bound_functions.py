@@ -6,17 +6,12 @@
 import copy
 from collections import deque
 from collections.abc import Iterator
-from dis import get_instructions
-from functools import cache, partial
-from inspect import unwrap
-from itertools import chain
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from functools import partial
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import KeyedRef, ProxyTypes, ReferenceType, WeakKeyDictionary, WeakSet, WeakValueDictionary, proxy
 
 from torch import Tensor, nn
-
-from neuro_cli.core.errors import UserError
 
 TABLES = (WeakKeyDictionary, WeakSet, WeakValueDictionary)
 LISTS = (list, tuple, deque, set, frozenset)
@@ -28,9 +23,8 @@ FIXED = (*FUNCTIONS, type, ModuleType, BuiltinFunctionType, tuple, frozenset, st
 class FunctionCopies(dict[int, Any]):
     """Memo of ``copy.deepcopy`` for ``module`` that begins with ``given`` and copies its functions once they are asked for.
 
-    Objects that a function holds, but neither the module nor its parts do (a table that a hook fills), are not copied. Raises
-    UserError for a function, also a ``forward`` of its classes, that finds what evolves by a global name: a copy would find the
-    original there.
+    Objects that a function holds, but neither the module nor its parts do (a table that a hook fills), are not copied. Nor is
+    what a function finds by a global name: :mod:`neuro_cli.core.module.own_numbers` refuses passes that use it.
     """
 
     def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:
@@ -38,14 +32,9 @@ class FunctionCopies(dict[int, Any]):
         self._targets = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
         self._held = [value for value in _reached(module, functions=False) if not isinstance(value, FIXED)]
         self._targets |= set(map(id, self._held))
-        self._evolved = {id(part) for part in module.modules() if any(each.requires_grad for each in part.parameters())}
-        self._evolved |= {id(each) for each in module.parameters() if each.requires_grad}
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
-        reached = list(_reached(module))
-        kinds = {type(part): None for part in module.modules()}
-        self._refuse_global_parts([*(each for each in reached if isinstance(each, FunctionType)), *chain(*map(_forward, kinds))])
-        self._functions = {id(each): each for each in reached if self._is_copied(each)}
+        self._functions = {id(each): each for each in _reached(module) if self._is_copied(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the copy of the bound object with the identity ``key``."""
@@ -60,35 +49,6 @@ class FunctionCopies(dict[int, Any]):
     def _refers(self, value: Any) -> bool:
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
         return any(id(each) in self._targets for each in _reached(value))
-
-    def _refuse_global_parts(self, functions: list[FunctionType]) -> None:
-        """Raise UserError where ``functions``, or those of their files that they name, name what evolves.
-
-        Constants and parts without parameters are no error: the original's are as good as a copy's.
-        """
-        seen: set[int] = set()
-        while functions:
-            function = functions.pop()
-            if id(function) in seen:
-                continue
-            seen.add(id(function))
-            for name in sorted(_names_in(function.__code__) & function.__globals__.keys()):
-                value = function.__globals__[name]
-                if self._holds_evolved(value):
-                    allowed = "use self there, or define it in a function that is given the model"
-                    raise UserError(
-                        f"model: function {function.__qualname__} uses the global variable {name}, a part of this model, and "
-                        f"every member would use that part: {allowed}"
-                    )
-                if isinstance(value, FunctionType) and value.__globals__ is function.__globals__:
-                    functions.append(value)
-
-    def _holds_evolved(self, value: Any) -> bool:
-        """Return whether a global is a part that evolves, a list or dictionary of such, or a function that holds one."""
-        if isinstance(value, FunctionType | partial):
-            return any(id(each) in self._evolved for each in _reached(value))
-        parts = dict.values(value) if isinstance(value, dict) else value if isinstance(value, list | tuple) else (value,)
-        return any(id(part.__self__ if isinstance(part, MethodType) else part) in self._evolved for part in parts)
 
     def _is_copied(self, value: Any) -> bool:
         if type(value) in ProxyTypes:
@@ -167,28 +127,6 @@ def _parts(value: Any) -> list[Any]:
         kinds: tuple[Any, ...] = LISTS
         found += next((kind.__iter__(value) for kind in kinds if isinstance(value, kind)), ())
     return found
-
-
-def _forward(kind: type) -> list[FunctionType]:
-    """Return ``forward`` of a class of modules, and the methods that it names; torch's own name no globals of a script."""
-    found: dict[str, FunctionType] = {}
-    names = ["forward"]
-    while names:
-        name = names.pop()
-        method = getattr(kind, name, None)
-        method = unwrap(method) if isinstance(method, FunctionType) else method
-        if name not in found and isinstance(method, FunctionType) and not (method.__module__ or "").startswith("torch."):
-            found[name] = method
-            names += method.__code__.co_names
-    return list(found.values())
-
-
-@cache
-def _names_in(code: CodeType) -> frozenset[str]:
-    """Return the names of globals that ``code`` and the functions that it defines read."""
-    own = {each.argval for each in get_instructions(code) if each.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    inner = (constant for constant in code.co_consts if isinstance(constant, CodeType))
-    return frozenset(own.union(*map(_names_in, inner)))
 
 
 def _is_filled(cell: CellType) -> bool:

@@ -1,9 +1,11 @@
 """Copies of the user's module. All copies come from here: a module that cannot be copied is one error before anything runs."""
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 import torch
@@ -16,6 +18,8 @@ from neuro_cli.core.machine.pages import Pages
 from neuro_cli.core.module.bound_functions import FunctionCopies
 
 PAGES = "neuro_pages"  # attribute of a parameter: its pages, and its place among their tensors
+COMPUTED = "neuro_computed"  # attribute of a copy of a computed tensor: name of the evolved parameter that it was computed from
+_ORIGINALS: "WeakKeyDictionary[nn.Module, tuple[ref[nn.Module], ...]]" = WeakKeyDictionary()  # of each copy
 
 
 def in_pages(parameters: Sequence[nn.Parameter], pages: Pages) -> None:
@@ -52,7 +56,7 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
             memo[id(parameter)] = nn.Parameter(parameter.detach().clone(), parameter.requires_grad)
     functions = FunctionCopies(module, memo)
     try:
-        with _AnyTensor():
+        with _AnyTensor(module):
             result: nn.Module = copy.deepcopy(module, functions)
     except Exception as error:  # each kind of object raises its own
         reason = " ".join(str(error).split())
@@ -60,10 +64,24 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
             f"model: {type(module).__name__} cannot be copied, as every member needs a copy: {reason}; "
             "keep what it names outside of the module, or give its class a __deepcopy__"
         ) from error
+    for part in result.modules():
+        for name in cached_properties(part):
+            del vars(part)[name]  # the copy computes it from its own parameters
     for parameter, given in zip(result.parameters(), module.parameters(), strict=True):
         if not parameter.is_leaf:  # a copy of a scripted module has the graph of its copying
             parameter.detach_().requires_grad_(given.requires_grad)
+    _ORIGINALS[result] = (ref(module), *_ORIGINALS.get(module, ()))
     return result
+
+
+def cached_properties(part: nn.Module) -> list[str]:
+    """Return the names of properties by ``functools.cached_property`` whose values ``part`` has already."""
+    return [name for name in vars(part) if isinstance(getattr(type(part), name, None), cached_property)]
+
+
+def originals(module: nn.Module) -> list[nn.Module]:
+    """Return what ``module`` was :func:`copied` from, the modules that still live: the last copy first, the user's own last."""
+    return [original for each in _ORIGINALS.get(module, ()) if (original := each()) is not None]
 
 
 class _AnyTensor(TorchFunctionMode):
@@ -72,13 +90,33 @@ class _AnyTensor(TorchFunctionMode):
     ``nn.utils.weight_norm`` and ``prune`` keep a computed weight as an attribute, other modules caches in objects of their own.
     """
 
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self._names = {id(parameter): name for name, parameter in module.named_parameters() if parameter.requires_grad}
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is Tensor.__deepcopy__:
             value, memo = args
             if id(value) not in memo and (not value.is_leaf or value.layout is not torch.strided):
-                memo[id(value)] = value.detach().clone()
-                return memo[id(value)]
+                memo[id(value)] = made = value.detach().clone()
+                name = source_of(value, self._names) or vars(value).get(COMPUTED)
+                if name is not None:
+                    setattr(made, COMPUTED, name)
+                return made
         return func(*args, **(kwargs or {}))
+
+
+def source_of(tensor: Tensor, names: Mapping[int, str]) -> str | None:
+    """Return the name of a parameter that ``tensor`` was computed from with gradients, ``names`` by identity, None for none."""
+    todo, seen = [tensor.grad_fn], set[Any]()
+    while todo:
+        step = todo.pop()
+        if step is not None and step not in seen:
+            seen.add(step)
+            if (name := names.get(id(getattr(step, "variable", None)))) is not None:
+                return name
+            todo += [earlier for earlier, _ in step.next_functions]
+    return None
 
 
 def unshared(tensor: Tensor) -> bool:

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from neuro_cli.scoring.passes.operators import Unsupported
 
+PACKED = "a packed sequence has no row for each example: give the padded one, and pick a last step by its length"
 Linear = Callable[[Tensor, Any, Any], Tensor]
 State = tuple[Tensor, ...]
 
@@ -53,7 +54,7 @@ def layers(
     ``scan``: all steps of a direction in one call, in place of one after the other; it has no projected states.
     """
     if not isinstance(has_biases, bool):  # sizes of batches stand before the state, so that weights come one place later
-        raise Unsupported("a packed sequence")
+        raise Unsupported(PACKED)
     x = input.transpose(0, 1) if batch_first else input
     first = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
     runs = num_layers * (1 + bidirectional)

@@ -14,6 +14,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.dropout import _DropoutNd
 
+from neuro_cli.core.module.copies import cached_properties
+
 # attributes of every module that no forward pass changes
 _EVERY = frozenset(name for name in vars(nn.Module()) if name != "_buffers" and "hooks" not in name)
 _Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
@@ -23,8 +25,8 @@ _Saved = list[tuple[dict[str, Any], dict[str, Any], list[tuple[Any, Any]]]]
 def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
     """Return a context after which ``module`` has the attributes and the numbers of its buffers that it had before.
 
-    Dictionaries that are called caches are empty at first: their contents come from other parameters. ``statistics``: those of
-    norms too, which passes for many members never change.
+    Dictionaries that are called caches are empty at first, and cached properties have no value: they come from other parameters.
+    ``statistics``: those of norms too, which passes for many members never change.
     """
     saved = _saved(module)
     buffers = [
@@ -36,6 +38,9 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
     for _, before, _ in saved:
         for cache in _caches(before):
             cache.clear()
+    for part in module.modules():
+        for name in cached_properties(part):
+            del vars(part)[name]
     try:
         yield
     finally:
@@ -53,8 +58,8 @@ def kept(module: nn.Module, statistics: bool = False) -> Iterator[None]:
 
 
 def has_caches(module: nn.Module) -> bool:
-    """Return whether the module has dictionaries that are called caches."""
-    return any(True for part in module.modules() for _ in _caches(vars(part)))
+    """Return whether the module has dictionaries that are called caches, or cached properties."""
+    return any(True for part in module.modules() for _ in (*_caches(vars(part)), *cached_properties(part)))
 
 
 def _caches(attributes: dict[str, Any]) -> Iterator[dict[Any, Any]]:

@@ -1,0 +1,204 @@
+"""Refusal of passes in which a copy of a module computes with the parameters of the original.
+
+``copy.deepcopy`` leaves what a module does not hold as it is: a class or a table in a global variable, a cache of a function.
+What finds the original there computes with its numbers, the same for every member.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.module.copies import COMPUTED, originals, source_of
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+INSIDE = (
+    "model: {user} uses parameter {name} of the model itself where a member has its own, as a global object or a cache holds the "
+    "model: use self there, or create it in a function that is given the model"
+)
+ALONE = "{who}: {user} uses parameter {name} of the model itself, and nothing uses those of the module that {who} is given"
+BOTH = "{who}: {user} uses parameter {name} of the model itself: it counts as a constant, the same for all members"
+EARLIER = "model: {user} uses what was computed from parameter {name} before this pass: it is the same for all members"
+FOREIGN = ("torch.", "neuro_cli.", "functools", "contextlib")
+
+
+class NotItsOwnError(UserError):
+    """The pass of a member computes with numbers of the module that it was copied from."""
+
+
+class OwnNumbers(TorchDispatchMode):
+    """Context that raises NotItsOwnError where an operation in a pass of ``module``, a copy, gets a parameter of an original.
+
+    Any operation does that counts as one in a pass of ``module`` with ``always``; else operations that no part of it calls are
+    reported in the end: their caller may compare with the original. Constants, buffers and frozen parameters are shared.
+    """
+
+    def __init__(self, module: nn.Module, always: bool = False, who: str = "fitness") -> None:
+        super().__init__()
+        self._who, self._always, self._parts = who, always, set(map(id, module.modules()))
+        self._given: dict[int, str] = {}  # names of the originals' parameters, by identity
+        self._places: dict[int, Tensor] = {}  # their numbers, held so that no other tensor gets this memory
+        self._spans: list[tuple[int, int, str]] = []
+        with torch._C.DisableTorchFunction():  # modes around may put other tensors in place of parameters
+            evolved = [each for each in module.parameters() if each.requires_grad and each.layout is torch.strided]
+            own, self._own = {each.data_ptr() for each in evolved}, set(map(_room, evolved))
+            for original in originals(module):
+                for name, parameter in original.named_parameters():
+                    if parameter.requires_grad and parameter.numel():
+                        self._given[id(parameter)] = name
+                        self._places[id(parameter)] = parameter.detach()
+                        if parameter.data_ptr() not in own:  # the centre of a large network lies in the original's memory
+                            self._spans.append((*_span(parameter), name))
+        self._uses_own = False
+        self.refused: NotItsOwnError | None = None
+        self._outside: tuple[str, str] | None = None
+        self._earlier: tuple[str, str] | None = None
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Return False: else torch imports its compiler for this class, which takes seconds and 150 MB."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        with torch._C.DisableTorchFunction():
+            values = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
+            if values and func._schema.is_mutable and self._given_name(values[0]) is not None:
+                self._given, self._spans, self._outside = {}, [], None  # the script writes a member's numbers there
+            for value in values:
+                self._look(func, value)
+        return func(*args, **(kwargs or {}))
+
+    def _look(self, func: Any, value: Tensor) -> None:
+        name = self._given_name(value)
+        if name is None:
+            self._uses_own = self._uses_own or _room(value) in self._own
+            earlier = None if self._earlier else vars(value).get(COMPUTED) or source_of(value, self._given)
+            if earlier is not None and (self._always or self._is_inside()):
+                self._earlier = _user(func), earlier
+        elif self._always or self._is_inside():
+            self.refused = NotItsOwnError(INSIDE.format(user=_user(func), name=name))
+            raise self.refused
+        else:
+            self._outside = self._outside or (_user(func), name)
+
+    def _given_name(self, value: Tensor) -> str | None:
+        """Return the name of the original's parameter that ``value`` is, or lies in the memory of."""
+        name = self._given.get(id(value))
+        if name is not None:
+            return name if value.data_ptr() == self._places[id(value)].data_ptr() else None  # the script gave it other numbers
+        if not self._spans or not _room(value):
+            return None
+        begin, end = _span(value)
+        return next((name for low, high, name in self._spans if begin < high and low < end), None)
+
+    def _is_inside(self) -> bool:
+        """Return whether a part of the module is among the callers."""
+        return any(id(caller.f_locals.get("self")) in self._parts for caller in _callers())
+
+    def end(self) -> None:
+        """Raise NotItsOwnError, also where the code around caught it. Warn of a use outside of passes."""
+        if self.refused is not None:
+            raise self.refused
+        if self._outside is not None and not self._uses_own:
+            raise NotItsOwnError(ALONE.format(user=self._outside[0], name=self._outside[1], who=self._who))
+        for found, message in ((self._earlier, EARLIER), (self._outside, BOTH)):
+            if found is not None:
+                log.warning("%s", message.format(user=found[0], name=found[1], who=self._who))
+
+
+def with_own_numbers(module: nn.Module, run: Callable[[], T], always: bool = False, who: str = "fitness") -> T:
+    """Return what ``run`` does with ``module``, a copy. Raises NotItsOwnError where that computes with an original's numbers.
+
+    Costs some microseconds an operation, so it is for one pass. Code that does not run in the context runs without.
+    """
+    watch = _watch_of(module, always, who)
+    try:
+        with watch:
+            result = run()
+    except Exception:  # the module's own error, or torch's in this context
+        if watch.refused is not None:
+            raise watch.refused from None
+        return run()
+    watch.end()
+    return result
+
+
+def _watch_of(module: nn.Module, always: bool, who: str) -> OwnNumbers:
+    if "torch._dynamo" in sys.modules and not hasattr(OwnNumbers.__torch_dispatch__, "__wrapped__"):
+        OwnNumbers.__torch_dispatch__ = torch._disable_dynamo(OwnNumbers.__torch_dispatch__)  # type: ignore[method-assign]
+    return OwnNumbers(module, always, who)
+
+
+class _Hook:
+    """Hook of a module that begins or ends a context; a copy of it does nothing."""
+
+    def __init__(self, watch: OwnNumbers, entered: list[bool], begins: bool) -> None:
+        self._watch, self._entered, self._begins = watch, entered, begins
+
+    def __call__(self, *_: Any) -> None:
+        if self._begins:
+            self._watch.__enter__()
+            self._entered.append(True)
+        elif self._entered:  # an earlier hook may have raised
+            self._entered.pop()
+            self._watch.__exit__(None, None, None)
+
+    def __reduce__(self) -> Any:
+        return partial, (_nothing,)
+
+
+def _nothing(*_: Any) -> None:
+    """Hook that does nothing."""
+
+
+def watched(module: nn.Module) -> nn.Module:
+    """Let passes of ``module``, a copy that is given to a script, raise NotItsOwnError; returns it."""
+    if not isinstance(module, torch.jit.ScriptModule):  # a scripted module takes no hooks
+        watch, entered = _watch_of(module, True, "fitness"), list[bool]()
+        module.register_forward_pre_hook(_Hook(watch, entered, True))
+        module.register_forward_hook(_Hook(watch, entered, False), always_call=True)
+    return module
+
+
+def _callers() -> Iterator[FrameType]:
+    frame = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def _user(func: Any) -> str:
+    """Return the function of a script that runs an operation, and its line; the operation's name where there is none."""
+    for frame in _callers():
+        if not f"{frame.f_globals.get('__name__')}.".startswith(FOREIGN):
+            return f"{frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno})"
+    return str(func.overloadpacket.__name__)
+
+
+def _room(tensor: Tensor) -> int:
+    """Return the address of a tensor's memory, 0 for one that has none of its own."""
+    if tensor.layout is not torch.strided:
+        return 0
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (RuntimeError, NotImplementedError):
+        return 0
+
+
+def _span(tensor: Tensor) -> tuple[int, int]:
+    """Return the address of a tensor's first byte, and the one behind its last."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)) if tensor.numel() else -1
+    return tensor.data_ptr(), tensor.data_ptr() + (last + 1) * tensor.element_size()

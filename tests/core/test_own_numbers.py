@@ -1,0 +1,271 @@
+"""Members that would compute with the centre: objects outside of a module that hold it, its numbers, or what comes from them."""
+
+import functools
+import logging
+import pickle
+
+import pytest
+import torch
+from torch import nn
+
+from neuro_cli import Evolution, ForwardGradient, perturbed
+from neuro_cli.core.errors import UserError
+from neuro_cli.core.module import own_numbers
+from neuro_cli.core.module.copies import copied
+
+X, Y = torch.randn(8, 3, generator=torch.Generator().manual_seed(1)), torch.ones(8, 2)
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+def fitness(module):
+    return -float((module(X).detach() - Y).square().mean())
+
+
+def losses(outputs, targets):
+    return (outputs - targets).square().mean(1)
+
+
+class Holder:
+    """A class with the model."""
+
+    net: nn.Module
+
+
+class Trainer:
+    """An object whose method is the forward pass."""
+
+    def __init__(self, net):
+        self.net = net
+
+    def __call__(self, x):
+        return _layers(self.net, x)
+
+
+def _layers(net, x):
+    return net[2](net[1](net[0](x)))
+
+
+def _of_class(net):
+    Holder.net = net
+    return lambda x: _layers(Holder.net, x)
+
+
+def _of_table(net):
+    TABLE["net"] = net
+    return lambda x: _layers(TABLE["net"], x)
+
+
+def _of_partial(net):
+    TABLE["partial"] = functools.partial(_layers, net)
+    return lambda x: TABLE["partial"](x)
+
+
+def _of_trainer(net):
+    TABLE["trainer"] = Trainer(net)
+    return lambda x: TABLE["trainer"](x)
+
+
+def _of_view(net):
+    TABLE["weight"] = net[2].weight.detach()
+    return lambda x: nn.functional.linear(net[1](net[0](x)), TABLE["weight"], net[2].bias)
+
+
+TABLE: dict[str, object] = {}
+WAYS = {
+    "step": lambda net: Evolution(net, population=4).step(fitness),
+    "threads": lambda net: Evolution(net, population=4, threads=2).step(fitness),
+    "one pass": lambda net: Evolution(net, population=4, shared_pass=True).step(fitness),
+    "batch": lambda net: Evolution(net, population=4).step(lambda member, x, y: -losses(member(x), y), X, Y),
+    "shared noise": lambda net: Evolution(net, population=4, sampler="low_rank").step(
+        lambda member, x, y: -losses(member(x), y), X, Y
+    ),
+    "ask": lambda net: Evolution(net, population=4).ask()[0](X),
+    "forward gradient": lambda net: ForwardGradient(net).backward(losses, X, Y),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("holder", [_of_class, _of_table, _of_partial, _of_trainer, _of_view])
+def test_a_pass_that_finds_the_model_outside_of_a_member_is_refused(way, holder):
+    net = network()
+    net.forward = holder(net)
+    name = "2.weight" if holder is _of_view else "0.weight"
+    with pytest.raises(UserError, match=rf"^model: .* \(test_own_numbers.py, line \d+\) uses parameter {name} of the model"):
+        WAYS[way](net)
+
+
+def test_a_refusal_that_the_script_catches_is_raised_all_the_same():
+    net = network()
+    net.forward = _of_class(net)
+
+    def careless(member):
+        try:
+            return fitness(member)
+        except Exception:
+            return -1.0
+
+    with pytest.raises(UserError, match="of the model itself"):
+        Evolution(net, population=4).step(careless)
+
+
+def test_constants_buffers_frozen_parts_and_sizes_of_a_global_model_are_shared():
+    frozen, mask = nn.Linear(2, 2).requires_grad_(False), torch.tensor([1.0, 0.5])
+    net, other = network(), network()
+    Holder.net, TABLE["frozen"], TABLE["other"] = net, frozen, other  # sizes of the model, and another model's parameters
+    net.frozen = frozen
+    net.forward = lambda x: TABLE["frozen"](_layers(net, x)) * mask * len(Holder.net) + TABLE["other"](x)
+    report = Evolution(net, population=4).step(fitness)
+    assert report.fitness_best > report.fitness_mean
+
+
+def test_a_fitness_that_uses_the_model_alone_is_refused_and_one_that_compares_with_it_is_told(caplog):
+    net = network()
+    with pytest.raises(UserError, match=r"^fitness: .* uses parameter 0.weight of the model itself, and nothing uses those of"):
+        Evolution(net, population=4).step(lambda member: fitness(net))
+    with caplog.at_level(logging.WARNING):
+        evolution = Evolution(net, population=4)
+        for _ in range(2):
+            evolution.step(lambda member: fitness(member) - fitness(net))
+    told = [line for line in caplog.messages if "it counts as a constant" in line]
+    assert len(told) == 1
+
+
+def test_a_loss_with_a_term_of_the_models_parameters_is_told(caplog):
+    net = network()
+    with caplog.at_level(logging.WARNING):
+        ForwardGradient(net).backward(lambda out, y: losses(out, y) + net[0].weight.square().sum(), X, Y)
+    assert any(line.startswith("loss_fn: ") and "0.weight of the model itself" in line for line in caplog.messages)
+
+
+def test_operations_are_looked_at_in_the_first_generation_alone(monkeypatch):
+    seen, look = [], own_numbers.OwnNumbers._look
+    monkeypatch.setattr(own_numbers.OwnNumbers, "_look", lambda self, *args: (seen.append(1), look(self, *args))[1])
+    for evolve in (lambda e: e.step(fitness), lambda e: e.tell([fitness(member) for member in e.ask()])):
+        evolution = Evolution(network(), population=4)
+        evolve(evolution)
+        assert seen
+        seen.clear()
+        evolve(evolution)
+        assert not seen
+
+
+def test_a_candidate_is_pickled_and_deep_copied():
+    member = Evolution(network(), population=4).ask()[0]
+    assert torch.equal(pickle.loads(pickle.dumps(member))(X), member(X))
+
+
+class Cached(nn.Module):
+    """A layer whose softmax of the weight is kept, by the way ``kept``."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(6.0).view(2, 3) / 6)
+        self.kept = kept
+
+    @functools.cached_property
+    def table(self):
+        return self.weight.softmax(-1)
+
+    @functools.lru_cache  # noqa: B019 (what users write)
+    def found(self):
+        return self.weight.softmax(-1)
+
+    def forward(self, x):
+        return x @ (self.table if self.kept == "property" else self.found()).T
+
+
+@pytest.mark.parametrize("kept", ["property", "function"])
+@pytest.mark.parametrize("sampler", ["antithetic", "low_rank"])
+def test_members_have_kept_numbers_of_their_own(kept, sampler):
+    net = Cached(kept)
+    net(X)  # now it has a table
+    evolution = Evolution(net, population=4, sigma=0.5, sampler=sampler)
+    wanted = [fitness(lambda x, w=w: x @ w.view(2, 3).softmax(-1).T) for w in _vectors(evolution)]
+    report = evolution.step(fitness)
+    assert report.fitness_best == pytest.approx(max(wanted), abs=1e-6)
+    assert report.fitness_mean == pytest.approx(sum(wanted) / 4, abs=1e-6)
+
+
+def _vectors(evolution):
+    return evolution.ask().vectors
+
+
+def test_perturbed_has_a_property_of_every_member_and_refuses_a_functions_cache():
+    net = Cached("property")
+    net(X)
+    with torch.no_grad(), perturbed(net, "antithetic", 4, sigma=0.5, shared=True):
+        made = net(X).view(4, 8, 2)
+    weights = _vectors(Evolution(Cached("property"), population=4, sigma=0.5)).view(4, 2, 3)
+    torch.testing.assert_close(made, torch.einsum("bi,moi->mbo", X, weights.softmax(-1)))
+    net = Cached("function")
+    net(X)
+    with pytest.raises(UserError, match="a cache outside of it"), perturbed(net, "antithetic", 4, shared=True):
+        net(X)
+
+
+def test_perturbed_writes_members_where_a_script_has_views_of_parameters():
+    net = network()
+    net.forward = _of_view(net)
+    before = net(X)
+    with torch.no_grad(), perturbed(net, "antithetic", 4, sigma=0.5, shared=True):
+        made = net(X).view(4, 8, 2)
+    for row, vector in zip(made, _vectors(Evolution(network(), population=4, sigma=0.5)), strict=True):
+        member = network()
+        nn.utils.vector_to_parameters(vector, member.parameters())
+        torch.testing.assert_close(row, member(X).detach())
+    assert torch.equal(net(X), before)
+
+
+def test_what_was_computed_from_parameters_before_is_told(caplog):
+    net = network()
+    TABLE["scale"] = net[0].weight.softmax(-1).sum()
+    net[1].register_forward_hook(lambda part, given, made: made * TABLE["scale"])
+    with caplog.at_level(logging.WARNING):
+        Evolution(net, population=4).step(fitness)
+    assert any("uses what was computed from parameter 0.weight before" in line for line in caplog.messages)
+
+
+def test_a_copy_drops_the_values_of_cached_properties():
+    net = Cached("property")
+    net(X)
+    made = copied(net)
+    assert "table" in vars(net)
+    assert "table" not in vars(made)
+
+
+def _load(own, member):
+    own.load_state_dict(member.state_dict())
+
+
+def _vector(own, member):
+    nn.utils.vector_to_parameters(nn.utils.parameters_to_vector(member.parameters()).detach(), own.parameters())
+
+
+def _copy_data(own, member):
+    for mine, theirs in zip(own.parameters(), member.parameters(), strict=True):
+        mine.data.copy_(theirs.data)
+
+
+def _assign_data(own, member):
+    for mine, theirs in zip(own.parameters(), member.parameters(), strict=True):
+        mine.data = theirs.data
+
+
+@pytest.mark.parametrize("write", [_load, _vector, _copy_data, _assign_data])
+def test_a_fitness_may_write_a_members_numbers_into_the_model_and_its_threads_take_turns(write, caplog):
+    net = network()
+
+    def by_model(member):
+        write(net, member)
+        return fitness(net)
+
+    wanted = Evolution(network(), population=8, sigma=0.5).step(fitness)
+    with caplog.at_level(logging.WARNING):
+        report = Evolution(net, population=8, sigma=0.5, threads=2).step(by_model)
+    assert (report.fitness_mean, report.fitness_best) == pytest.approx((wanted.fitness_mean, wanted.fitness_best))
+    assert any("members are scored in turn" in line for line in caplog.messages)
+    assert not any("constant" in line for line in caplog.messages)

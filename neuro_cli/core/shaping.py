@@ -90,9 +90,21 @@ def pair_z_score(fitness: np.ndarray) -> np.ndarray:
     return _by_pairs(fitness, scaled)
 
 
+def _joined(sizes: np.ndarray, apart: float) -> np.ndarray:
+    """Return ``sizes`` where neighbours that are no more than ``apart`` from each other are the smallest of them."""
+    order = np.argsort(sizes, kind="stable")
+    ascending = sizes[order]
+    begins = np.concatenate([[True], ~(ascending[1:] <= ascending[:-1] + apart)])
+    out = np.empty_like(sizes)
+    out[order] = ascending[begins][np.cumsum(begins) - 1]
+    return out
+
+
 def pair_rank(fitness: np.ndarray) -> np.ndarray:
     """Signed ranks (Wilcoxon): the rank of a pair's difference by size, from above 0 to 0.5, with its sign."""
-    return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(np.abs(half)) + 1) / (2 * len(half)))
+    # 0.37 - 0.36 is not 0.02 - 0.01 in floating point: differences that tie would have ranks of their own
+    apart = 4 * float(np.finfo(np.float64).eps) * np.abs(fitness[np.isfinite(fitness)]).max(initial=0.0)
+    return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(_joined(np.abs(half), apart)) + 1) / (2 * len(half)))
 
 
 def pair_rank_cubed(fitness: np.ndarray) -> np.ndarray:

@@ -76,6 +76,13 @@ def test_pair_shapings_compare_a_pair_with_itself_only(fitness):
         assert (np.diff(np.abs(utilities[0::2])[order]) >= -1e-12).all()
 
 
+def test_differences_that_tie_but_for_rounding_share_a_rank():
+    hundredths = np.array([37, 36, 2, 1, 51, 50, 98, 99, 7, 7, 12, 15])  # 0.37 - 0.36 is not 0.02 - 0.01
+    for fitness in (hundredths / 100, hundredths / 100 + 3, hundredths / 10 + 10_000):
+        for shape in (pair_rank, pair_rank_cubed):
+            np.testing.assert_array_equal(shape(fitness), shape(hundredths.astype(float)))
+
+
 def test_pair_shapings_by_hand():
     fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 5.0])
     np.testing.assert_allclose(pair_rank(fitness)[0::2], [2 / 6, -3 / 6, 0.0])

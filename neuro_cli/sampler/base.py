@@ -24,6 +24,7 @@ from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.postponed import Postponed
 from neuro_cli.core.rows import Geometry, MemberBatch
 
 
@@ -76,6 +77,13 @@ class Perturbation(ABC):
         """Return the outputs (n, ..) of a chain of layers for all sides by compiled loops, None where there is no such way.
 
         ``x``: as of :meth:`layer`.
+        """
+        return None
+
+    def postponed(self, x: Tensor, weight: Tensor, lead: Sequence[int], watched: bool) -> Postponed | None:
+        """Return a beginning of layers of which the first has ``weight``, None where it is better computed at once.
+
+        ``x`` (S or 1, D, m, I); ``lead`` and ``watched``: as of :class:`neuro_cli.core.postponed.Postponed`.
         """
         return None
 

@@ -13,12 +13,13 @@ from torch import Tensor
 from neuro_cli.core.chain import Chain
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, own_chain_kernels, own_layer_kernels, row_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rows import COMPILED, Geometry, MemberBatch, out_sizes
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 from neuro_cli.sampler.patches import patches
+from neuro_cli.core.postponed import ROWS, WEIGHTS, Layer, Postponed
 
 # outputs of a member on a GPU above which one product with its weights costs less than two, by the centre and by the noise
 MANY_POINTS = 32
@@ -65,6 +66,19 @@ class DensePerturbation(Perturbation):
     def chain(self, chain: Chain, x: Tensor) -> Tensor | None:
         served = self._noise.dtype == torch.float32 and chain.serves(x, self.rows)
         return chain.answers(x, self._noise, self.rows) if served else None
+
+    def postponed(self, x: Tensor, weight: Tensor, lead: Sequence[int], watched: bool) -> Postponed | None:
+        same = self._compiled and x.device.type == "cpu" and x.dtype == weight.dtype == self._noise.dtype and x.is_contiguous()
+        if not same or x.shape[2] < ROWS or not 0 < weight.numel() <= WEIGHTS or not own_chain_kernels.FASTER:
+            return None
+        scales = self.rows.scales
+
+        def products(x: Tensor, layer: Layer, out: Tensor) -> None:
+            weight, bias, place, shift = layer
+            noise = _OwnNoise(self._noise, place.start, -1 if shift is None else shift.start)
+            self._products(x, weight, bias, noise, scales, out)
+
+        return Postponed(x, self._noise, scales, products, lead, watched)
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return outputs (n, .., O) of a linear layer on a CPU, by compiled loops or by batched products."""

@@ -9,39 +9,27 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.chain import ACTIVATIONS, Link, outcomes
 from neuro_cli.core.kernels.compiled import own_chain_kernels
-from neuro_cli.core.layout import Place
 
-# the number of an activation in the loops, by the functions that compute it: without options, or with those in PLAIN
-ACTIVATIONS: dict[Callable[..., Any], int] = {
+# the number of an activation, by the functions that compute it without options, or with these
+CALLS: dict[Callable[..., Any], int] = {
     **dict.fromkeys((torch.tanh, Tensor.tanh), 1), **dict.fromkeys((torch.relu, Tensor.relu, F.relu), 2), F.gelu: 3,
 }  # fmt: skip
-BY_TORCH = (None, torch.tanh, torch.relu, F.gelu)
-PLAIN = {"inplace": False, "approximate": "none"}
-# most weights of a layer, which are copied once a chunk, and least rows of a member: a tile has as many
-WEIGHTS, ROWS = 2**18, 8
+OPTIONS = {"inplace": False, "approximate": "none"}
+WEIGHTS = 2**18  # most of a layer: those of a chain are copied once a chunk
 # what writes a linear layer's outcomes for x (S or 1, D, m, I) to its last argument
-Products = Callable[[Tensor, "Layer", Tensor], None]
-
-
-class Layer(NamedTuple):
-    """Linear layer, with the places of its weight and its bias in the flat vector; None for no noise."""
-
-    weight: Tensor
-    bias: Tensor | None
-    place: Place
-    shift: Place | None
+Products = Callable[[Tensor, Link, Tensor], None]
 
 
 class _Step(NamedTuple):
     """A layer or an activation, memory for its outcome (S, D, m, O), and what the module got of it."""
 
-    layer: Layer | None
+    layer: Link | None
     activation: int
     out: Tensor
     given: list[weakref.ref[Tensor]]
@@ -54,8 +42,8 @@ class _Step(NamedTuple):
 
 def activation_of(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> int:
     """Return the number of the activation that a call is, 0 for any other call."""
-    plain = len(args) == 1 and all(name in PLAIN and PLAIN[name] == value for name, value in kwargs.items())
-    return ACTIVATIONS.get(func, 0) if plain else 0
+    plain = len(args) == 1 and all(OPTIONS.get(name) == value for name, value in kwargs.items())
+    return CALLS.get(func, 0) if plain else 0
 
 
 class Postponed:
@@ -76,11 +64,15 @@ class Postponed:
         """Return whether ``value`` is what the module got as the last outcome."""
         return bool(self._steps) and any(one() is value for one in self._steps[-1].given)
 
+    @property
+    def ends_in_layer(self) -> bool:
+        return self._steps[-1].layer is not None
+
     def takes(self, weight: Tensor) -> bool:
         """Return whether a further layer of ``weight`` may follow."""
         return weight.numel() <= WEIGHTS and weight.shape[1] == self._steps[-1].out.shape[-1] and weight.dtype == self._x.dtype
 
-    def layer(self, layer: Layer) -> Tensor:
+    def layer(self, layer: Link) -> Tensor:
         """Add a layer, and return memory for its outcome."""
         return self._added(layer, 0, len(layer.weight))
 
@@ -88,7 +80,7 @@ class Postponed:
         """Add an activation, and return memory for its outcome."""
         return self._added(None, number, self._steps[-1].out.shape[-1])
 
-    def _added(self, layer: Layer | None, activation: int, outputs: int) -> Tensor:
+    def _added(self, layer: Link | None, activation: int, outputs: int) -> Tensor:
         out = self._x.new_empty(len(self._scales), *self._x.shape[1:3], outputs)
         if self._watched:
             out.fill_(torch.nan)
@@ -116,7 +108,7 @@ class Postponed:
         elif x.dtype != torch.float32:
             for step in steps:
                 if step.layer is None:
-                    step.out.copy_(BY_TORCH[step.activation](x))
+                    step.out.copy_(ACTIVATIONS[step.activation - 1][1](x))
                 else:
                     self._products(x, step.layer, step.out)
                 x = step.out
@@ -125,18 +117,10 @@ class Postponed:
             if len(steps) > 1:
                 self._compute(steps[0].out, steps[1:])
         else:
-            self._chain(x, steps)
-
-    def _chain(self, x: Tensor, steps: list[_Step]) -> None:
-        rows, parts, start = list[list[int]](), list[Tensor](), 0
-        for step in steps:
-            if step.layer is None:
-                rows[-1][-1] = step.activation
-                continue
-            weight, bias, place, shift = step.layer
-            moved, begin = -1 if shift is None else shift.start, start + weight.numel()
-            rows.append([*weight.shape[::-1], start, -1 if bias is None else begin, place.start, moved, 0])
-            parts += [weight.detach().reshape(-1)] + ([] if bias is None else [bias.detach()])
-            start = begin + (0 if bias is None else len(bias))
-        given = x.numpy(), torch.cat(parts).numpy(), self._noise.numpy(), np.array(rows, np.int64)
-        own_chain_kernels.tiled_chain(*given, np.array(self._scales, np.float32), steps[-1].out.numpy())
+            links = list[Link]()
+            for step in steps:
+                if step.layer is None:
+                    links[-1] = links[-1]._replace(activation=step.activation)
+                else:
+                    links.append(step.layer)
+            outcomes(links, x, self._noise, self._scales, steps[-1].out)

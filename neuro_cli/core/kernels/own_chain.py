@@ -8,7 +8,7 @@ import numpy as np
 
 from neuro_cli.core.kernels.activations import NONE, activate
 from neuro_cli.core.kernels.lanes import multiply, put_in_lanes, take_from_lanes
-from neuro_cli.core.kernels.tiles import FASTER, ROWS, copy, lines_of, multiply_own
+from neuro_cli.core.kernels.tiles import ROWS, copy, lines_of, multiply_own
 from neuro_cli.core.kernels.vectors import LANES
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
@@ -111,7 +111,7 @@ def activated(x, kind, out):
 @_compiled
 def tiled_chain(x, centre, noise, layers, scales, out):
     """Do what :func:`own_chain` does, for at least ROWS rows: by tiles, with blocks of a member's rows in the second cache."""
-    widest, largest = _sizes(x, centre, noise, layers, scales, out)
+    widest, _ = _sizes(x, centre, noise, layers, scales, out)
     directions, points, last = out.shape[1], out.shape[2], layers.shape[0] - 1
     assert points >= ROWS and last >= 0
     some = 1
@@ -120,7 +120,8 @@ def tiled_chain(x, centre, noise, layers, scales, out):
     block = min(points, max(BLOCK, HIDDEN // widest))
     blocks = points // block  # the last one also has the rows that are left, so none has fewer than ROWS
     room = (points - (blocks - 1) * block) * widest + LANES
-    one, two, near, panels = np.empty(room, np.float32), np.empty(room, np.float32), np.empty(some, np.float32), np.zeros(some, np.float32)
+    one, two = np.empty(room, np.float32), np.empty(room, np.float32)
+    near, panels = np.empty(some, np.float32), np.zeros(some, np.float32)
     line, spare, zero = np.zeros(widest + LANES, np.float32), np.zeros((ROWS, LANES), np.float32), np.zeros(1, np.float32)
     for direction in range(directions):
         for side in range(scales.size):

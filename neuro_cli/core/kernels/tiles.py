@@ -93,8 +93,8 @@ def lines_of(inner, count):
 def multiply_own(x, points, inner, centre, noise, scale, count, near, panels, line, out, spare):
     """Set rows (points, count) at ``out`` to rows x by a matrix centre + scale noise, (count inner,) each, and ``line``.
 
-    x and ``out``: addresses; at least ROWS points. ``near`` and ``panels`` have room for lines_of(inner, count) lines, ``line`` for
-    LANES numbers more than ``count``. A core multiplies by some lines before they leave the caches.
+    x and ``out``: addresses; at least ROWS points. ``near`` and ``panels`` have room for lines_of(inner, count) lines, ``line``
+    for LANES numbers more than ``count``. A core multiplies by some lines before they leave the caches.
     """
     some = lines_of(inner, count)
     for low in range(0, count, some):

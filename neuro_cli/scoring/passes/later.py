@@ -6,8 +6,9 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.chain import Link
+from neuro_cli.core.postponed import Postponed, activation_of
 from neuro_cli.sampler.base import Perturbation
-from neuro_cli.core.postponed import Layer, Postponed, activation_of
 from neuro_cli.scoring.passes.number_reads import METADATA
 
 Rows = tuple[Tensor, Sequence[int]]  # a layer's inputs (S or 1, D, m, I), and dimensions of its outcome before the last one
@@ -21,30 +22,29 @@ class Later:
 
     def __init__(self, noise: Perturbation, watched: bool, shown: Callable[[Tensor], Tensor] = lambda made: made) -> None:
         self._noise, self._watched, self._shown = noise, watched, shown
-        self._waits: Postponed | None = None
+        self.waits: Postponed | None = None  # those that wait
 
-    def layer(self, layer: Layer, input: Tensor, rows: Callable[[], Rows]) -> Tensor | None:
-        """Return what the module gets of a layer on ``input``, None where it has to be computed at once; ``rows`` of the input."""
-        waits = self._waits
-        if waits is None or not waits.ends_in(input) or not waits.takes(layer.weight):
+    def layer(self, layer: Link, input: Tensor, rows: Callable[[], Rows]) -> Tensor | None:
+        """Return what the module gets of a layer on ``input`` with these ``rows``, None where it has to be computed at once."""
+        if self.waits is None or not self.waits.ends_in(input) or not self.waits.takes(layer.weight):
             self.finish()
             x, lead = rows()
-            waits = self._waits = self._noise.postponed(x, layer.weight, lead, self._watched)
-        return None if waits is None else waits.seen(self._shown(waits.layer(layer)))
+            self.waits = self._noise.postponed(x, layer.weight, lead, self._watched)
+        return None if self.waits is None else self.waits.seen(self._shown(self.waits.layer(layer)))
 
     def after(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return what an activation makes of the last outcome. Before any other call of a function all is computed.
 
         NotImplemented then, for a linear layer on that outcome, and for calls that read no number.
         """
-        waits = self._waits
+        waits = self.waits
         if waits is None or func in METADATA:
             return NotImplemented
         if args and waits.ends_in(args[0]):
             if func is F.linear:
                 return NotImplemented
             number = activation_of(func, args, kwargs)
-            if number:
+            if number and waits.ends_in_layer:
                 return waits.seen(self._shown(waits.activation(number)))
             if func is F.dropout and (kwargs.get("p") == 0 or kwargs.get("training") is False):
                 return args[0]
@@ -53,10 +53,10 @@ class Later:
 
     def forget(self) -> None:
         """Forget layers of a pass that raised an error."""
-        self._waits = None
+        self.waits = None
 
     def finish(self) -> None:
         """Compute what waits."""
-        waits, self._waits = self._waits, None
+        waits, self.waits = self.waits, None
         if waits is not None:
             waits.finish()

@@ -108,9 +108,10 @@ class MappedForward(ManyForward):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        result = self._later.after(func, args, kwargs)
-        if result is not NotImplemented:
-            return result
+        if self._later.waits:
+            result = self._later.after(func, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if not self._inside:
             return self._outside(func, args, kwargs)
         handler = HANDLERS.get(func)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 
-from neuro_cli.core.postponed import Layer
+from neuro_cli.core.chain import Link
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
 from neuro_cli.scoring.passes.later import Later, Rows
@@ -154,7 +154,7 @@ class HiddenMembers:
             return points.contiguous(), x.shape[:-1]
 
         shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
-        result = self.later.layer(Layer(use.parameter, parameter, use.place, shift), input, rows)
+        result = self.later.layer(Link(use.parameter, parameter, use.place, shift), input, rows)
         if result is not None:
             self._count(use, LinearOperator(), self.show(result))
         return result

@@ -18,10 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from neuro_cli.core.chain import Chain, chains_of
+from neuro_cli.core.chain import Chain, Link, chains_of
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
-from neuro_cli.core.postponed import Layer
 from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
@@ -86,18 +85,18 @@ class PerturbedForward(ManyForward):
         return input
 
     def _chain(self, chain: Chain, x: Any) -> Any:
-        made = None
-        if type(x) is Tensor:
-            with torch._C.DisableTorchFunction():
-                self._later.finish()
+        with torch._C.DisableTorchFunction():
+            served = type(x) is Tensor and self._noise.serves(chain, x)
+            if served:
+                self._later.finish()  # x may be what waits
                 made = self._noise.chain(chain, x)
-        if made is None:
+        if not served:
             return chain.by_torch(x)
         if self._careful:  # counts matter in a trial alone
             widest = max(max(link.weight.shape) for link in chain.links)
             points = made.numel() // (len(made) * chain.outputs)
             self.largest = max(self.largest, points * widest)
-            self.products += points * sum(link.layer.weight.numel() for link in chain.links)
+            self.products += points * sum(link.weight.numel() for link in chain.links)
         return with_mark(made) if self._careful else made
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -134,10 +133,11 @@ class PerturbedForward(ManyForward):
     ) -> Any:
         kwargs = kwargs or {}
         # every operation of the pass comes by here, whatever its tensors are
-        with torch._C.DisableTorchFunction():
-            made = self._later.after(func, args, kwargs)
-        if made is not NotImplemented:
-            return with_mark(made) if self._careful else made
+        if self._later.waits:
+            with torch._C.DisableTorchFunction():
+                made = self._later.after(func, args, kwargs)
+            if made is not NotImplemented:
+                return with_mark(made) if self._careful else made
         handler = HANDLERS.get(func)
         if handler is not None:
             if args and id(args[0]) in self._places and func not in FIRST_PARAMETER:
@@ -215,7 +215,7 @@ class PerturbedForward(ManyForward):
             points = x.reshape(sides, self._rows.directions, -1, x.shape[-1])
             return points.contiguous(), (max(total, count), *input.shape[1:-1])
 
-        made = self._later.layer(Layer(weight, bias, place, shift), input, rows)
+        made = self._later.layer(Link(weight, bias, place, shift), input, rows)
         if made is not None:
             self._count(LinearOperator(), made.view(count, -1, len(weight)), x, weight)
         return made

@@ -28,9 +28,10 @@ def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor |
 def linear_later(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
     """Linear layer that is computed when its outcome is used, where it can be."""
     use, shift, made = members.uses.get(weight), members.uses.get(bias), None
-    if use is not None and use.whole and use.piece() is not None and members.uses.get(input) is None:
-        if input.shape[-1] == weight.shape[1] and (bias is None or (shift is not None and shift.whole)):
-            made = members.layer_later(use, input, shift)
+    evolved = bias is None or (shift is not None and shift.whole)
+    fits = use is not None and use.whole and use.piece() is not None and input.shape[-1] == weight.shape[1]
+    if use is not None and fits and evolved and members.uses.get(input) is None:
+        made = members.layer_later(use, input, shift)
     if made is None:
         members.later.finish()
         made = linear(members, input, weight, bias)

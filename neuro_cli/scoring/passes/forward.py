@@ -112,7 +112,7 @@ class ManyForward(TorchFunctionMode, ABC):
         self._module, self._rows, self._careful = module, perturbation.rows, careful
         self._one_side = self._rows.count // len(self._rows.scales)
         self._forward = module.forward
-        self._later = Later(perturbation, careful)
+        self._later = Later(perturbation)
         self._inside = False  # the module's own forward pass
 
     def __enter__(self) -> Any:
@@ -126,6 +126,10 @@ class ManyForward(TorchFunctionMode, ABC):
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         self._left.close()
+
+    def watch(self) -> None:
+        """Let a trial see who reads the outcome of a layer before it is computed."""
+        self._later.watched = True
 
     def _called(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return what the module's own forward pass gives."""

@@ -20,8 +20,8 @@ class Later:
     ``shown``: makes what the module gets of an outcome; ``watched``: as of :class:`neuro_cli.core.postponed.Postponed`.
     """
 
-    def __init__(self, noise: Perturbation, watched: bool, shown: Callable[[Tensor], Tensor] = lambda made: made) -> None:
-        self._noise, self._watched, self._shown = noise, watched, shown
+    def __init__(self, noise: Perturbation, shown: Callable[[Tensor], Tensor] = lambda made: made) -> None:
+        self._noise, self._shown, self.watched = noise, shown, False
         self.waits: Postponed | None = None  # those that wait
 
     def layer(self, layer: Link, input: Tensor, rows: Callable[[], Rows]) -> Tensor | None:
@@ -29,7 +29,7 @@ class Later:
         if self.waits is None or not self.waits.ends_in(input) or not self.waits.takes(layer.weight):
             self.finish()
             x, lead = rows()
-            self.waits = self._noise.postponed(x, layer.weight, lead, self._watched)
+            self.waits = self._noise.postponed(x, layer.weight, lead, self.watched)
         return None if self.waits is None else self.waits.seen(self._shown(self.waits.layer(layer)))
 
     def after(self, func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:

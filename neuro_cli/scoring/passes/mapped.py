@@ -49,7 +49,7 @@ class MappedForward(ManyForward):
     ) -> None:
         super().__init__(module, layout, perturbation, careful)
         self._uses, self._numbers = Uses(module, layout), numbers
-        self._members = HiddenMembers(self._uses, perturbation, careful)
+        self._members = HiddenMembers(self._uses, perturbation)
         self._later = self._members.later
 
     @property

@@ -60,13 +60,13 @@ class HiddenMembers:
     for one member.
     """
 
-    def __init__(self, uses: Uses, noise: Perturbation, watched: bool) -> None:
+    def __init__(self, uses: Uses, noise: Perturbation) -> None:
         self.uses, self.noise, self.rows = uses, noise, noise.rows
         self.count = len(self.rows.scales) * self.rows.directions
         self.largest = self.products = 0
         self.convolved = False  # some of the products are of convolutions
         self._level = 0
-        self.later = Later(noise, watched, self.hide)
+        self.later = Later(noise, self.hide)
 
     def begin(self) -> None:
         self._level = _functorch.current_level()

@@ -21,17 +21,34 @@ from neuro_cli.core.rows import MemberBatch
 # are as fast by a BLAS
 WEIGHTS, ROWS = 2**14, range(8, 65)
 # the activation after a layer, as torch computes it; its place is its number in the loops, 0 for none
-ACTIVATIONS: tuple[tuple[type[nn.Module], Callable[[Tensor], Tensor]], ...] = ((nn.Tanh, torch.tanh), (nn.ReLU, F.relu))
+ACTIVATIONS: tuple[tuple[type[nn.Module], Callable[[Tensor], Tensor]], ...] = (
+    (nn.Tanh, torch.tanh), (nn.ReLU, F.relu), (nn.GELU, F.gelu),
+)  # fmt: skip
 KINDS = {kind: number for number, (kind, _) in enumerate(ACTIVATIONS, 1)}
 
 
 class Link(NamedTuple):
-    """Linear layer of evolved parameters, and the number of the activation behind it."""
+    """Linear layer, the places of its noise in the flat vector, None for a bias without, and the activation behind the layer."""
 
-    layer: nn.Linear
-    weight: Place
-    bias: Place | None
-    activation: int
+    weight: Tensor
+    bias: Tensor | None
+    place: Place
+    shift: Place | None
+    activation: int = 0
+
+
+def outcomes(links: Sequence[Link], x: Tensor, noise: Tensor, scales: Sequence[float], out: Tensor) -> None:
+    """Set ``out`` (S, D, m, O) to a chain of layers on x (S or 1, D, m, I), with noise (D, M), by compiled loops; float32."""
+    rows, parts, start = list[list[int]](), list[Tensor](), 0
+    for weight, bias, place, shift, activation in links:
+        begin, moved = start + weight.numel(), -1 if shift is None else shift.start
+        rows.append([*weight.shape[::-1], start, -1 if bias is None else begin, place.start, moved, activation])
+        parts += [part.detach().reshape(-1) for part in (weight, bias) if part is not None]
+        start = begin + (0 if bias is None else len(bias))
+    few = x.shape[2] in ROWS and all(link.weight.numel() <= WEIGHTS for link in links)
+    chain = own_chain_kernels.own_chain if few else own_chain_kernels.tiled_chain  # they have the same bits
+    given = x.numpy(), torch.cat(parts).numpy(), noise.numpy(), np.array(rows, np.int64), np.array(scales, np.float32)
+    chain(*given, out.numpy())
 
 
 @dataclass(frozen=True)
@@ -42,45 +59,30 @@ class Chain:
 
     @property
     def outputs(self) -> int:
-        return self.links[-1].layer.out_features
-
-    @property
-    def layers(self) -> np.ndarray:
-        """Table (L, 7) as :func:`neuro_cli.core.kernels.own_chain.own_chain` takes it: noise in the order of the flat vector."""
-        rows, start = [], 0
-        for link in self.links:
-            outputs, inputs = link.weight.shape
-            weight, bias = start, -1 if link.bias is None else start + inputs * outputs
-            start += inputs * outputs + (0 if link.bias is None else outputs)
-            noise = link.weight.start, -1 if link.bias is None else link.bias.start
-            rows.append([inputs, outputs, weight, bias, *noise, link.activation])
-        return np.array(rows, np.int64)
+        return len(self.links[-1].weight)
 
     def by_torch(self, x: Tensor) -> Tensor:
         """Return the chain's outputs for ``x`` by torch's own functions."""
         for link in self.links:
-            x = F.linear(x, link.layer.weight, link.layer.bias)
+            x = F.linear(x, link.weight, link.bias)
             if link.activation:
                 x = ACTIVATIONS[link.activation - 1][1](x)
         return x
 
     def serves(self, x: Tensor, rows: MemberBatch) -> bool:
         """Return whether the loops compute the chain of rows ``x`` (n, .., I), of all sides or of one for all."""
-        kind = self.links[0].layer.weight.dtype  # all evolved parameters have one
+        kind, inputs = self.links[0].weight.dtype, self.links[0].weight.shape[1]  # all evolved parameters have one
         if x.device.type != "cpu" or not x.dtype == kind == torch.float32 or x.dim() < 2 or not x.numel():
             return False
         sides, left = divmod(len(x), rows.directions * rows.examples)
         points = x.numel() // (x.shape[-1] * max(1, sides) * rows.directions)
-        return not left and sides in (1, len(rows.scales)) and points in ROWS and x.shape[-1] == self.links[0].layer.in_features
+        return not left and sides in (1, len(rows.scales)) and points in ROWS and x.shape[-1] == inputs
 
     def answers(self, x: Tensor, noise: Tensor, rows: MemberBatch) -> Tensor:
         """Return outputs (S D e, .., O) for rows ``x`` that the chain :meth:`serves`; ``noise`` (D, M) of the flat vector."""
         given = x.contiguous().view(len(x) // (rows.directions * rows.examples), rows.directions, -1, x.shape[-1])
-        parameters = (parameter for link in self.links for parameter in (link.layer.weight, link.layer.bias))
-        centre = torch.cat([parameter.detach().reshape(-1) for parameter in parameters if parameter is not None])
         out = x.new_empty(len(rows.scales), *given.shape[1:3], self.outputs)
-        scales, layers = np.array(rows.scales, np.float32), self.layers
-        own_chain_kernels.own_chain(given.numpy(), centre.numpy(), noise.numpy(), layers, scales, out.numpy())
+        outcomes(self.links, given, noise, rows.scales, out)
         return out.view(rows.count, *x.shape[1:-1], self.outputs)
 
 
@@ -97,7 +99,7 @@ def chains_of(module: nn.Module, places: Mapping[int, Place]) -> "list[Chain | n
     steps: list[Chain | nn.Module] = []
     for part in module:
         link, last = _link(part, places), steps[-1] if steps else None
-        if link is not None and isinstance(last, Chain) and last.outputs == link.layer.in_features:
+        if link is not None and isinstance(last, Chain) and last.outputs == link.weight.shape[1]:
             steps[-1] = Chain([*last.links, link])
         elif link is not None:
             steps.append(Chain([link]))
@@ -113,8 +115,9 @@ HOOKS = (modules._global_forward_hooks, modules._global_forward_pre_hooks)
 
 
 def _is_plain(part: nn.Module) -> bool:
-    """Return whether a call of ``part`` does nothing but what its class does."""
-    return not (part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part))
+    """Return whether a call of ``part`` does nothing but what its class does, and GELU is the exact one."""
+    changed = part._forward_hooks or part._forward_pre_hooks or "forward" in vars(part)
+    return not changed and getattr(part, "approximate", "none") == "none"
 
 
 def _link(part: nn.Module, places: Mapping[int, Place]) -> Link | None:
@@ -122,4 +125,4 @@ def _link(part: nn.Module, places: Mapping[int, Place]) -> Link | None:
     if type(part) is not nn.Linear or not _is_plain(part) or not 0 < part.weight.numel() <= WEIGHTS:
         return None
     weight, bias = places.get(id(part.weight)), None if part.bias is None else places.get(id(part.bias))
-    return None if weight is None or (part.bias is not None and bias is None) else Link(part, weight, bias, 0)
+    return None if weight is None or (part.bias is not None and bias is None) else Link(part.weight, part.bias, weight, bias)

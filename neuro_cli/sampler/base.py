@@ -25,6 +25,7 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.messages.did_you_mean import Suggesting
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.postponed import Postponed
 from neuro_cli.core.rows import Geometry, MemberBatch
 
 
@@ -46,7 +47,7 @@ class Perturbation(ABC):
     """Perturbation, noise of some directions in the form that a forward pass over all of them applies."""
 
     rows: MemberBatch
-    chains = False  # whether :meth:`chain` serves some
+    chains = False  # whether :meth:`serves` holds for some
 
     def drawn(self) -> "tuple[Tensor, Callable[[Tensor], Perturbation]] | None":
         """Return the tensor that all noise is computed from, and a function that replaces it in a copy.
@@ -73,10 +74,18 @@ class Perturbation(ABC):
         """
         return None
 
-    def chain(self, chain: Chain, x: Tensor) -> Tensor | None:
-        """Return the outputs (n, ..) of a chain of layers for all sides by compiled loops, None where there is no such way.
+    def serves(self, chain: Chain, x: Tensor) -> bool:
+        """Return whether :meth:`chain` computes a chain of layers on ``x``."""
+        return False
 
-        ``x``: as of :meth:`layer`.
+    def chain(self, chain: Chain, x: Tensor) -> Tensor:
+        """Return the outputs (n, ..) of a chain of layers for all sides by compiled loops; ``x``: as of :meth:`layer`."""
+        raise NotImplementedError
+
+    def postponed(self, x: Tensor, weight: Tensor, lead: Sequence[int], watched: bool) -> Postponed | None:
+        """Return a beginning of layers of which the first has ``weight``, None where it is better computed at once.
+
+        ``x`` (S or 1, D, m, I); ``lead`` and ``watched``: as of :class:`neuro_cli.core.postponed.Postponed`.
         """
         return None
 

@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from neuro_cli.core.chain import Chain
+from neuro_cli.core.chain import Chain, Link
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels, tile_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
+from neuro_cli.core.postponed import WEIGHTS, Postponed
 from neuro_cli.core.rows import COMPILED, Geometry, MemberBatch, out_sizes
 from neuro_cli.sampler.base import Operator, Perturbation, Sampler
 from neuro_cli.sampler.patches import patches
@@ -62,9 +63,24 @@ class DensePerturbation(Perturbation):
             return self._convolution(place, shift, x, weight, bias, geometry) if patched else None
         return self._on_device(place, shift, x, weight, bias, operator)
 
-    def chain(self, chain: Chain, x: Tensor) -> Tensor | None:
-        served = self._noise.dtype == torch.float32 and chain.serves(x, self.rows)
-        return chain.answers(x, self._noise, self.rows) if served else None
+    def serves(self, chain: Chain, x: Tensor) -> bool:
+        return self._noise.dtype == torch.float32 and chain.serves(x, self.rows)
+
+    def chain(self, chain: Chain, x: Tensor) -> Tensor:
+        return chain.answers(x, self._noise, self.rows)
+
+    def postponed(self, x: Tensor, weight: Tensor, lead: Sequence[int], watched: bool) -> Postponed | None:
+        served = self._compiled and x.device.type == "cpu" and x.dtype == weight.dtype == self._noise.dtype
+        if not served or not tile_kernels.FASTER or x.shape[2] < tile_kernels.ROWS or not 0 < weight.numel() <= WEIGHTS:
+            return None
+        scales = self.rows.scales
+
+        def products(x: Tensor, layer: Link, out: Tensor) -> None:
+            weight, bias, place, shift, _ = layer
+            noise = _OwnNoise(self._noise, place.start, -1 if shift is None else shift.start)
+            self._products(x, weight, bias, noise, scales, out)
+
+        return Postponed(x, self._noise, scales, products, lead, watched)
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return outputs (n, .., O) of a linear layer on a CPU, by compiled loops or by batched products."""

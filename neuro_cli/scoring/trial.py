@@ -190,6 +190,7 @@ class Trial:
         options = {"numbers": members.numbers} if way.forward is MappedForward else {}
         guard = Unwritten(members.centre) if self._large else nullcontext()
         with torch.no_grad(), guard, way.forward(module, members.layout, perturbation, **options) as self._forward:
+            self._forward.watch()
             return members.many(module, self._dtype, way.repeats_sides)
 
 

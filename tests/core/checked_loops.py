@@ -15,7 +15,7 @@ from unittest import mock
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from neuro_cli.core.kernels import attention, blas, compiled, lanes, own_chain, tiles, vectors, winograd
+from neuro_cli.core.kernels import activations, attention, blas, compiled, lanes, tiles, vectors, winograd
 from neuro_cli.core.kernels import numba_products as products
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
@@ -219,8 +219,8 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         lanes.one_product: products_of(1), tiles.whole_tile: tile(tiles.PANELS), tiles.one_panel: tile(1),
         attention.weights: shares, attention.some_means: means(attention.PART),
         attention.one_mean: means(1),
-        own_chain.shift_lanes: activation(lambda x: x), own_chain.tanh_of_lanes: activation(np.tanh),
-        own_chain.relu_of_lanes: activation(lambda x: np.maximum(x, 0)),
+        activations.shift_lanes: activation(lambda x: x), activations.tanh_of_lanes: activation(np.tanh),
+        activations.relu_of_lanes: activation(lambda x: np.maximum(x, 0)),
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),

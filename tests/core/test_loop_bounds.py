@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import attention, blas, numba_noise, own_chain, own_layer, winograd
+from neuro_cli.core.kernels import activations, attention, blas, numba_noise, own_chain, own_layer, winograd
 from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -74,7 +74,7 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
         start, used = used, used + outputs * (inputs + 1)
         bias, moved = random.choice([(-1, -1), (1, -1), (1, 1)])
         shift = start + inputs * outputs
-        kind = random.choice([own_chain.NONE, own_chain.TANH, own_chain.RELU])
+        kind = random.choice([activations.NONE, activations.TANH, activations.RELU])
         layers.append([inputs, outputs, start, shift if bias > 0 else -1, start + 3, shift + 3 if moved > 0 else -1, kind])
     x, centre, noise = normal(1 if shared else sides, directions, points, widths[0]), normal(used), normal(directions, used + 3)
     scales, out = np.linspace(-0.5, 0.7, sides, dtype=np.float32), torch.empty(sides, directions, points, widths[-1])
@@ -86,7 +86,7 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
         wanted = wanted @ weights.unflatten(2, (outputs, inputs)).mT
         wanted = wanted if bias < 0 else wanted + centre[bias : bias + outputs]
         wanted = wanted if moved < 0 else wanted + (steps * noise[:, moved : moved + outputs])[:, :, None]
-        wanted = wanted.tanh() if kind == own_chain.TANH else wanted.relu() if kind == own_chain.RELU else wanted
+        wanted = wanted.tanh() if kind == activations.TANH else wanted.relu() if kind == activations.RELU else wanted
     close(out, wanted)
 
 

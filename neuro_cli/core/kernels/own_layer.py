@@ -4,12 +4,11 @@ import numba as nb
 import numpy as np
 
 from neuro_cli.core.kernels.blas import TRANSPOSED, UNCHANGED, sgemm
-from neuro_cli.core.kernels.tiles import FASTER, PANELS, ROWS, multiply_tiles
+from neuro_cli.core.kernels.tiles import FASTER, NEAR, ROWS, lines_of, multiply_own
 from neuro_cli.core.kernels.vectors import LANES
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT = nb.uintp(4)  # bytes of a number
-NEAR = 2**14  # weights of a member with dense noise that are computed at a time
 
 
 @_compiled
@@ -27,10 +26,8 @@ def dense_layer(x, weight, bias, noise, first, shift, scales, out):
     assert x.itemsize == weight.itemsize == bias.itemsize == noise.itemsize == out.itemsize == scales.itemsize == 4
     # ``near`` and ``panels`` have ``some`` lines of a matrix, and ``line`` a vector from any of its first ``count`` numbers on
     assert x.flags.c_contiguous and weight.flags.c_contiguous and noise.flags.c_contiguous and out.flags.c_contiguous
-    some = min(count, max(1, NEAR // inner))
     tiled = FASTER and points >= ROWS
-    if tiled:
-        some = (some + LANES * PANELS - 1) // (LANES * PANELS) * LANES * PANELS
+    some = lines_of(inner, count) if tiled else min(count, max(1, NEAR // inner))
     near, line, centre = np.empty(some * inner, np.float32), np.zeros(count + LANES, np.float32), weight.reshape(count * inner)
     panels, spare = np.zeros(some * inner if tiled else 0, np.float32), np.empty((ROWS, LANES), np.float32)
     step, width = nb.uintp(inner), nb.uintp(count)
@@ -42,6 +39,12 @@ def dense_layer(x, weight, bias, noise, first, shift, scales, out):
             if shift >= 0:
                 for c in range(count):
                     line[c] += scale * noise[direction, shift + c]
+            if tiled:
+                multiply_own(
+                    nb.uintp(source.ctypes.data), points, inner, centre, noise[direction, first : first + count * inner], scale,
+                    count, near, panels, line, nb.uintp(target.ctypes.data), spare,
+                )  # fmt: skip
+                continue
             for low in range(0, count, some):
                 length = min(some, count - low)
                 own = noise[direction, first + low * inner : first + (low + length) * inner]
@@ -49,18 +52,12 @@ def dense_layer(x, weight, bias, noise, first, shift, scales, out):
                 for i in range(length * inner):
                     near[i] = given[i] + scale * own[i]
                 place = nb.uintp(target.ctypes.data) + _FLOAT * nb.uintp(low)
-                if tiled:
-                    multiply_tiles(
-                        nb.uintp(source.ctypes.data), points, inner, nb.uintp(near.ctypes.data), length,
-                        nb.uintp(panels.ctypes.data), nb.uintp(line[low:].ctypes.data), place, _FLOAT * width, spare,
-                    )  # fmt: skip
-                    continue
                 sgemm(
                     (TRANSPOSED, UNCHANGED), (nb.int32(length), nb.int32(points), nb.int32(inner)),
                     (nb.uintp(near.ctypes.data), step), (nb.uintp(source.ctypes.data), step), nb.float32(0),
                     (place, width),
                 )  # fmt: skip
-            if not tiled and (bias.size > 0 or shift >= 0):
+            if bias.size > 0 or shift >= 0:
                 for point in range(points):
                     for c in range(count):
                         target[point, c] += line[c]

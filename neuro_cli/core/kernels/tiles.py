@@ -11,6 +11,7 @@ from neuro_cli.core.kernels.lanes import added, put_in_lanes, same, spread, vect
 from neuro_cli.core.kernels.vectors import LANES, by_address, flipped_one, has_avx512, size
 from neuro_cli.core.machine.mkl import lacks_wide_kernels
 
+NEAR = 2**14  # weights of a member with dense noise that are computed at a time
 ROWS, PANELS = 8, 2  # rows, and vectors of outputs, of a tile: half of the 32 registers are sums
 FASTER = has_avx512() and lacks_wide_kernels()  # tiles beat torch's BLAS here
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
@@ -47,7 +48,7 @@ whole_tile, one_panel = _tile(PANELS), _tile(1)
 
 
 @_compiled
-def _copy(source, target, count):
+def copy(source, target, count):
     """Copy ``count`` numbers from one address to another."""
     for _ in range(count):
         flipped_one(source, nb.uint32(0), target)
@@ -78,4 +79,30 @@ def multiply_tiles(x, points, inner, matrix, count, panels, bias, out, width, sp
         if complete * LANES < count:  # lanes without an output go nowhere
             one_panel(source, step, depth, panel, apart, shift, nb.uintp(spare.ctypes.data), _LINE)
             for line in range(ROWS):
-                _copy(nb.uintp(spare[line].ctypes.data), target + nb.uintp(line) * width, count - complete * LANES)
+                copy(nb.uintp(spare[line].ctypes.data), target + nb.uintp(line) * width, count - complete * LANES)
+
+
+@_compiled
+def lines_of(inner, count):
+    """Return lines of a matrix (count, inner) that are computed at a time."""
+    some = min(count, max(1, NEAR // inner))
+    return (some + LANES * PANELS - 1) // (LANES * PANELS) * LANES * PANELS
+
+
+@_compiled
+def multiply_own(x, points, inner, centre, noise, scale, count, near, panels, line, out, spare):
+    """Set rows (points, count) at ``out`` to rows x by a matrix centre + scale noise, (count inner,) each, and ``line``.
+
+    x and ``out``: addresses; at least ROWS points. ``near`` and ``panels`` have room for lines_of(inner, count) lines, ``line``
+    for LANES numbers more than ``count``. A core multiplies by some lines before they leave the caches.
+    """
+    some = lines_of(inner, count)
+    for low in range(0, count, some):
+        length = min(some, count - low)
+        given, own = centre[low * inner : (low + length) * inner], noise[low * inner : (low + length) * inner]
+        for i in range(length * inner):
+            near[i] = given[i] + scale * own[i]
+        multiply_tiles(
+            x, points, inner, nb.uintp(near.ctypes.data), length, nb.uintp(panels.ctypes.data), nb.uintp(line[low:].ctypes.data),
+            out + _FLOAT * nb.uintp(low), _FLOAT * nb.uintp(count), spare,
+        )  # fmt: skip

@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.example_marks import tensors
+from neuro_cli.scoring.passes.later import Later
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.number_reads import METADATA, name_of
 from neuro_cli.scoring.passes.operators import Unsupported
@@ -111,6 +112,7 @@ class ManyForward(TorchFunctionMode, ABC):
         self._module, self._rows, self._careful = module, perturbation.rows, careful
         self._one_side = self._rows.count // len(self._rows.scales)
         self._forward = module.forward
+        self._later = Later(perturbation)
         self._inside = False  # the module's own forward pass
 
     def __enter__(self) -> Any:
@@ -124,6 +126,18 @@ class ManyForward(TorchFunctionMode, ABC):
     def __exit__(self, *error: Any) -> None:
         super().__exit__(*error)
         self._left.close()
+
+    def watch(self) -> None:
+        """Let a trial see who reads the outcome of a layer before it is computed."""
+        self._later.watched = True
+
+    def _called(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Return what the module's own forward pass gives."""
+        self._later.forget()
+        made = self._forward(*args, **kwargs)
+        with torch._C.DisableTorchFunction():
+            self._later.finish()
+        return made
 
     def _answer(self, *args: Any, **kwargs: Any) -> Any:
         if self._inside:  # the module calls itself

@@ -19,7 +19,7 @@ from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.member_dimension import HiddenMembers
 from neuro_cli.scoring.passes.operators import ConvolutionOperator, Unsupported, geometry_of, images_of, normalized, numbers
 from neuro_cli.scoring.passes.parameter_uses import Use
-from neuro_cli.scoring.passes.products import addmm, einsum, linear, matmul, reversed_matmul
+from neuro_cli.scoring.passes.products import addmm, einsum, linear, linear_later, matmul, reversed_matmul
 
 
 def convolution(
@@ -161,7 +161,7 @@ def _recurrent(members: HiddenMembers, *args: Any, whole: Callable[..., Any], ce
 
 
 HANDLERS: dict[Any, Callable[..., Any]] = {
-    F.linear: linear,
+    F.linear: linear_later,
     torch.einsum: einsum,
     torch.addmm: addmm,
     Tensor.addmm: addmm,

@@ -50,6 +50,7 @@ class MappedForward(ManyForward):
         super().__init__(module, layout, perturbation, careful)
         self._uses, self._numbers = Uses(module, layout), numbers
         self._members = HiddenMembers(self._uses, perturbation)
+        self._later = self._members.later
 
     @property
     def largest(self) -> int:
@@ -82,7 +83,7 @@ class MappedForward(ManyForward):
             for place, x in zip(own, inputs, strict=True):
                 given[place] = x
             args, kwargs = tree_unflatten(given, form)
-            result = by_tensor(self._forward(*args, **kwargs), self._checked)
+            result = by_tensor(self._called(args, kwargs), self._checked)
             parts, rebuilt = flat(result)
             return [part for part in parts if isinstance(part, Tensor)]
 
@@ -107,6 +108,10 @@ class MappedForward(ManyForward):
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        if self._later.waits:
+            result = self._later.after(func, args, kwargs)
+            if result is not NotImplemented:
+                return result
         if not self._inside:
             return self._outside(func, args, kwargs)
         handler = HANDLERS.get(func)

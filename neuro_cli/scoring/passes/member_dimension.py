@@ -14,9 +14,11 @@ import torch
 from torch import Tensor
 from torch._C import _functorch
 
+from neuro_cli.core.chain import Link
 from neuro_cli.core.rows import MemberBatch
 from neuro_cli.sampler.base import Operator, Perturbation
-from neuro_cli.scoring.passes.operators import Unsupported
+from neuro_cli.scoring.passes.later import Later, Rows
+from neuro_cli.scoring.passes.operators import LinearOperator, Unsupported
 from neuro_cli.scoring.passes.parameter_uses import Use, Uses, span
 
 EXPANDED = 2**18  # values of a parameter that may be replaced by its members' values
@@ -64,6 +66,7 @@ class HiddenMembers:
         self.largest = self.products = 0
         self.convolved = False  # some of the products are of convolutions
         self._level = 0
+        self.later = Later(noise, self.hide)
 
     def begin(self) -> None:
         self._level = _functorch.current_level()
@@ -140,6 +143,20 @@ class HiddenMembers:
             result = self.noise.layer(use.place, shift, x, use.parameter, parameter, operator)
         if result is not None:
             self._count(use, operator, result)
+        return result
+
+    def layer_later(self, use: Use, input: Tensor, bias: Use | None) -> Tensor | None:
+        """Linear layer of a whole weight and bias that is computed when its outcome is used; None: it has to be at once."""
+
+        def rows() -> Rows:
+            x = self.show(input)
+            points = x.reshape(len(self.rows.scales), self.rows.directions, -1, x.shape[-1])
+            return points.contiguous(), x.shape[:-1]
+
+        shift, parameter = (None, None) if bias is None else (bias.place, bias.parameter)
+        result = self.later.layer(Link(use.parameter, parameter, use.place, shift), input, rows)
+        if result is not None:
+            self._count(use, LinearOperator(), self.show(result))
         return result
 
     def _rows_of(self, x: Tensor) -> AbstractContextManager[None]:

@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from neuro_cli.core.chain import Chain, chains_of
+from neuro_cli.core.chain import Chain, Link, chains_of
 from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import by_rows
@@ -27,6 +27,7 @@ from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.forward import ManyForward, answered_by
+from neuro_cli.scoring.passes.later import Rows
 from neuro_cli.scoring.passes.number_reads import (
     NeedsCare,
     any_of_rows,
@@ -84,22 +85,23 @@ class PerturbedForward(ManyForward):
         return input
 
     def _chain(self, chain: Chain, x: Any) -> Any:
-        made = None
-        if type(x) is Tensor:
-            with torch._C.DisableTorchFunction():
+        with torch._C.DisableTorchFunction():
+            served = type(x) is Tensor and self._noise.serves(chain, x)
+            if served:
+                self._later.finish()  # x may be what waits
                 made = self._noise.chain(chain, x)
-        if made is None:
+        if not served:
             return chain.by_torch(x)
         if self._careful:  # counts matter in a trial alone
             widest = max(max(link.weight.shape) for link in chain.links)
             points = made.numel() // (len(made) * chain.outputs)
             self.largest = max(self.largest, points * widest)
-            self.products += points * sum(link.layer.weight.numel() for link in chain.links)
+            self.products += points * sum(link.weight.numel() for link in chain.links)
         return with_mark(made) if self._careful else made
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if not self._careful:
-            return by_tensor(self._forward(*args, **kwargs), self._output)
+            return by_tensor(self._called(args, kwargs), self._output)
         given: dict[int, Tensor] = {}  # a tensor given twice stays one
 
         def mark(x: Any) -> Any:
@@ -112,7 +114,7 @@ class PerturbedForward(ManyForward):
         with torch._C.DisableTorchFunction():
             one = len(args) == 1 and not kwargs and isinstance(args[0], Tensor)
             args, kwargs = ((mark(args[0]),), {}) if one else tree_map(mark, (args, kwargs))
-        return by_tensor(self._forward(*args, **kwargs), self._output)
+        return by_tensor(self._called(args, kwargs), self._output)
 
     def _output(self, x: Tensor) -> Tensor:
         if not self._has_rows(x):
@@ -131,6 +133,11 @@ class PerturbedForward(ManyForward):
     ) -> Any:
         kwargs = kwargs or {}
         # every operation of the pass comes by here, whatever its tensors are
+        if self._later.waits:
+            with torch._C.DisableTorchFunction():
+                made = self._later.after(func, args, kwargs)
+            if made is not NotImplemented:
+                return with_mark(made) if self._careful else made
         handler = HANDLERS.get(func)
         if handler is not None:
             if args and id(args[0]) in self._places and func not in FIRST_PARAMETER:
@@ -185,9 +192,33 @@ class PerturbedForward(ManyForward):
         return None if parameter is None else self._places.get(id(parameter))
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        made = self._linear_later(input, weight, bias) if self._inside else None
+        if made is not None:
+            return made
+        self._later.finish()
         if self._place(weight) is None and self._place(bias) is None:
             return F.linear(input, weight, bias)
         return self._linear(LinearOperator(), input, weight, bias)
+
+    def _linear_later(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """Return a linear layer that is computed when its outcome is used, None where it has to be at once."""
+        place, shift, count = self._place(weight), self._place(bias), self._rows.count
+        if place is None or (bias is not None and shift is None) or input.dim() < 2 or input.shape[-1] != weight.shape[1]:
+            return None
+        total = input.shape[0]
+        if not input.numel() or (total % count and total != self._one_side):
+            return None
+        x = input.reshape(count, -1, input.shape[-1]) if total > count else input
+
+        def rows() -> Rows:
+            sides = 1 if total < count else len(self._rows.scales)
+            points = x.reshape(sides, self._rows.directions, -1, x.shape[-1])
+            return points.contiguous(), (max(total, count), *input.shape[1:-1])
+
+        made = self._later.layer(Link(weight, bias, place, shift), input, rows)
+        if made is not None:
+            self._count(LinearOperator(), made.view(count, -1, len(weight)), x, weight)
+        return made
 
     def addmm(self, input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
         """Linear layer with its weight the other way round, as GPT-2 has them; NotImplemented without an evolved parameter."""

@@ -25,6 +25,19 @@ def linear(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor |
     return members.hide(_linear(members, use, piece, members.show(input), shift))
 
 
+def linear_later(members: HiddenMembers, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """Linear layer that is computed when its outcome is used, where it can be."""
+    use, shift, made = members.uses.get(weight), members.uses.get(bias), None
+    evolved = bias is None or (shift is not None and shift.whole)
+    fits = use is not None and use.whole and use.piece() is not None and input.shape[-1] == weight.shape[1]
+    if use is not None and fits and evolved and members.uses.get(input) is None:
+        made = members.layer_later(use, input, shift)
+    if made is None:
+        members.later.finish()
+        made = linear(members, input, weight, bias)
+    return made
+
+
 def _linear(members: HiddenMembers, use: Use, piece: Piece, x: Tensor, bias: Use | None) -> Tensor:
     """Product of x (B, .., inputs) and a piece of a weight, and a bias."""
     points = x.reshape(len(x), -1, x.shape[-1]).contiguous()

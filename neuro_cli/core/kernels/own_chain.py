@@ -45,18 +45,18 @@ def _limited(builder, x, least, most):
     return builder.select(builder.fcmp_unordered("ult", x, same(most)), x, same(most))
 
 
-def _tanh(builder, x):
+def tanh(builder, x):
     x = _limited(builder, x, -FARTHEST, FARTHEST)
     y = builder.fmul(x, x)
     result = builder.fdiv(builder.fmul(x, _power_sum(builder, y, P)), _power_sum(builder, y, Q))
     return _limited(builder, result, -1, 1)
 
 
-def _relu(builder, x):
+def relu(builder, x):
     return builder.select(builder.fcmp_ordered("olt", x, same(0)), same(0), x)
 
 
-shift_lanes, tanh_of_lanes, relu_of_lanes = _activation(lambda _, x: x), _activation(_tanh), _activation(_relu)
+shift_lanes, tanh_of_lanes, relu_of_lanes = _activation(lambda _, x: x), _activation(tanh), _activation(relu)
 
 
 @_compiled

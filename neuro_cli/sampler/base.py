@@ -48,6 +48,7 @@ class Perturbation(ABC):
 
     rows: MemberBatch
     chains = False  # whether :meth:`serves` holds for some
+    loops = False  # whether compiled loops serve layers on a CPU: they take a second to load
 
     def drawn(self) -> "tuple[Tensor, Callable[[Tensor], Perturbation]] | None":
         """Return the tensor that all noise is computed from, and a function that replaces it in a copy.
@@ -86,6 +87,17 @@ class Perturbation(ABC):
         """Return a beginning of layers of which the first has ``weight``, None where it is better computed at once.
 
         ``x`` (S or 1, D, m, I); ``lead`` and ``watched``: as of :class:`neuro_cli.core.postponed.Postponed`.
+        """
+        return None
+
+    def recurrence(
+        self, kind: int, x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor | None], places: Sequence[Place | None],
+        backwards: bool,
+    ) -> tuple[Tensor, tuple[Tensor, ...]] | None:  # fmt: skip
+        """Return outputs (n, T, H) and last state of a recurrent layer for all sides by compiled loops, None as :meth:`chain`.
+
+        ``kind``: a number of :mod:`neuro_cli.core.kernels.own_recurrence`. ``x`` (n, T, I): as of :meth:`layer`; ``state``: parts
+        (n, H); ``weights``: of input and state, and biases, None for none; ``places``: None for one without noise.
         """
         return None
 

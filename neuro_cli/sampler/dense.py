@@ -13,7 +13,7 @@ from torch import Tensor
 from neuro_cli.core.chain import Chain, Link
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, row_kernels, tile_kernels
+from neuro_cli.core.kernels.compiled import blas_kernels, own_layer_kernels, own_recurrence_kernels, row_kernels, tile_kernels
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.postponed import WEIGHTS, Postponed
@@ -36,7 +36,7 @@ class DensePerturbation(Perturbation):
 
     def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
         self._noise, self.rows, self._compiled = noise, rows, compiled
-        self.chains = compiled  # also in float64, in which a trial compares the order of the chain with the module's
+        self.loops = self.chains = compiled  # also in float64, in which a trial compares the order of the chain with the module's
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
         return self._noise, lambda noise: DensePerturbation(noise, self.rows)
@@ -81,6 +81,24 @@ class DensePerturbation(Perturbation):
             self._products(x, weight, bias, noise, scales, out)
 
         return Postponed(x, self._noise, scales, products, lead, watched)
+
+    def recurrence(
+        self, kind: int, x: Tensor, state: Sequence[Tensor], weights: Sequence[Tensor | None], places: Sequence[Place | None],
+        backwards: bool,
+    ) -> tuple[Tensor, tuple[Tensor, ...]] | None:  # fmt: skip
+        rows, parameters = self.rows, [weight for weight in weights if weight is not None]
+        given, count = (x, *state, *parameters, self._noise), len(state[0])
+        served = self._compiled and all(part.dtype == torch.float32 and part.device.type == "cpu" for part in given)
+        if not served or not x.numel() or count % rows.count or len(x) not in (count, count // len(rows.scales)):
+            return None
+        points = x.contiguous().view(-1, rows.directions, count // (len(rows.scales) * rows.directions), *x.shape[1:])
+        first = torch.stack(tuple(state)).view(len(state), len(rows.scales), *points.shape[1:3], -1)
+        out, last = x.new_empty(*first.shape[1:4], *x.shape[1:2], first.shape[-1]), torch.empty_like(first)
+        centre = torch.cat([weight.detach().reshape(-1) for weight in parameters])
+        columns = np.array([-1 if place is None else place.start for place in places])
+        arrays = points.numpy(), first.numpy(), centre.numpy(), self._noise.numpy(), columns, np.array(rows.scales, np.float32)
+        own_recurrence_kernels.own_recurrence(kind, backwards, *arrays, out.numpy(), last.numpy())
+        return out.view(count, *out.shape[3:]), tuple(last.view(len(state), count, -1))
 
     def _linear(self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Return outputs (n, .., O) of a linear layer on a CPU, by compiled loops or by batched products."""

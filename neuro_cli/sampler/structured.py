@@ -100,7 +100,7 @@ class Structured(BlockSums):
 class StructuredPerturbation(Perturbation):
     """Noise of directions [first, first + D) as the factors of their sampler. ``half``: :meth:`linear` takes bfloat16 too."""
 
-    half = False
+    half, loops = False, True
 
     def __init__(self, sampler: Any, generation: int, first: int, rows: MemberBatch, dtype: torch.dtype) -> None:
         self.sampler, self.rows, self.dtype = sampler, rows, dtype

@@ -65,18 +65,22 @@ TILED, SOME_PRODUCTS = 2**30, 2**29
 TILED_WEIGHTS = 3 * 2**22
 
 
-def most_products(settings: ScoringSettings, convolved: bool = False) -> int:
+def most_products(settings: ScoringSettings, convolved: bool = False, mapped: bool = False) -> int:
     """Return the most products that a member may have, examples included, to share passes by dense noise on a CPU.
 
-    ``convolved``: a trial has met convolutions.
+    ``convolved``: a trial has met convolutions; ``mapped``: it chose the mapped pass.
     """
     kinds = {type(part) for part in settings.module.modules()}
     if any(issubclass(kind, _ConvNd) for kind in kinds):
         return min(SMALL, CONVOLVED)
-    # a step of a recurrent layer would compute its weights again
     tiled = not convolved and settings.layout.size < TILED_WEIGHTS
-    tiled = tiled and not any(issubclass(kind, nn.RNNBase | nn.RNNCellBase) for kind in kinds)
+    tiled = tiled and not any(_repeats_weights(part, mapped) for part in settings.module.modules())
     return TILED if tiled and settings.sampler.compiled and lacks_wide_kernels() else SMALL
+
+
+def _repeats_weights(part: nn.Module, mapped: bool) -> bool:
+    """Return whether each step of a recurrent layer computes its members' weights again, without the loop over all steps."""
+    return isinstance(part, nn.RNNCellBase) or (isinstance(part, nn.RNNBase) and (mapped or part.proj_size > 0))
 
 
 def product_directions(products: int, sides: int) -> int:
@@ -106,5 +110,5 @@ def is_slower(settings: ScoringSettings, products: int, mapped: bool, convolved:
     if settings.device.type != "cpu":
         return False
     if not settings.few_examples:
-        return mine > most_products(settings, convolved)
+        return mine > most_products(settings, convolved, mapped)
     return mapped and mine > MANY and mine > PER_WEIGHT * settings.layout.size

@@ -14,8 +14,9 @@ from unittest import mock
 
 import numpy as np
 from numba.core.dispatcher import Dispatcher
+from scipy.special import erf
 
-from neuro_cli.core.kernels import activations, attention, blas, compiled, lanes, tiles, vectors, winograd
+from neuro_cli.core.kernels import activations, attention, blas, compiled, lanes, own_recurrence, tiles, vectors, winograd
 from neuro_cli.core.kernels import numba_products as products
 from neuro_cli.core.lazy import LazyModule
 from neuro_cli.core.quantile import BASE, SLOPE
@@ -82,6 +83,10 @@ def _signed(memory: Memory, lanes: int, source: Any, bits: Any) -> np.ndarray:
 def _single(words: Any) -> Any:
     """Float32 values of bfloat16 numbers."""
     return (np.asarray(words).astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+def _sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
 
 
 def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
@@ -184,13 +189,13 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
 
         return law
 
-    def tile(panels: int) -> Callable[..., None]:
+    def tile(panels: int, rows: int = tiles.ROWS) -> Callable[..., None]:
         def law(x: Any, step: Any, depth: Any, panel: Any, apart: Any, bias: Any, out: Any, width: Any) -> None:
-            factors, line = numbers(x, step, tiles.ROWS, depth), 4 * vectors.LANES
+            factors, line = numbers(x, step, rows, depth), 4 * vectors.LANES
             for part in range(panels):
                 shift = memory.at(int(bias) + part * line, vectors.LANES, single)
                 made = factors @ lines(int(panel) + part * int(apart), depth) + shift
-                for row in range(tiles.ROWS):
+                for row in range(rows):
                     memory.at(int(out) + row * int(width) + part * line, vectors.LANES, single)[:] = made[row]
 
         return law
@@ -207,6 +212,27 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
 
         return applied
 
+    def gelu(x: np.ndarray) -> np.ndarray:
+        return x * (0.5 + 0.5 * erf(x / np.sqrt(2)))
+
+    def cell(law: Callable[..., tuple[np.ndarray, ...]], gates: int) -> Callable[..., None]:
+        def replaced(of_input: Any, of_state: Any, apart: Any, *state: Any) -> None:
+            parts = (numbers(place, apart, gates, vectors.LANES) for place in (of_input, of_state))
+            places = [memory.at(place, vectors.LANES, single) for place in state]
+            for place, new in zip(places, law(*parts, *places), strict=False):
+                place[:] = new
+
+        return replaced
+
+    def gru(one: np.ndarray, other: np.ndarray, state: np.ndarray, _: Any) -> tuple[np.ndarray]:
+        reset, held = (_sigmoid(one[gate] + other[gate]) for gate in range(2))
+        return ((1 - held) * np.tanh(one[2] + reset * other[2]) + held * state,)
+
+    def lstm(one: np.ndarray, other: np.ndarray, _: Any, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        taken, kept, new, shown = one + other
+        memory = _sigmoid(kept) * memory + _sigmoid(taken) * np.tanh(new)
+        return _sigmoid(shown) * np.tanh(memory), memory
+
     def means(part: int) -> Callable[..., None]:
         def law(given: Any, count: Any, sums: Any, value: Any, step: Any, out: Any) -> None:
             total = numbers(value, step, int(count), part).T @ lines(given, count)
@@ -220,7 +246,12 @@ def _addressed(memory: Memory) -> dict[Any, Callable[..., Any]]:
         attention.weights: shares, attention.some_means: means(attention.PART),
         attention.one_mean: means(1),
         activations.shift_lanes: activation(lambda x: x), activations.tanh_of_lanes: activation(np.tanh),
-        activations.relu_of_lanes: activation(lambda x: np.maximum(x, 0)),
+        activations.relu_of_lanes: activation(lambda x: np.maximum(x, 0)), activations.gelu_of_lanes: activation(gelu),
+        own_recurrence.few_rows: tile(own_recurrence.PANELS, own_recurrence.FEW),
+        own_recurrence.few_of_one_panel: tile(1, own_recurrence.FEW),
+        own_recurrence.gru_cell: cell(gru, 3), own_recurrence.lstm_cell: cell(lstm, 4),
+        own_recurrence.tanh_cell: cell(lambda one, other, *_: (np.tanh(one[0] + other[0]),), 1),
+        own_recurrence.relu_cell: cell(lambda one, other, *_: (np.maximum(one[0] + other[0], 0),), 1),
         vectors.widened: widened, vectors.flipped: flipped(vectors.LANES), vectors.flipped_one: flipped(1),
         vectors.added_flipped: added(vectors.LANES), vectors.added_flipped_one: added(1),
         vectors.rounded: rounded(vectors.LANES), vectors.rounded_one: rounded(1),

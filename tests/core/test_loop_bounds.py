@@ -4,6 +4,7 @@ Each is run twice, as Python that refuses an index or address outside of an arra
 what its definition gives.
 """
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -18,10 +19,11 @@ from checked_loops import watching
 from draws import close, normal, words
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from torch import nn
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import activations, attention, blas, numba_noise, own_chain, own_layer, winograd
+from neuro_cli.core.kernels import activations, attention, blas, numba_noise, own_chain, own_layer, own_recurrence, winograd
 from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -29,6 +31,7 @@ from neuro_cli.core.noise import NOISE_STREAM, WEIGHT_STREAM, Noise, Tier
 from neuro_cli.core.rows import Geometry, MemberBatch, out_sizes, random_orders
 from neuro_cli.core.seeds import key_of
 from neuro_cli.sampler.placement import count_places
+from neuro_cli.scoring.passes import recurrent
 from neuro_cli.task.reinforcement import policy_kernels
 
 FEW = st.integers(1, 3)
@@ -88,6 +91,57 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
         wanted = wanted if moved < 0 else wanted + (steps * noise[:, moved : moved + outputs])[:, :, None]
         wanted = wanted.tanh() if kind == activations.TANH else wanted.relu() if kind == activations.RELU else wanted
     close(out, wanted)
+
+
+CELLS = (nn.GRU, nn.LSTM, nn.RNN, partial(nn.RNN, nonlinearity="relu"))  # in the order of their numbers
+
+
+@given(
+    sizes=st.tuples(SIZES, SIZES), shape=st.tuples(FEW, st.sampled_from([1, 4, 5]), st.sampled_from([0, 1, 3])), sides=FEW,
+    shared=st.booleans(), kind=st.integers(0, 3), backwards=st.booleans(), noisy=st.sampled_from(["weights", "no bias", "all"]),
+)  # fmt: skip
+@drawn
+def test_recurrent_layers_with_own_weights(loops, sizes, shape, sides, shared, kind, backwards, noisy):
+    (inner, count), (directions, examples, steps) = sizes, shape
+    lines, parts = own_recurrence.GATES[kind] * count, 1 + (kind == own_recurrence.LSTM)
+    pieces = [lines * inner, lines * count, *([] if noisy == "no bias" else [lines, lines])]
+    x, state = (
+        normal(1 if shared else sides, directions, examples, steps, inner),
+        normal(parts, sides, directions, examples, count),
+    )
+    centre, noise = normal(sum(pieces), seed=2) / 4, normal(directions, sum(pieces) + 3, seed=3)
+    columns = np.array([3, 3 + pieces[0], *((-1, -1) if noisy != "all" else (3 + sum(pieces[:2]), 3 + sum(pieces[:3])))])
+    scales = np.linspace(-0.2, 0.3, sides, dtype=np.float32)
+    out, last = torch.empty(sides, directions, examples, steps, count), torch.empty_like(state)
+    arrays = [part.numpy() for part in (x, state, centre, noise)]
+    loops(own_recurrence).own_recurrence(kind, backwards, *arrays, columns, scales, out.numpy(), last.numpy())
+    layer = CELLS[kind](inner, count, bias=noisy != "no bias", batch_first=True).double()
+    if noisy != "all":
+        noise[:, 3 + sum(pieces[:2]) :] = 0
+    for side, direction in np.ndindex(sides, directions):
+        member = centre.double() + float(scales[side]) * noise[direction, 3:].double()
+        nn.utils.vector_to_parameters(member, layer.parameters())
+        given, first = x[side % len(x), direction].double(), state[:, side, direction].double()
+        wanted, ended = first.new_empty(examples, 0, count), first
+        if steps:
+            with torch.no_grad():
+                begin = (first[:1], first[1:]) if parts > 1 else first
+                wanted, ended = layer(given.flip(1) if backwards else given, begin)
+        close(out[side, direction], wanted.flip(1) if backwards else wanted)
+        close(last[:, side, direction], torch.cat(ended) if isinstance(ended, tuple) else ended)
+
+
+@given(rows=FEW, count=SIZES, kind=st.integers(0, 3))
+@drawn
+def test_steps_of_recurrent_layers(loops, rows, count, kind):
+    wide = own_recurrence.GATES[kind] * count
+    one, other = normal(rows, 2, wide)[:, 1], normal(rows, wide, seed=1)
+    state, memory = normal(rows, count, seed=2), normal(rows, count, seed=3)
+    given = (state.double(), memory.double()) if kind == own_recurrence.LSTM else (state.double(),)
+    wanted = recurrent.CELLS[kind](one.double(), other.double(), given)
+    loops(own_recurrence).advance(kind, *(part.numpy() for part in (one, other, state, memory)))
+    for made, right in zip((state, memory), wanted, strict=False):
+        close(made, right)
 
 
 @given(channels=SIZES, kept=SIZES, examples=FEW, seed=SEEDS, single=st.booleans())
@@ -409,6 +463,16 @@ def numbers(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
 
 
+def recurrence(**changed: object) -> tuple[object, ...]:
+    """Arguments of a GRU of 2 on two steps of 3 inputs without biases."""
+    fitting = {
+        "kind": own_recurrence.GRU, "backwards": False, "x": numbers(1, 1, 1, 2, 3), "state": numbers(1, 1, 1, 1, 2),
+        "centre": numbers(30), "noise": numbers(1, 30), "columns": np.array([0, 18]), "scales": numbers(1),
+        "out": numbers(1, 1, 1, 2, 2), "last": numbers(1, 1, 1, 1, 2),
+    }  # fmt: skip
+    return tuple((fitting | changed).values())
+
+
 THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one layer, and the scale of one side
 
 
@@ -435,6 +499,11 @@ THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one
         (own_chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_recurrence, "own_recurrence", recurrence(kind=own_recurrence.LSTM)),
+        (own_recurrence, "own_recurrence", recurrence(centre=numbers(31))),
+        (own_recurrence, "own_recurrence", recurrence(noise=numbers(1, 29))),
+        (own_recurrence, "own_recurrence", recurrence(last=numbers(1, 1, 1, 2, 2))),
+        (own_recurrence, "advance", (own_recurrence.GRU, numbers(1, 6), numbers(1, 5), numbers(1, 2), numbers(1, 2))),
         (policy_kernels, "lay_out", (np.array([[3, 2, 0, 6, 0]]), numbers(1, 8), numbers(1, 7))),
     ],
 )

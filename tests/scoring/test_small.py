@@ -120,7 +120,7 @@ class Recurrent(nn.Module):
 
 @pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
 def test_linear_layers_share_passes_up_to_more_products_where_tiles_serve_them(sampler, monkeypatch):
-    """In chunks of few directions; convolutions and recurrent layers do not."""
+    """In chunks of few directions; convolutions and recurrent cells do not."""
     monkeypatch.setattr(chunk_size, "lacks_wide_kernels", lambda: True)
     monkeypatch.setattr(dense, "ENOUGH", 0)
     monkeypatch.setattr(chunk_size, "SMALL", 100)

@@ -28,9 +28,9 @@ def layers(cell: Cell, *args: Any) -> Any:
     return partial(recurrent.layers, F.linear, cell, scan=partial(_scanned, cell))(*args)
 
 
-def _scanned(
-    cell: Cell, gates: Tensor, state: State, weight: Tensor, bias: Tensor | None, backwards: bool
-) -> tuple[Tensor, State]:
+def _scanned(cell: Cell, x: Tensor, state: State, weights: Sequence[Any], backwards: bool) -> tuple[Tensor, State]:
+    of_input, weight, shift, bias = weights
+    gates = F.linear(x, of_input, shift)
     first = torch.cat(state, -1)
     first = F.pad(first, (0, gates.shape[-1] - first.shape[-1]))
     states = scan(cell, torch.cat([first.unsqueeze(0), gates.flip(0) if backwards else gates]), weight, bias)

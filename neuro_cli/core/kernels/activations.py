@@ -55,11 +55,11 @@ def _odd(builder, x, above, below):
     return _at_most(builder, _at_least(builder, result, -1), 1)
 
 
-def _tanh(builder, x):
+def tanh(builder, x):
     return _odd(builder, _at_most(builder, _at_least(builder, x, -FARTHEST), FARTHEST), P, Q)
 
 
-def _relu(builder, x):
+def relu(builder, x):
     return builder.select(builder.fcmp_ordered("olt", x, same(0)), same(0), x)
 
 
@@ -69,7 +69,7 @@ def _gelu(builder, x):
     return builder.fmul(x, added(builder, same(0.5), same(0.5), erf))
 
 
-shift_lanes, tanh_of_lanes, relu_of_lanes, gelu_of_lanes = map(_activation, (lambda _, x: x, _tanh, _relu, _gelu))
+shift_lanes, tanh_of_lanes, relu_of_lanes, gelu_of_lanes = map(_activation, (lambda _, x: x, tanh, relu, _gelu))
 
 
 @_compiled

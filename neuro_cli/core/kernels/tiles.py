@@ -18,15 +18,17 @@ _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE, _SOME = nb.uintp(4), nb.uintp(4 * LANES), nb.uintp(4 * LANES * PANELS)
 
 
-def _tile(panels: int):
+def tile(panels: int, rows: int = ROWS):
+    """Return a law of tiles of so many vectors of outputs and rows."""
+
     @by_address(*[types.uintp] * 8)
     def law(builder, x, step, depth, panel, apart, bias, out, width):
-        """Write products of ROWS rows x, ``step`` bytes apart, plus bias, to rows ``out``, ``width`` bytes apart.
+        """Write products of ``rows`` rows x, ``step`` bytes apart, plus bias, to rows ``out``, ``width`` bytes apart.
 
         Panels (depth, LANES) of a matrix are ``apart`` bytes apart; the bias has LANES numbers for each.
         """
-        sums = [[cgutils.alloca_once_value(builder, same(0)) for _ in range(panels)] for _ in range(ROWS)]
-        begins = [builder.add(x, builder.mul(step, size(row))) for row in range(ROWS)]
+        sums = [[cgutils.alloca_once_value(builder, same(0)) for _ in range(panels)] for _ in range(rows)]
+        begins = [builder.add(x, builder.mul(step, size(row))) for row in range(rows)]
         firsts = [builder.add(panel, builder.mul(apart, size(number))) for number in range(panels)]
         with cgutils.for_range(builder, depth) as loop:
             place, line = builder.mul(loop.index, size(4)), builder.mul(loop.index, size(4 * LANES))
@@ -44,7 +46,7 @@ def _tile(panels: int):
     return law
 
 
-whole_tile, one_panel = _tile(PANELS), _tile(1)
+whole_tile, one_panel = tile(PANELS), tile(1)
 
 
 @_compiled

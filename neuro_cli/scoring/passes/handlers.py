@@ -175,8 +175,5 @@ HANDLERS: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), convolution),
     **dict.fromkeys((F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d), transposed_convolution),
     **{function: partial(blank, function=function) for function in (torch.zeros, torch.empty, torch.ones, torch.full)},
-    **{getattr(torch, name): partial(_recurrent, whole=recurrent.layers, cell=getattr(recurrent, name))
-       for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
-    **{getattr(torch, f"{name}_cell"): partial(_recurrent, whole=recurrent.one_step, cell=getattr(recurrent, name))
-       for name in ("gru", "lstm", "rnn_tanh", "rnn_relu")},
+    **{func: partial(_recurrent, whole=whole, cell=cell) for func, (whole, cell) in recurrent.FUNCTIONS.items()},
 }  # fmt: skip

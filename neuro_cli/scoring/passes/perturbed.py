@@ -23,6 +23,7 @@ from neuro_cli.core.kernels import gpu
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
+from neuro_cli.scoring.passes import recurrent
 from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
@@ -193,8 +194,10 @@ class PerturbedForward(ManyForward):
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         made = self._linear_later(input, weight, bias) if self._inside else None
-        if made is not None:
-            return made
+        return self._linear_now(input, weight, bias) if made is None else made
+
+    def _linear_now(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Return a linear layer, computed at once: a handler's own operations do not ask for what waits."""
         self._later.finish()
         if self._place(weight) is None and self._place(bias) is None:
             return F.linear(input, weight, bias)
@@ -390,6 +393,36 @@ class PerturbedForward(ManyForward):
         self._note(made)
         return self._noise.add_lines(place, index, made).view(*input.shape, weight.shape[1])
 
+    def recurrence(self, input: Tensor, hx: Any, *rest: Any, whole: Callable[..., Any], cell: recurrent.Cell) -> Any:
+        """Return outputs and last states of a recurrent layer or cell, whose products have noise."""
+        weights = rest[0] if isinstance(rest[0], list | tuple) else rest
+        if self._uses_parameter((hx,)) or self._computed.has_any(weights):
+            raise Unsupported("a recurrent layer gets a state, or weights, that are computed from a parameter")
+
+        def of_all(state: Tensor) -> Tensor:  # (n, H), or (layers, n, H)
+            rows = state.shape[-2]
+            return state if rows % self._rows.count == 0 else torch.cat([state] * (self._rows.count // rows), -2)
+
+        hx, step = tree_map(of_all, hx), recurrent.by_loops(cell) if self._noise.loops else cell
+        if whole is recurrent.one_step:
+            return whole(self._linear_now, step, input, hx, *rest)
+        return whole(recurrent.rows_first(self._linear_now), step, input, hx, *rest, scan=partial(self._scanned, cell))
+
+    def _scanned(
+        self, cell: recurrent.Cell, x: Tensor, state: recurrent.State, weights: Sequence[Any], backwards: bool
+    ) -> tuple[Tensor, recurrent.State] | None:
+        """Return all steps of a recurrent layer by the sampler's own way, None where it has none."""
+        places = [self._place(weight) for weight in weights]
+        made = self._noise.recurrence(recurrent.CELLS.index(cell), x.transpose(0, 1), state, weights, places, backwards)
+        if made is None:
+            return None
+        outputs, last = made
+        if self._careful:  # counts matter in a trial alone
+            steps = outputs.numel() // (self._rows.count * outputs.shape[2])
+            self.largest = max(self.largest, steps * max(weights[0].shape))
+            self.products += steps * (weights[0].numel() + weights[1].numel())
+        return outputs.transpose(0, 1), last
+
     def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
         count = self._rows.count
         if len(x) == count:
@@ -433,5 +466,6 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.embedding: PerturbedForward.embedding,
     **dict.fromkeys(SUMS, PerturbedForward.addmm),
     **dict.fromkeys(PRODUCTS, PerturbedForward.product),
+    **{func: partial(PerturbedForward.recurrence, whole=whole, cell=cell) for func, (whole, cell) in recurrent.FUNCTIONS.items()},
 }
 TAKE_VECTORS = PRODUCTS | {F.batch_norm, F.layer_norm, F.group_norm, F.instance_norm, F.rms_norm}

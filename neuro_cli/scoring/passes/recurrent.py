@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from neuro_cli.core.kernels.compiled import own_recurrence_kernels
 from neuro_cli.scoring.passes.operators import Unsupported
 
 PACKED = "a packed sequence has no row for each example: give the padded one, and pick a last step by its length"
@@ -41,8 +42,8 @@ def rnn_relu(gates: Tensor, own: Tensor, state: State) -> State:
 
 
 Cell = Callable[[Tensor, Tensor, State], State]
-# outputs and last state from what the input adds to the gates, the state, weight and bias, and whether it runs backwards
-Scan = Callable[[Tensor, State, Any, Any, bool], tuple[Tensor, State]]
+# outputs and last state from the input, the state, weights with biases, and whether it runs backwards; None: step by step
+Scan = Callable[[Tensor, State, Sequence[Any], bool], tuple[Tensor, State] | None]
 
 
 def layers(
@@ -87,9 +88,10 @@ def _direction(
     """Return one layer in one direction: outputs (T, e, H) and the last state."""
     of_input, of_state, *rest = weights
     biases = [rest.pop(0), rest.pop(0)] if has_biases else [None, None]
+    made = None if scan is None or rest else scan(x, state, (of_input, of_state, *biases), backwards)
+    if made is not None:
+        return made
     gates = linear(x, of_input, biases[0])
-    if scan is not None and not rest:
-        return scan(gates, state, of_state, biases[1], backwards)
     outputs: list[Tensor] = []
     for step in reversed(range(len(gates))) if backwards else range(len(gates)):
         state = cell(gates[step], linear(state[0], of_state, biases[1]), state)
@@ -104,3 +106,34 @@ def one_step(linear: Linear, cell: Cell, input: Tensor, hx: Any, w_ih: Any, w_hh
     state = tuple(hx) if isinstance(hx, list | tuple) else (hx,)
     result = cell(linear(input, w_ih, b_ih), linear(state[0], w_hh, b_hh), state)
     return result if len(result) > 1 else result[0]
+
+
+def rows_first(linear: Linear) -> Linear:
+    """Return ``linear`` for steps (T, n, ..) of rows, which takes rows (n, T, ..)."""
+
+    def steps(x: Tensor, weight: Any, bias: Any) -> Tensor:
+        return linear(x, weight, bias) if x.dim() < 3 else linear(x.transpose(0, 1), weight, bias).transpose(0, 1)
+
+    return steps
+
+
+CELLS = (gru, lstm, rnn_tanh, rnn_relu)
+# functions of torch: their steps, and the cell of each
+FUNCTIONS: dict[Any, tuple[Callable[..., Any], Cell]] = {
+    **{getattr(torch, cell.__name__): (layers, cell) for cell in CELLS},
+    **{getattr(torch, f"{cell.__name__}_cell"): (one_step, cell) for cell in CELLS},
+}
+
+
+def by_loops(cell: Cell) -> Cell:
+    """Return ``cell``, in float32 on a CPU by a compiled loop with one pass over memory."""
+
+    def new_state(gates: Tensor, own: Tensor, state: State) -> State:
+        if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in (gates, own, *state)):
+            return cell(gates, own, state)
+        made = tuple(part.clone(memory_format=torch.contiguous_format) for part in state)
+        arrays = gates.numpy(), own.numpy(), made[0].numpy(), made[-1].numpy()
+        own_recurrence_kernels.advance(CELLS.index(cell), *arrays)
+        return made
+
+    return new_state

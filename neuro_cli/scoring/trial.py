@@ -300,7 +300,7 @@ def scored_members(
 
     def batch(dtype: torch.dtype, direction: int) -> Batch:
         start = direction * settings.examples if settings.per_example else 0
-        return task.batch(generation, start, start + examples).to(dtype)
+        return task.batch(generation, start, start + examples).to(dtype).clone()  # a module may write to it
 
     def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
         """Return outputs of the first call, and the task's scores unless the first layers have proven them in float32."""

@@ -246,7 +246,14 @@ def _same(one: Any, other: Any) -> bool:
 
 
 def _in(dtype: torch.dtype, tree: Any) -> Any:
-    return tree_map(lambda x: x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x, tree)
+    """Return copies of inputs, which a module may write to, with floats in ``dtype``."""
+
+    def own(x: Any) -> Any:
+        if not isinstance(x, Tensor):
+            return x
+        return x.to(dtype, copy=True) if x.is_floating_point() else x.clone()
+
+    return tree_map(own, tree)
 
 
 @contextmanager

@@ -1,10 +1,11 @@
 """Choice of the forward pass that answers for many members: a trial compares its outputs with those of single members.
 
 The trial is in float64 if the module allows it: rounding alone can separate two passes in float32 widely, for example by batch
-norm over two values, and would hide a mistake. A module with many frozen parameters is tried in the run's precision, since a copy
-of them would cost too much memory; in a half precision also one with many trained ones. If that precision is a half one, its
-first layers are tried in float32 before, with the task's scores, and the whole is tried by its outputs alone: rounding flips a
-reward that counts right tokens. Each pass gets another copy of the module, as the first pass may fill caches.
+norm over two values, and would hide a mistake. Compiled loops serve float32 alone, so the pass then runs in the run's precision,
+and its rounding must be about as large as that of single members. A module with many frozen parameters is tried in the run's
+precision, since a copy of them would cost too much memory; in a half precision also one with many trained ones. If that precision
+is a half one, its first layers are tried in float32 before, with the task's scores, and the whole is tried by its outputs alone:
+rounding flips a reward that counts right tokens. Each pass gets another copy of the module, as the first pass may fill caches.
 
 Legend: S sides, D directions, e examples.
 """
@@ -14,7 +15,6 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -34,7 +34,7 @@ from neuro_cli.scoring.passes.example_marks import with_mark
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.operators import Unsupported
-from neuro_cli.scoring.passes.outputs import alike, joined, nearer
+from neuro_cli.scoring.passes.outputs import alike, joined, nearer, rounds_alike
 from neuro_cli.scoring.passes.perturbed import PerturbedForward
 from neuro_cli.scoring.passes.restore import kept
 from neuro_cli.scoring.tolerance import SCALE, in_float64, tolerance
@@ -94,16 +94,19 @@ class Members:
     single: Callable[[nn.Module, torch.dtype, int, int], Any]
     many: Callable[[nn.Module, torch.dtype, bool], Any]
     numbers: bool = False  # an output that is one number for each member is taken
+    scored: bool = False  # outputs are a list that ends with the task's scores
 
 
 class Trial:
     """Trial of a pass against the outputs of single members, ``wanted``, in ``dtype``.
 
-    ``rounded``: outputs may differ by a share of what the noise changes in them, in place of a share of the largest.
+    ``rounded``: outputs may differ by a share of what the noise changes in them, in place of a share of the largest. ``run``: a
+    precision in which the pass is tried too.
     """
 
-    def __init__(self, members: Members, dtype: torch.dtype, rounded: bool = False) -> None:
-        self._members, self._dtype = members, dtype
+    def __init__(self, members: Members, dtype: torch.dtype, rounded: bool = False, run: torch.dtype | None = None) -> None:
+        self._members, self._dtype, self._run = members, dtype, run
+        self._in_run: Trial | None = None  # made where a pass is right in dtype
         module = self._fresh()
         self._large = is_large(module, members.centre)
         self.wanted = self._all(module, members.rows.scales)
@@ -172,6 +175,14 @@ class Trial:
         result = self.outputs(way)
         if not self._agrees(result):
             raise Unsupported("many members in one forward pass do not give what single members give")
+        if self._run not in (None, self._dtype):
+            assert self._run is not None
+            self._in_run = self._in_run or Trial(self._members, self._run)
+            trees = self._in_run.outputs(way), self._in_run.wanted, self.wanted
+            # scores that count something are flipped by rounding
+            made, single, exact = (tree[0] for tree in trees) if self._members.scored else trees
+            if not rounds_alike(made, single, exact, self._run):
+                raise Unsupported(f"many members in one forward pass do not give what single members give in {self._run}")
         return self._forward
 
     def _agrees(self, result: Any) -> bool:
@@ -199,7 +210,7 @@ def trial_of(members: Members, dtype: torch.dtype) -> Trial:
     if tried_in_precision(members.fresh(), members.layout.size, dtype):
         rounded = dtype != torch.float32
         return Trial(quieter(members) if rounded else members, dtype, rounded)
-    return in_float64(partial(Trial, members), dtype)
+    return in_float64(lambda exact: Trial(members, exact, run=dtype), dtype)
 
 
 def quieter(members: Members) -> Members:
@@ -289,7 +300,7 @@ def scored_members(
 
     def batch(dtype: torch.dtype, direction: int) -> Batch:
         start = direction * settings.examples if settings.per_example else 0
-        return task.batch(generation, start, start + examples).to(dtype)
+        return task.batch(generation, start, start + examples).to(dtype).clone()  # a module may write to it
 
     def given(module: nn.Module, batch: Batch, dtype: torch.dtype) -> Any:
         """Return outputs of the first call, and the task's scores unless the first layers have proven them in float32."""
@@ -319,5 +330,13 @@ def scored_members(
         return given(module, Batch(*with_mark([inputs, targets])), dtype)
 
     return Members(
-        lambda: scoring_mode(copied(settings.module)), settings.layout, sampler, generation, centre, rows, single, many
+        lambda: scoring_mode(copied(settings.module)),
+        settings.layout,
+        sampler,
+        generation,
+        centre,
+        rows,
+        single,
+        many,
+        scored=True,
     )

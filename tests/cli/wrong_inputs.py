@@ -71,7 +71,7 @@ EARLY: list[Command] = [
     (("train", "~evaluate.every"), "error: evaluate.every: it is missing in the config"),
     (("train", "~algo"), "error: algo=None: must be a config with a _target_"),
     (("train", "~fabric.name"), "error: fabric._target_= ... Network:  ... missing 1 required positional argument: 'name'"),
-    (("train", "+algo.sgma=1"), "error: algo._target_= ... OpenAIES: ... argument 'sgma'; did you mean sigma?"),
+    (("train", "+algo.sgma=1"), "error: algo._target_= ... OpenAIES() has no argument sgma; did you mean sigma?"),
     (("train", "+algo.lr_schedule.finel=1"), "error: algo.lr_schedule._target_= ... Schedule: ... 'finel'; did you mean final"),
     (("train", "model._target_=no_such_package.Net"), "model._target_=no_such_package.Net: No module named 'no_such_package'"),
     (("train", "+model.outputs=[10]"), "error: model.outputs=[10]: must be an integer >= 1"),

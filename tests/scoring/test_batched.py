@@ -117,6 +117,13 @@ class ByAttribute(Image):
         return images.flatten(1) @ self.weight * self.scale
 
 
+class Repeated(ByAttribute):
+    """Multiplies by each of its weights seven times."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.stack([super(Repeated, self).forward(images * share) for share in range(7)]).sum(0)
+
+
 class Vision(Image):
     def __init__(self) -> None:
         super().__init__()
@@ -194,7 +201,7 @@ def test_single_members_are_taken_where_they_are_faster(monkeypatch, caplog):
     monkeypatch.setattr("neuro_cli.scoring.chunk_size.MANY", 1000)
     monkeypatch.setattr("neuro_cli.scoring.chunk_size.PER_WEIGHT", 6)
     with caplog.at_level(logging.INFO):
-        parts_of("sampler=sign_flip", model(Recurrent), "+model.kind=LSTM")  # 7 steps
+        parts_of("sampler=sign_flip", model(Repeated))
         assert "would be slower here" in caplog.text
         caplog.clear()
         parts_of("sampler=sign_flip", model(ByAttribute))  # a product for each weight

@@ -38,9 +38,9 @@ def tried(monkeypatch):
     monkeypatch.setattr(trial, "HEAVY", 1)
 
     class Seen(Trial):
-        def __init__(self, members, dtype, rounded=False):
+        def __init__(self, members, dtype, rounded=False, run=None):
             seen.append((dtype, len(members.fresh().pretrained.model.layers)))
-            super().__init__(members, dtype, rounded)
+            super().__init__(members, dtype, rounded, run)
 
     monkeypatch.setattr(trial, "Trial", Seen)
     return seen
@@ -59,7 +59,7 @@ def test_many_trained_weights_are_tried_like_frozen_ones_in_half_precision_alone
     scorer(settings, "bfloat16", "model.trainable=all")
     assert tried == [(torch.float32, 2), (torch.bfloat16, 4)]
     scorer(settings, "float32", "model.trainable=all")
-    assert tried[2:] == [(torch.float64, 4)]
+    assert tried[2:] == [(torch.float64, 4), (torch.float32, 4)]
 
 
 @pytest.mark.parametrize(

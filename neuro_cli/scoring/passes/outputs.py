@@ -16,6 +16,8 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from neuro_cli.scoring.passes.operators import Unsupported
 
+ROUNDINGS = 100  # times as far from exact outputs as a single member may a pass be: Winograd's products round 30 times as far
+FLIPPED = 0.05  # share of rows that rounding may flip
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.Size)
 
 
@@ -149,6 +151,31 @@ def nearer(made: Any, wanted: Any, still: Any, share: float) -> bool:
         return False
     floats = [each for each in zip(*trees, strict=True) if each[1].is_floating_point()]
     return bool(floats) and all(bool((_apart(a, b) <= share * _apart(b, c)).all()) for a, b, c in floats)
+
+
+def rounds_alike(made: Any, single: Any, exact: Any, dtype: torch.dtype) -> bool:
+    """Return whether ``made`` is about as near to ``exact`` as ``single`` is, both computed in ``dtype``.
+
+    Some rows in a hundred may be further away: rounding flips steps, such as spikes. Leaves that are no floats may differ.
+    """
+    trees = [[leaf for leaf in flat(tree)[0] if isinstance(leaf, Tensor)] for tree in (made, single, exact)]
+    if len({tuple(leaf.shape for leaf in leaves) for leaves in trees}) != 1:
+        return False
+    floats = [
+        each for each in zip(*trees, strict=True) if each[2].numel() and (each[2].is_floating_point() or each[2].is_complex())
+    ]
+    return all(_rounds_alike(a, b, c, torch.finfo(dtype).eps) for a, b, c in floats)
+
+
+def _rounds_alike(made: Tensor, single: Tensor, exact: Tensor, eps: float) -> bool:
+    largest = torch.where(exact.abs().isinf(), 0.0, exact.abs()).max()
+    limit = ROUNDINGS * (_furthest(single, exact).max() + eps * largest)
+    return bool((~(_furthest(made, exact) <= limit)).sum() <= FLIPPED * len(made))  # a comparison that an error of NaN fails
+
+
+def _furthest(one: Tensor, exact: Tensor) -> Tensor:
+    """Return the largest difference of each row; infinite numbers of one sign are equal."""
+    return torch.where(one == exact, 0.0, (one.to(exact.dtype) - exact).abs()).reshape(len(one), -1).amax(1)
 
 
 def _apart(one: Tensor, other: Tensor) -> Tensor:

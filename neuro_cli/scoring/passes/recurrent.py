@@ -131,7 +131,8 @@ def by_loops(cell: Cell) -> Cell:
     def new_state(gates: Tensor, own: Tensor, state: State) -> State:
         if any(part.dtype != torch.float32 or part.device.type != "cpu" for part in (gates, own, *state)):
             return cell(gates, own, state)
-        made = tuple(part.clone(memory_format=torch.contiguous_format) for part in state)
+        # an LSTM's state is read by its products alone, and a projected one has another width
+        made = tuple((part if len(state) == 1 else state[-1]).clone(memory_format=torch.contiguous_format) for part in state)
         arrays = gates.numpy(), own.numpy(), made[0].numpy(), made[-1].numpy()
         own_recurrence_kernels.advance(CELLS.index(cell), *arrays)
         return made

@@ -18,7 +18,7 @@ from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout, writing
 from neuro_cli.core.machine.threads import Modes, threads_kept
 from neuro_cli.core.messages.did_you_mean import suggesting
-from neuro_cli.core.module.copies import copied, own_memory, state_of
+from neuro_cli.core.module.copies import own_memory, state_of
 from neuro_cli.core.module.precision import PRECISIONS
 from neuro_cli.distribution.base import Distribution, StepReport
 from neuro_cli.fabric.base import World
@@ -26,10 +26,11 @@ from neuro_cli.fabric.network import Network
 from neuro_cli.fabric.shares import shares
 from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, fitnesses_of
-from neuro_cli.library.changes import Changes, with_written
+from neuro_cli.library.changes import Changes
 from neuro_cli.library.fitness import Fitness, FitnessTask
 from neuro_cli.library.loop import Loop, one_at_a_time, report_other_steps, settings_of, steps_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
+from neuro_cli.library.loop_numbers import form_of, numbers_of, refuse_other_numbers, shapes_of
 from neuro_cli.library.named import model_of, option, saved_nodes
 from neuro_cli.library.same_module import share_initial
 from neuro_cli.library.scorer import FitnessScorer, agreed, refuse_unlike
@@ -37,7 +38,6 @@ from neuro_cli.logger.base import Logger
 from neuro_cli.runner.bind import Numbers, Population, bind
 from neuro_cli.runner.config import LAYOUTS
 from neuro_cli.runner.consensus import collectively
-from neuro_cli.runner.frozen import share_frozen
 from neuro_cli.runner.gains import choose_open
 from neuro_cli.sampler.base import Estimator, Sampler
 from neuro_cli.scoring.base import Scorer, ScoringSettings
@@ -189,12 +189,15 @@ class Evolution(Loop):
             with collectively(self.world):
                 self._task.take(fitness, inputs, targets, modes)
             if self._population is None:
-                self._begin_for_fitness()
+                form = self._form()
+                with agreed(self.world):
+                    self._task.misfit(form)
+                self._begin(form)
             elif self._changes is not None:
                 self._changes.follow(self.world)
             assert self._population is not None
             distribution = self._population.distribution
-            self._fit_batch(distribution)
+            self._task.fit(distribution, self._sampler.directions, self._numbers.per_example)
             choose_open(self._population, self.generation)
             self._record(inputs)
             return self._done(distribution.step(self.generation))
@@ -322,25 +325,10 @@ class Evolution(Loop):
         assert self._population is not None
         self._population.layout.load(self._module, self._population.algo.solution)
 
-    def _begin_for_fitness(self) -> None:
-        """Bind the parts in the memory format that the fitness shows the module to take."""
-        form = self._form()
-        with agreed(self.world):
-            self._task.misfit(form)
-        self._begin(form)
-
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
-        layout, stored = ParameterLayout(self._module), self._settings.get("weights", "float32")
-        self._settings["parameters"] = layout.size  # a script may have frozen some since
-        if str(layout.dtype) != f"torch.{stored}":
-            allowed = f"its parameters are {layout.dtype}, and were torch.{stored} when it was given: give it to a new Evolution"
-            raise ConfigError("module", self._subject, allowed)
-        layout.join(self._module)
-        form = copied(self._module, but=self._module.parameters() if layout.joined(self._module) is not None else ())
-        share_frozen(form, self.world, twin=self._module)
-        for part, training in zip(form.modules(), self._modes, strict=True):
-            part.training = training
+        self._settings["parameters"] = ParameterLayout(self._module).size  # a script may have frozen some since
+        form = form_of(self._module, self._settings.get("weights", "float32"), self._modes, self.world)
         float32 = self._numbers.precision == torch.float32
         if self.world.size > 1 or not float32 or any(parameter.dim() == 4 for parameter in form.parameters()):
             self._task.watch(form, compare=self.world.size > 1)
@@ -357,35 +345,18 @@ class Evolution(Loop):
             )  # fmt: skip
             self._changes = Changes(self._module, self._population)
 
-    def _fit_batch(self, distribution: Distribution) -> None:
-        """Refuse a batch that cannot be divided as the options require. Raises ConfigError."""
-        size, directions = self._task.batch_size, self._sampler.directions
-        if self._numbers.per_example and (not self._task.hands_batch or size % directions):
-            allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"
-            raise ConfigError("layout", "per_example", allowed)
-        if size != distribution.job.batch_size:
-            distribution.job = replace(distribution.job, batch_size=size)
-            distribution.check()
-
     def state_dict(self) -> dict[str, Any]:
         """Return tensors and values from which :meth:`load_state_dict` resumes Evolution with the same bits on any rank count.
 
         With a rounding ``wire`` every rank must call this, and only rank 0's state is complete.
         """
-        state = {**self._state(), "shapes": self._shapes(), "optimizer": self._algo.optimizer}
+        state = {**self._state(), "shapes": shapes_of(self._module), "optimizer": self._algo.optimizer}
         if self.best is not None:
             state["best"] = {**self.best._asdict(), "vector": self.best.vector.clone()}
-        if self._loaded is not None:
-            saved = State(**copy.deepcopy(self._loaded))
-            layout = ParameterLayout(self._module, saved.scalars["channels_last"])
-        elif self._population is not None:
-            with threads_kept():
-                saved, layout = copy.deepcopy(self._population.state(everywhere=True)), self._population.layout
-        else:
-            return {**state, "module": copy.deepcopy(self._module.state_dict())}
         if self._population is not None:
             state["steps"] = steps_of(self._algo, self.generation)
-        return {**state, "tensors": with_written(saved.tensors, self._module, layout), "scalars": saved.scalars}
+        with threads_kept():
+            return state | numbers_of(self._population, self._loaded, self._module)
 
     @one_at_a_time
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -397,12 +368,7 @@ class Evolution(Loop):
         with collectively(self.world):
             self._settings["parameters"] = ParameterLayout(self._module).size
             self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
-            shapes = self._shapes()
-            if (saved := state.get("shapes", shapes)) != shapes:
-                raise ConfigError("module", self._subject, f"has parameters of shapes {shapes}, and the saved state of {saved}")
-            own = self._algo.optimizer
-            if (saved := state.get("optimizer", own)) != own:
-                raise ConfigError("optimizer", own, f"the saved state is one of {saved}")
+            refuse_other_numbers(state, self._module, self._algo.optimizer)
         if self._folder is not None:
             raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")
         self._asked, self._population, self._changes, self._loaded = None, None, None, None
@@ -417,9 +383,6 @@ class Evolution(Loop):
         self._take(state)
         if self._population is not None:
             report_other_steps("load_state_dict", state.get("steps", {}), steps_of(self._algo, self.generation))
-
-    def _shapes(self) -> list[list[int]]:
-        return [list(place.shape) for place in ParameterLayout(self._module).places]
 
     def _take(self, state: dict[str, Any]) -> None:
         """Take the tensors and scalars of a state or a checkpoint."""

@@ -22,6 +22,7 @@ from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GroupNorms, formats_of, values_of_channel
 from neuro_cli.core.module.precision import in_precision
+from neuro_cli.distribution.base import Distribution
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.isolation import InputCopies, drawing
@@ -102,6 +103,16 @@ class FitnessTask(Task):
         inputs = self._call.inputs
         self._captured = Batch(inputs, torch.zeros(len(inputs), device=inputs.device, dtype=torch.float32))
         self.batch_size = len(inputs)
+
+    def fit(self, distribution: Distribution, directions: int, per_example: bool) -> None:
+        """Score batches of this size. Raises ConfigError for one that cannot be divided as the options require."""
+        size = self.batch_size
+        if per_example and (not self.hands_batch or size % directions):
+            allowed = f"needs step(fitness, inputs, targets) with a multiple of the {directions} directions of noise, not {size}"
+            raise ConfigError("layout", "per_example", allowed)
+        if size != distribution.job.batch_size:
+            distribution.job = replace(distribution.job, batch_size=size)
+            distribution.check()
 
     def release(self) -> None:
         """Forget the batch of :meth:`capture`: members are scored one by one."""

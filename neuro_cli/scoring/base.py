@@ -210,8 +210,8 @@ class PopulationScorer(Scorer):
         super().__init__(settings)
         self._looked_at = set[Any]()  # codes of functions that score, whose writes were looked for
 
-    def writes(self, modules: list[nn.Module]) -> Callable[[], bool] | None:
-        """Return a function that checks if passes on threads, each with one of ``modules``, wrote to state of the script.
+    def writes(self, modules: list[nn.Module]) -> Callable[[], str | None] | None:
+        """Return a function that names state of the script which passes on threads, each with one of ``modules``, wrote to.
 
         None if the code of this fitness was checked before.
         """

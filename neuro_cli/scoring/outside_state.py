@@ -32,13 +32,23 @@ class OutsideState:
         common = [value for key, value in one.items() if key in other]
         self._before = [(value, _contents(value)) for value in common if _is_written(value)]
 
-    def changed(self) -> bool:
-        """Return whether any of it was written since."""
-        return any(not _same(before, _contents(value)) for value, before in self._before)
+    def changed(self) -> str | None:
+        """Return in words what of it was written since, None for nothing."""
+        return next((_named(value) for value, before in self._before if not _same(before, _contents(value))), None)
 
 
 def _is_written(value: Any) -> bool:
     return not isinstance(value, (*FIXED, FunctionType, MethodType, partial))
+
+
+def _named(value: Any) -> str:
+    if isinstance(value, _Names):
+        return f"a global variable of {value.table.get('__name__')}"
+    if isinstance(value, Tensor | np.ndarray):
+        return f"{type(value).__name__} of shape {tuple(value.shape)}"
+    kind = value if isinstance(value, type) else type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return f"class {name}" if kind is value else f"{name} of {len(value)}" if isinstance(value, (dict, *CONTAINERS)) else name
 
 
 FIXED = (str, bytes, int, float, complex, tuple, frozenset, type(None), ModuleType, BuiltinFunctionType, CodeType)

@@ -242,7 +242,7 @@ def test_calls_that_write_to_what_all_have_are_made_in_turn(caplog) -> None:
         time.sleep(0.001)
         made[item] = table["item"]
 
-    threads.passes(work, range(8), wrote=lambda: True)
+    threads.passes(work, range(8), wrote=lambda: "dict of 1")
     assert made == {item: item for item in range(8)}
-    assert "outside of its member" in caplog.text
+    assert "outside of its member, which threads have in common (dict of 1): members are scored in turn" in caplog.text
     threads.close()

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 IN_TURN = (
     "forward derivatives (torch.func.jvp), parametrize.cached() and switches as the default dtype are of one thread at a time"
 )
-OUTSIDE = "a pass writes to what lies outside of its member (a table that a hook fills), which threads have in common"
+OUTSIDE = "a pass writes to what lies outside of its member, which threads have in common"
 
 AUTOCAST = ("cpu", "cuda")  # device types
 
@@ -86,11 +86,15 @@ class Threads:
         self._in_turn = False  # passes of modules
 
     def passes(
-        self, function: Callable[[T], None], items: Iterable[T], repeats: bool = True, wrote: Callable[[], bool] | None = None
+        self,
+        function: Callable[[T], None],
+        items: Iterable[T],
+        repeats: bool = True,
+        wrote: Callable[[], str | None] | None = None,
     ) -> None:
         """Call ``function``, which runs modules, on every item: in turn where these use what a process has once.
 
-        ``wrote``: returns whether the calls have written to such a thing. ``repeats``: what was called before is called again
+        ``wrote``: names such a thing that the calls have written to. ``repeats``: what was called before is called again
         then; without that, raises ConfigError.
         """
         todo = list(items)
@@ -113,7 +117,9 @@ class Threads:
                 self.map(scoring, todo)
             except Exception as raised:
                 error = raised
-        reason = IN_TURN if wanted.is_set() else OUTSIDE if wrote is not None and wrote() else None
+        reason = IN_TURN if wanted.is_set() else None
+        if reason is None and wrote is not None and (what := wrote()):
+            reason = f"{OUTSIDE} ({what})"
         if reason is None:
             if error is not None:
                 raise error

@@ -71,7 +71,7 @@ EARLY: list[Command] = [
     (("train", "~evaluate.every"), "error: evaluate.every: it is missing in the config"),
     (("train", "~algo"), "error: algo=None: must be a config with a _target_"),
     (("train", "~fabric.name"), "error: fabric._target_= ... Network:  ... missing 1 required positional argument: 'name'"),
-    (("train", "+algo.sgma=1"), "error: algo._target_= ... OpenAIES: ... argument 'sgma'; did you mean sigma?"),
+    (("train", "+algo.sgma=1"), "error: algo._target_= ... OpenAIES: ... has no argument sgma; did you mean sigma?"),
     (("train", "+algo.lr_schedule.finel=1"), "error: algo.lr_schedule._target_= ... Schedule: ... 'finel'; did you mean final"),
     (("train", "model._target_=no_such_package.Net"), "model._target_=no_such_package.Net: No module named 'no_such_package'"),
     (("train", "+model.outputs=[10]"), "error: model.outputs=[10]: must be an integer >= 1"),
@@ -142,6 +142,12 @@ SEARCH = [
         "role=model: its candidates are trained by the workers of a cluster: it needs pool=broker",
     ),
     (("training.device=cuda:9",), "device=cuda:9: must be auto, cpu or cuda[:N]"),
+    (("pool=broker", "pool.patience=-1"), "pool.patience=-1: must be a number > 0"),
+    (("pool=broker", "pool.message_bytes=abc"), "pool.message_bytes=abc: must be an integer from "),
+    (("pool=broker", "pool.certificates=/nowhere"), "pool.certificates=/nowhere: there is no such folder"),
+    (("pool=broker", "security.message_bytes=abc"), "security.message_bytes=abc: must be an integer from "),
+    (("pool=broker", "security.certificates=/nowhere"), "security.certificates=/nowhere: there is no such folder"),
+    (("pool=broker", "nameserver.address=here"), "nameserver.address=here: must be host:port"),
 ]  # fmt: skip
 REPRODUCE = [
     (("table=nes_table_9",), "table=nes_table_9: no such option; did you mean nes_table_"),

@@ -170,7 +170,7 @@ class MemberScorer(PopulationScorer):
         finally:
             self._guards = False
         scored = out[: len(some)]
-        if alike(scored, repeated) or alike(scored, again(reversed(some))):  # compiled parts compute plainly with guards
+        if alike(scored, repeated) or alike(scored, again(some)):  # compiled parts compute plainly with guards
             return out
         before = isolation.copies, isolation.inputs, isolation.draws
         isolation.copies = isolation.inputs = isolation.draws = True

@@ -295,17 +295,18 @@ def test_what_cannot_be_kept_from_members_is_said_of_a_function_and_refused_of_a
         train(Global(), population=4, generations=1, threads=1)
 
 
-def test_a_simulator_that_remembers_one_member_is_told_from_a_module_that_does(caplog):
+@pytest.mark.parametrize(("population", "draws"), [(POPULATION, False), (2, False), (2, True)])  # draws: all are scored twice
+def test_a_simulator_that_remembers_one_member_is_told_from_a_module_that_does(caplog, population, draws):
     left = [0.0]
 
     def simulated(member: nn.Module) -> float:
         before, left[0] = left[0], float(member(INPUTS).square().mean())
-        return left[0] + before
+        return left[0] + before + draws * 0 * torch.rand(()).item()
 
-    es = neuro.Evolution(Net(), population=POPULATION, threads=1)
+    es = neuro.Evolution(Net(), population=population, threads=1)
     with caplog.at_level(logging.WARNING):
         es.step(simulated)
-    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    *_, line = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line.startswith("fitness: the same member scored twice has ")
 
 

@@ -42,21 +42,21 @@ class SecurityConfig:
     insecure: bool = key(boolean, default=False)
     message_bytes: int = key(bounded(SMALLEST_MESSAGE, LARGEST_MESSAGE), default=Security.message_bytes)
 
-    def check(self) -> Security | None:
-        """Return the result of `settle`, or None where that reads the user's certificates. Raises UserError."""
+    def check(self, prefix: str = "security.", warns: bool = True) -> Security | None:
+        """Return the result of `settle`, or None where that reads the user's certificates. Raises ConfigError of ``prefix``."""
         folder = self.certificates
         if self.insecure:
             if folder is not None:
-                allowed = f"security.certificates={folder} says the opposite; give one of them"
-                raise ConfigError("security.insecure", "true", allowed)
-            log.warning(
-                "security.insecure=true: every user of this machine can use this cluster, and so run its workers' kinds of task"
-            )
+                allowed = f"{prefix}certificates={folder} says the opposite; give one of them"
+                raise ConfigError(f"{prefix}insecure", "true", allowed)
+            if warns:
+                text = "every user of this machine can use this cluster, and so run its workers' kinds of task"
+                log.warning("security.insecure=true: %s", text)
             return Security(None, self.message_bytes)
         if folder is None:
             return None
         if not Path(str(folder)).is_dir():
-            raise ConfigError("security.certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
+            raise ConfigError(f"{prefix}certificates", folder, f"there is no such folder; neuro search certs {folder} makes it")
         return Security(Path(str(folder)), self.message_bytes)
 
     def settle(self) -> Security:

@@ -17,6 +17,11 @@ LONGEST_WORD, SHOWN = 400, 120  # characters of a word in a message, above which
 class UserError(Exception):
     """Bad input or a missing prerequisite. The message is one line that names the config key, its value and what is allowed."""
 
+    def _render_traceback_(self, *_: object) -> list[str]:
+        """Return the lines that a notebook shows, by IPython's name of this: the message, with NEURO_DEBUG=1 the traceback."""
+        text = "".join(traceback.format_exception(self)) if _debugs() else f"{type(self).__name__}: {one_line(str(self))}"
+        return text.splitlines()
+
 
 class ConfigError(UserError, ValueError):
     """Error of a config value out of its range, in one line: ``key``, ``=``, ``value``, ``: ``, what is ``allowed``."""
@@ -84,9 +89,13 @@ def note(error: BaseException) -> str:
     return text
 
 
+def _debugs() -> bool:
+    return bool(os.environ.get("NEURO_DEBUG"))
+
+
 def report(error: BaseException) -> int:
     """Print ``error`` as one line (a traceback too with NEURO_DEBUG=1) and return the exit code."""
-    debug = bool(os.environ.get("NEURO_DEBUG"))
+    debug = _debugs()
     if debug:
         traceback.print_exception(error)
     text = note(error)

@@ -90,11 +90,11 @@ def pair_z_score(fitness: np.ndarray) -> np.ndarray:
     return _by_pairs(fitness, scaled)
 
 
-def _joined(sizes: np.ndarray, apart: float) -> np.ndarray:
-    """Return ``sizes`` where neighbours that are no more than ``apart`` from each other are the smallest of them."""
+def _joined(sizes: np.ndarray, rounding: np.ndarray) -> np.ndarray:
+    """Return ``sizes`` where neighbours no further apart than their errors of ``rounding`` together are the smallest of them."""
     order = np.argsort(sizes, kind="stable")
-    ascending = sizes[order]
-    begins = np.concatenate([[True], ~(ascending[1:] <= ascending[:-1] + apart)])
+    ascending, errors = sizes[order], rounding[order]
+    begins = np.concatenate([[True], ~(ascending[1:] <= ascending[:-1] + errors[1:] + errors[:-1])])
     out = np.empty_like(sizes)
     out[order] = ascending[begins][np.cumsum(begins) - 1]
     return out
@@ -103,8 +103,9 @@ def _joined(sizes: np.ndarray, apart: float) -> np.ndarray:
 def pair_rank(fitness: np.ndarray) -> np.ndarray:
     """Signed ranks (Wilcoxon): the rank of a pair's difference by size, from above 0 to 0.5, with its sign."""
     # 0.37 - 0.36 is not 0.02 - 0.01 in floating point: differences that tie would have ranks of their own
-    apart = 4 * float(np.finfo(np.float64).eps) * np.abs(fitness[np.isfinite(fitness)]).max(initial=0.0)
-    return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(_joined(np.abs(half), apart)) + 1) / (2 * len(half)))
+    finite = np.where(np.isfinite(fitness), np.abs(fitness), 0.0)
+    rounding = 2 * float(np.finfo(np.float64).eps) * np.maximum(finite[0::2], finite[1::2])  # a huge pair's is no other pair's
+    return _by_pairs(fitness, lambda half: np.sign(half) * (ranks(_joined(np.abs(half), rounding)) + 1) / (2 * len(half)))
 
 
 def pair_rank_cubed(fitness: np.ndarray) -> np.ndarray:

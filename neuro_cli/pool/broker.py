@@ -45,12 +45,12 @@ class BrokerPool(Pool):
         task_timeout: float | None = None,
         insecure: bool = False,
     ) -> None:
-        self._nameserver = check_address("nameserver", nameserver, zero=True)
+        self._nameserver = check_address("pool.nameserver", nameserver, zero=True)
         security = {"certificates": certificates, "message_bytes": message_bytes, "insecure": insecure}
-        self._config = section(SecurityConfig, security, "security.")
-        self._security = self._config.check()
-        self._patience = number("patience", patience, above=0.0)
-        self._timeout = 0.0 if task_timeout is None else number("task_timeout", task_timeout, above=0.0)
+        self._config = section(SecurityConfig, security, "pool.")
+        self._security = self._config.check("pool.")
+        self._patience = number("pool.patience", patience, above=0.0)
+        self._timeout = 0.0 if task_timeout is None else number("pool.task_timeout", task_timeout, above=0.0)
         self._limit = payload_limit(Security(message_bytes=message_bytes))
         self.run = run or secrets.token_hex(8)
         self._named = bool(run)
@@ -103,7 +103,7 @@ class BrokerPool(Pool):
     def _packed(self, task: WorkUnit) -> messages.Task:
         payload = task.data
         if len(payload) > self._limit:
-            raise UserError(f"task {task.id}: its payload has {len(payload)} bytes, security.message_bytes allows {self._limit}")
+            raise UserError(f"task {task.id}: its payload has {len(payload)} bytes, pool.message_bytes allows {self._limit}")
         return messages.Task(run=self.run, id=task.id, kind=task.kind, payload=payload, timeout_seconds=self._timeout)
 
 

@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
 TURNED = -1.5  # factor of the parameters with which it is tried
+MOST_TRIED = 8  # functions of a script that are tried, as one with a text of its own for every generation is another each time
 
 
 @dataclass
@@ -73,7 +74,7 @@ class MemberScorer(PopulationScorer):
             return self._scores(proposal, generation, some, part, slots)
 
         out = self._isolated(score, members, part)
-        if self.task.code not in self._tried_codes:
+        if len(self._tried_codes) < MOST_TRIED and self.task.code not in self._tried_codes:
             out = self._tried(score, members, part, out)
         return out
 
@@ -170,7 +171,7 @@ class MemberScorer(PopulationScorer):
         finally:
             self._guards = False
         scored = out[: len(some)]
-        if alike(scored, repeated) or alike(scored, again(reversed(some))):  # compiled parts compute plainly with guards
+        if alike(scored, repeated) or alike(scored, again(some)):  # compiled parts compute plainly with guards
             return out
         before = isolation.copies, isolation.inputs, isolation.draws
         isolation.copies = isolation.inputs = isolation.draws = True

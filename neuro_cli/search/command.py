@@ -11,6 +11,8 @@ import torch
 from torch import nn
 
 from neuro_cli.algo.centre.torch_optimizer import ScheduledOptimizer
+from neuro_cli.broker.addresses import check_address
+from neuro_cli.broker.settings import SecurityConfig
 from neuro_cli.core.checks import one_of
 from neuro_cli.core.errors import ConfigError, printable
 from neuro_cli.core.messages.verbosity import say
@@ -23,6 +25,7 @@ from neuro_cli.model.module_cnn import ModuleCNN, check_layers
 from neuro_cli.pool.base import Pool
 from neuro_cli.run_folder.checkpoint import CheckpointStore
 from neuro_cli.run_folder.log import log_to
+from neuro_cli.runner.config import section
 from neuro_cli.runner.device import device_of
 from neuro_cli.runner.options import Options
 from neuro_cli.search.candidate import OPTIMIZER, SCHEDULE, examples_of, payload_of
@@ -42,6 +45,7 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     """
     role = one_of("role", config.get("role"), (*ROLES, *PARTS))
     search_config = check(config)
+    _check_cluster(config)
     pool = make(config, "pool", Pool)
     if config["pool"].get("ranks", 1) != 1:
         world_launcher()  # raises UserError where there is none
@@ -51,6 +55,13 @@ def begin(config: dict[str, Any], run: Path, shown: Path, save: Callable[[dict[s
     save(search_config.plain)
     log_to(run, 0)
     return _report(search(search_config, run), shown)
+
+
+def _check_cluster(config: dict[str, Any]) -> None:
+    """Check the cluster's keys, whose values a pool of another name has. Raises ConfigError."""
+    section(SecurityConfig, config.get("security"), "security.").check(warns=False)  # the pool warns
+    if (address := (config.get("nameserver") or {}).get("address")) is not None:
+        check_address("nameserver.address", address, zero=True)
 
 
 def resume(config: dict[str, Any], run: Path, trust: list[str]) -> int:

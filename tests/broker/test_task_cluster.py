@@ -62,7 +62,7 @@ def test_whatever_a_task_does_costs_that_task_alone(service, client, tmp_path):
     assert "(noop) of run" in said
     assert "RAISED after 1 attempts\n    Traceback" in said
     assert "ValueError: could not convert string to float: 'private'" in said
-    with pytest.raises(UserError, match=r"its payload has \d+ bytes, security\.message_bytes allows"):
+    with pytest.raises(UserError, match=r"its payload has \d+ bytes, pool\.message_bytes allows"):
         client.submit([WorkUnit("fat", "noop", {"echo": "x" * 5 * 2**20})])
 
 

@@ -3,10 +3,13 @@
 import functools
 import logging
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import nn
+from torch.nn.attention.flex_attention import flex_attention
+from torch.utils._python_dispatch import _len_torch_dispatch_stack
 
 from neuro_cli import Evolution, ForwardGradient, perturbed
 from neuro_cli.core.errors import UserError
@@ -269,3 +272,87 @@ def test_a_fitness_may_write_a_members_numbers_into_the_model_and_its_threads_ta
     assert (report.fitness_mean, report.fitness_best) == pytest.approx((wanted.fitness_mean, wanted.fitness_best))
     assert any("members are scored in turn" in line for line in caplog.messages)
     assert not any("constant" in line for line in caplog.messages)
+
+
+class InPieces(nn.Module):
+    """A layer whose input is a nested tensor."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return torch.cat(self.layer(torch.nested.nested_tensor([x[:3], x[3:]])).unbind())
+
+
+class Attends(nn.Module):
+    """A layer of an operator that takes functions."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        heads = self.layer(x)[None, None].repeat(1, 1, 1, 8)
+        return flex_attention(heads, heads, heads)[0, 0, :, :2]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", [InPieces, Attends])
+def test_a_candidate_computes_with_nested_tensors_and_with_operators_of_functions(kind):
+    evolution = Evolution(kind(), population=4)
+    guarded, plain = evolution.ask()[0](X), evolution.ask()[0](X)
+    torch.testing.assert_close(guarded, plain)
+
+
+def test_an_interrupted_pass_of_a_candidate_leaves_no_guard_behind():
+    net = network()
+    member = Evolution(net, population=4).ask()[0]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    handle = member[1].register_forward_hook(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        member(X)
+    handle.remove()
+    assert net(X).shape == member(X).shape  # net computes with its own parameters
+
+
+def test_a_fitness_may_compare_with_the_model_while_another_thread_has_the_member(caplog):
+    net = network()
+    with ThreadPoolExecutor(1) as pool, caplog.at_level(logging.WARNING):
+
+        def compared(member):
+            return pool.submit(fitness, member).result() - fitness(net)
+
+        report = Evolution(net, population=4, sigma=0.5).step(compared)
+    assert report.fitness_best > report.fitness_mean
+    assert any("it counts as a constant" in line for line in caplog.messages)
+
+
+def test_a_fitness_of_the_model_alone_is_refused_though_it_draws_numbers():
+    net = network()
+    with pytest.raises(UserError, match="nothing uses those of the module"):
+        Evolution(net, population=4).step(lambda member: fitness(net) + torch.rand(()).item())
+
+
+def test_a_pass_that_cannot_be_guarded_draws_the_same_numbers():
+    drawn = []
+
+    def unguarded():
+        drawn.append(torch.rand(()).item())
+        if _len_torch_dispatch_stack():
+            raise RuntimeError("not in a mode")
+
+    own_numbers.with_own_numbers(copied(network()), unguarded)
+    assert drawn[0] == drawn[1]
+
+
+def test_parameters_are_found_by_any_part_of_their_memory():
+    net = network()
+    watch = own_numbers.OwnNumbers(copied(net))
+    for name, parameter in net.named_parameters():
+        assert watch._given_name(parameter.detach().flatten()[-1:]) == name
+    apart = torch.zeros(4, 3)
+    assert watch._given_name(apart) is None

@@ -83,6 +83,11 @@ def test_differences_that_tie_but_for_rounding_share_a_rank():
             np.testing.assert_array_equal(shape(fitness), shape(hundredths.astype(float)))
 
 
+def test_a_member_that_diverges_joins_no_other_pairs_ranks():
+    fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 4.0, 0.0, -1e18])
+    np.testing.assert_array_equal(pair_rank(fitness)[0::2], [2 / 8, -3 / 8, 1 / 8, 4 / 8])
+
+
 def test_pair_shapings_by_hand():
     fitness = np.array([3.0, 1.0, 0.0, 4.0, 5.0, 5.0])
     np.testing.assert_allclose(pair_rank(fitness)[0::2], [2 / 6, -3 / 6, 0.0])

@@ -148,3 +148,9 @@ def test_a_state_of_a_module_with_other_shapes_is_refused():
     again = neuro.Evolution(nn.Linear(3, 2), population=4)
     again.load_state_dict(state)
     assert torch.equal(again.centre, one.centre)
+
+
+def test_complex_rows_of_a_fitness_are_one_line():
+    es, x = neuro.Evolution(nn.Linear(3, 2), population=4), torch.ones(5, 3)
+    with pytest.raises(neuro.UserError, match="fitness: it gave complex numbers of shape 5"):
+        es.step(lambda m, x, y: m(x)[:, 0] + 1j, x, torch.zeros(5))

@@ -58,6 +58,23 @@ def test_an_unknown_argument_gets_the_nearest_name(call, said):
         call()
 
 
+def test_an_algorithm_of_a_script_may_call_its_arguments_as_it_likes():
+    class Own(neuro.algo.SNES):
+        def __init__(self, first, rest=0, /, **options):
+            super().__init__(**options)
+            self.given = first, rest
+
+    class Next(neuro.algo.SNES):
+        def __init__(self, first=0, *others, construct=1):
+            super().__init__()
+            self.given = first, construct
+
+    assert Own(1, 2, sigma=0.5).given == (1, 2)
+    assert Next(first=3, construct=4).given == (3, 4)
+    with pytest.raises(TypeError, match=r"^Next\(\) has no argument others; valid are construct, first$"):
+        Next(others=8)
+
+
 @pytest.mark.parametrize("optimizer", ["adam", torch.optim.SGD([torch.zeros(1)], 0.1), partial(torch.optim.SGD, 1)])
 def test_an_optimizer_that_is_no_class(optimizer):
     with pytest.raises(ConfigError, match=r"^optimizer=.*: must be a class such as torch\.optim\.Adam"):

@@ -214,3 +214,8 @@ def test_the_figure_is_the_same_file_for_the_same_numbers(tmp_path):
         assert word in svg
     assert (tmp_path / "one" / "t.png").stat().st_size > 10_000
     assert spread(RESULTS[0]) == "106.2 (80 to 150.5)"
+
+
+def test_a_bound_itself_is_met():
+    assert Expectation("at_most", PUBLISHED, 2.0).holds(3.0, 1.5)
+    assert Expectation("at_least", PUBLISHED, 2.0).holds(3.0, 1.5)

@@ -341,3 +341,8 @@ def test_no_folder_can_be_made(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("a file")
     with pytest.raises(UserError, match=r"cannot write the checkpoint of generation 0 \(.*\); there is no earlier one"):
         CheckpointStore(tmp_path / "run", 1).save(0, {}, {})
+
+
+def test_keep_must_be_positive(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="keep=0: must be >= 1"):
+        CheckpointStore(tmp_path, 0)

@@ -141,3 +141,11 @@ def test_in_a_notebook_one_cell_output_is_drawn_anew(clock: Clock, monkeypatch: 
     ]  # fmt: skip
     assert "test accuracy 0.5" in shown[-1]
     assert file.getvalue() == ""
+
+
+def test_terminal_without_cursor(clock: Clock) -> None:
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, _environ={"TERM": "dumb"})
+    with Progress(1, 0, console) as shown:
+        shown.update({"generation": 1, "fitness_mean": 1.0, "candidates_per_second": 2.0})
+    assert file.getvalue() == "generation 1/1  fitness 1  2 candidates/s\n"

@@ -23,6 +23,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.core.machine.pages import Pages
 from neuro_cli.core.module.copies import copied, in_pages
 from neuro_cli.core.seeds import Generators
+from neuro_cli.scoring import members
 from neuro_cli.scoring.isolation import difference, drawing, same
 from neuro_cli.scoring.modes import refuse_computed_by_modes
 from neuro_cli.scoring.outside_state import OutsideState
@@ -295,18 +296,36 @@ def test_what_cannot_be_kept_from_members_is_said_of_a_function_and_refused_of_a
         train(Global(), population=4, generations=1, threads=1)
 
 
-def test_a_simulator_that_remembers_one_member_is_told_from_a_module_that_does(caplog):
+@pytest.mark.parametrize(("population", "draws"), [(POPULATION, False), (2, False), (2, True)])  # draws: all are scored twice
+def test_a_simulator_that_remembers_one_member_is_told_from_a_module_that_does(caplog, population, draws):
     left = [0.0]
 
     def simulated(member: nn.Module) -> float:
         before, left[0] = left[0], float(member(INPUTS).square().mean())
-        return left[0] + before
+        return left[0] + before + draws * 0 * torch.rand(()).item()
 
-    es = neuro.Evolution(Net(), population=POPULATION, threads=1)
+    es = neuro.Evolution(Net(), population=population, threads=1)
     with caplog.at_level(logging.WARNING):
         es.step(simulated)
-    (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    *_, line = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
     assert line.startswith("fitness: the same member scored twice has ")
+
+
+def test_functions_with_a_text_of_their_own_for_every_generation_are_not_tried_forever():
+    calls: list[str] = []
+
+    def step(shard: str) -> None:
+        def scored(member: nn.Module) -> float:
+            calls.append(shard)
+            return float(member(INPUTS).square().mean())
+
+        es.step(scored)
+
+    es = neuro.Evolution(Net(), population=POPULATION, threads=1)
+    for generation in range(members.MOST_TRIED + 2):
+        step(f"shard {generation}")
+    assert calls.count("shard 1") > POPULATION
+    assert calls.count(f"shard {generation}") == POPULATION
 
 
 def test_the_trial_leaves_the_inputs_of_a_script_as_they_are():

@@ -1,10 +1,12 @@
 """The bundled digits: the split, and the shapes that a model may ask for."""
 
+import numpy as np
 import pytest
 import torch
+from sklearn.datasets import load_digits
 from support.made_data import load
 
-from neuro_cli.task.digits import Digits
+from neuro_cli.task.digits import Digits, bundled_digits
 
 OPTIONS = {"fitness": "negative_cross_entropy", "evaluation_batch": 500}
 
@@ -38,3 +40,10 @@ def test_training_pixels_have_mean_zero_and_deviation_one():
     pixels = task.batch(0, 0, 1437).inputs.double()
     assert pixels.mean().item() == pytest.approx(0, abs=1e-6)
     assert pixels.std().item() == pytest.approx(1, abs=1e-4)
+
+
+def test_images_are_those_of_scikit_learn():
+    images, targets = bundled_digits()
+    expected = load_digits()
+    assert np.array_equal(images[:, 0].numpy(), expected.images)
+    assert np.array_equal(targets.numpy(), expected.target)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from neuro_cli.core.errors import ConfigError
 from neuro_cli.task import distortion
 from neuro_cli.task.digits import Digits
 from neuro_cli.task.distortion import NUMBERS, distorted
@@ -69,3 +70,9 @@ def test_a_task_distorts_training_images_alone():
     assert 0.05 < float((before.inputs - after.inputs).abs().mean()) < 1
     assert torch.equal(moved.batch(5, 7, 20).inputs, after.inputs[7:20])
     assert torch.equal(plain.test_batch(0).inputs, moved.test_batch(0).inputs)
+
+
+def test_a_bound_beyond_the_image_is_refused():
+    task = Digits("negative_cross_entropy", 100, distort=1e300)
+    with pytest.raises(ConfigError, match=r"^task\.distort=1e\+300: images are 1x8x8"):
+        task.load(input_shape=(1, 8, 8), device=torch.device("cpu"), seed=1, batch_size=32)

@@ -47,10 +47,10 @@ def _suggest(kind: type, name: str) -> None:
     _, *parameters = signature(construct).parameters.values()
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return
-    known = [parameter.name for parameter in parameters]
+    known = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
 
     @wraps(construct)
-    def checked(first: Any, *arguments: Any, **keywords: Any) -> Any:
+    def checked(first: Any, /, *arguments: Any, **keywords: Any) -> Any:
         for word in keywords:
             if word not in known:
                 made = first if name == "__new__" else type(first)

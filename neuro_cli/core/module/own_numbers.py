@@ -6,12 +6,16 @@ What finds the original there computes with its numbers, the same for every memb
 
 import logging
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
+from weakref import ref
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -19,6 +23,7 @@ from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
 from neuro_cli.core.module.copies import COMPUTED, originals, source_of
+from neuro_cli.core.seeds import Generators
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -30,6 +35,7 @@ INSIDE = (
 ALONE = "{who}: {user} uses parameter {name} of the model itself, and nothing uses those of the module that {who} is given"
 BOTH = "{who}: {user} uses parameter {name} of the model itself: it counts as a constant, the same for all members"
 EARLIER = "model: {user} uses what was computed from parameter {name} before this pass: it is the same for all members"
+TURNED = -1.5  # factor of the parameters with which a pass is tried that seems to use none of them
 FOREIGN = ("torch.", "neuro_cli.", "functools", "contextlib")
 
 
@@ -44,12 +50,14 @@ class OwnNumbers(TorchDispatchMode):
     reported in the end: their caller may compare with the original. Constants, buffers and frozen parameters are shared.
     """
 
+    supports_higher_order_operators = True
+
     def __init__(self, module: nn.Module, always: bool = False, who: str = "fitness") -> None:
         super().__init__()
         self._who, self._always, self._parts = who, always, set(map(id, module.modules()))
         self._given: dict[int, str] = {}  # names of the originals' parameters, by identity
         self._places: dict[int, Tensor] = {}  # their numbers, held so that no other tensor gets this memory
-        self._spans: list[tuple[int, int, str]] = []
+        spans = list[tuple[int, int, str]]()
         with torch._C.DisableTorchFunction():  # modes around may put other tensors in place of parameters
             evolved = [each for each in module.parameters() if each.requires_grad and each.layout is torch.strided]
             own, self._own = {each.data_ptr() for each in evolved}, set(map(_room, evolved))
@@ -59,7 +67,9 @@ class OwnNumbers(TorchDispatchMode):
                         self._given[id(parameter)] = name
                         self._places[id(parameter)] = parameter.detach()
                         if parameter.data_ptr() not in own:  # the centre of a large network lies in the original's memory
-                            self._spans.append((*_span(parameter), name))
+                            spans.append((*_span(parameter), name))
+        self._begins = [begin for begin, _, _ in sorted(spans)]
+        self._reach = list(accumulate(((end, name) for _, end, name in sorted(spans)), max))  # the furthest end up to each
         self._uses_own = False
         self.refused: NotItsOwnError | None = None
         self._outside: tuple[str, str] | None = None
@@ -75,8 +85,9 @@ class OwnNumbers(TorchDispatchMode):
     ) -> Any:
         with torch._C.DisableTorchFunction():
             values = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
-            if values and func._schema.is_mutable and self._given_name(values[0]) is not None:
-                self._given, self._spans, self._outside = {}, [], None  # the script writes a member's numbers there
+            mutates = getattr(getattr(func, "_schema", None), "is_mutable", False)  # torch.cond and its kind have no schema
+            if values and mutates and self._given_name(values[0]) is not None:
+                self._given, self._begins, self._outside = {}, [], None  # the script writes a member's numbers there
             for value in values:
                 self._look(func, value)
         return func(*args, **(kwargs or {}))
@@ -99,20 +110,24 @@ class OwnNumbers(TorchDispatchMode):
         name = self._given.get(id(value))
         if name is not None:
             return name if value.data_ptr() == self._places[id(value)].data_ptr() else None  # the script gave it other numbers
-        if not self._spans or not _room(value):
+        if not self._begins or not _room(value):
             return None
         begin, end = _span(value)
-        return next((name for low, high, name in self._spans if begin < high and low < end), None)
+        before = bisect_left(self._begins, end)
+        return self._reach[before - 1][1] if before and self._reach[before - 1][0] > begin else None
 
     def _is_inside(self) -> bool:
         """Return whether a part of the module is among the callers."""
         return any(id(caller.f_locals.get("self")) in self._parts for caller in _callers())
 
-    def end(self) -> None:
-        """Raise NotItsOwnError, also where the code around caught it. Warn of a use outside of passes."""
+    def end(self, depends: Callable[[], bool]) -> None:
+        """Raise NotItsOwnError, also where the code around caught it. Warn of a use outside of passes.
+
+        ``depends``: whether the result is another with other parameters, as another thread or process may compute with them.
+        """
         if self.refused is not None:
             raise self.refused
-        if self._outside is not None and not self._uses_own:
+        if self._outside is not None and not self._uses_own and not depends():
             raise NotItsOwnError(ALONE.format(user=self._outside[0], name=self._outside[1], who=self._who))
         for found, message in ((self._earlier, EARLIER), (self._outside, BOTH)):
             if found is not None:
@@ -124,16 +139,48 @@ def with_own_numbers(module: nn.Module, run: Callable[[], T], always: bool = Fal
 
     Costs some microseconds an operation, so it is for one pass. Code that does not run in the context runs without.
     """
-    watch = _watch_of(module, always, who)
+    watch, before = _watch_of(module, always, who), Generators()
+    result = _guarded(watch, run, before)
+    watch.end(lambda: not _same(result, _with_other_numbers(module, run, before, result)))
+    return result
+
+
+def _guarded(watch: OwnNumbers, run: Callable[[], T], before: Generators) -> T:
     try:
         with watch:
-            result = run()
+            return run()
     except Exception:  # the module's own error, or torch's in this context
         if watch.refused is not None:
             raise watch.refused from None
+    before.restore()
+    return run()
+
+
+def _with_other_numbers(module: nn.Module, run: Callable[[], T], before: Generators, default: T) -> T:
+    """Return what ``run`` does while ``module`` has other parameters, ``default`` where that cannot be tried."""
+    kept = [(parameter.data, parameter.detach().clone()) for parameter in module.parameters() if parameter.requires_grad]
+    after = Generators()
+    try:
+        for data, _ in kept:
+            data.mul_(TURNED)
+        before.restore()
         return run()
-    watch.end()
-    return result
+    except Exception:  # any kind: the module's own, or of memory that must not be written
+        return default
+    finally:
+        after.restore()
+        for data, numbers in kept:
+            if not torch.equal(data, numbers):
+                data.copy_(numbers)
+
+
+def _same(one: Any, other: Any) -> bool:
+    return all(np.array_equal(*pair, equal_nan=True) for pair in zip(_arrays(one), _arrays(other), strict=True))
+
+
+def _arrays(tree: Any) -> list[np.ndarray]:
+    leaves = [leaf for leaf in tree_leaves(tree) if isinstance(leaf, Tensor | np.ndarray | int | float)]
+    return [np.asarray(leaf.detach().double().cpu() if isinstance(leaf, Tensor) else leaf, np.float64) for leaf in leaves]
 
 
 def _watch_of(module: nn.Module, always: bool, who: str) -> OwnNumbers:
@@ -142,34 +189,17 @@ def _watch_of(module: nn.Module, always: bool, who: str) -> OwnNumbers:
     return OwnNumbers(module, always, who)
 
 
-class _Hook:
-    """Hook of a module that begins or ends a context; a copy of it does nothing."""
-
-    def __init__(self, watch: OwnNumbers, entered: list[bool], begins: bool) -> None:
-        self._watch, self._entered, self._begins = watch, entered, begins
-
-    def __call__(self, *_: Any) -> None:
-        if self._begins:
-            self._watch.__enter__()
-            self._entered.append(True)
-        elif self._entered:  # an earlier hook may have raised
-            self._entered.pop()
-            self._watch.__exit__(None, None, None)
-
-    def __reduce__(self) -> Any:
-        return partial, (_nothing,)
-
-
-def _nothing(*_: Any) -> None:
-    """Hook that does nothing."""
-
-
 def watched(module: nn.Module) -> nn.Module:
-    """Let passes of ``module``, a copy that is given to a script, raise NotItsOwnError; returns it."""
-    if not isinstance(module, torch.jit.ScriptModule):  # a scripted module takes no hooks
-        watch, entered = _watch_of(module, True, "fitness"), list[bool]()
-        module.register_forward_pre_hook(_Hook(watch, entered, True))
-        module.register_forward_hook(_Hook(watch, entered, False), always_call=True)
+    """Let passes of ``module``, a copy that is given to a script, raise NotItsOwnError; returns it. Its copies do not."""
+    if isinstance(module, torch.jit.ScriptModule):  # its passes are not Python's
+        return module
+    watch, given = _watch_of(module, True, "fitness"), ref(module)
+
+    def passed(*args: Any, **kwargs: Any) -> Any:
+        call = partial(given()._call_impl, *args, **kwargs)  # type: ignore[union-attr]
+        return _guarded(watch, call, Generators())
+
+    vars(module)["_compiled_call_impl"] = passed  # what torch calls in place of _call_impl, and leaves out of copies
     return module
 
 
@@ -190,7 +220,7 @@ def _user(func: Any) -> str:
 
 def _room(tensor: Tensor) -> int:
     """Return the address of a tensor's memory, 0 for one that has none of its own."""
-    if tensor.layout is not torch.strided:
+    if tensor.layout is not torch.strided or tensor.is_nested:
         return 0
     try:
         return tensor.untyped_storage().data_ptr()

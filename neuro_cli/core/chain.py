@@ -45,7 +45,8 @@ def outcomes(links: Sequence[Link], x: Tensor, noise: Tensor, scales: Sequence[f
         rows.append([*weight.shape[::-1], start, -1 if bias is None else begin, place.start, moved, activation])
         parts += [part.detach().reshape(-1) for part in (weight, bias) if part is not None]
         start = begin + (0 if bias is None else len(bias))
-    few = x.shape[2] in ROWS and all(link.weight.numel() <= WEIGHTS for link in links)
+    points = x.shape[2]
+    few = points < ROWS.start or (points in ROWS and all(link.weight.numel() <= WEIGHTS for link in links))
     chain = own_chain_kernels.own_chain if few else own_chain_kernels.tiled_chain  # they have the same bits
     given = x.numpy(), torch.cat(parts).numpy(), noise.numpy(), np.array(rows, np.int64), np.array(scales, np.float32)
     chain(*given, out.numpy())

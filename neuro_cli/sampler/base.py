@@ -209,12 +209,14 @@ class Sampler(Estimator):
     """Base of all samplers: noise of parameters.
 
     ``reuses_noise``: a forward pass over many directions costs far less than one for each. ``compiled``: linear layers of such a
-    pass on a CPU multiply by each member's weights in compiled loops. ``graphs``: recorded sums on a GPU.
+    pass on a CPU multiply by each member's weights in compiled loops. ``at_once``: those of a module that reads their outcome
+    unseen, as scripted functions do, do not wait until it is used. ``graphs``: recorded sums on a GPU.
     ``room``: memory that the next sums may be written to, by a caller who is done with those before.
     """
 
     reuses_noise = False
     compiled = False
+    at_once = False
     graphs: Graphs | None = None
     room: Tensor | None = None
 

@@ -32,10 +32,10 @@ ENOUGH = 2**20
 
 
 class DensePerturbation(Perturbation):
-    """Noise (D, M), a row for each direction. ``compiled``: linear layers on a CPU by compiled loops."""
+    """Noise (D, M), a row for each direction. ``compiled``: linear layers on a CPU by compiled loops; ``at_once``: none waits."""
 
-    def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False) -> None:
-        self._noise, self.rows, self._compiled = noise, rows, compiled
+    def __init__(self, noise: Tensor, rows: MemberBatch, compiled: bool = False, at_once: bool = False) -> None:
+        self._noise, self.rows, self._compiled, self._at_once = noise, rows, compiled, at_once
         self.loops = self.chains = compiled  # also in float64, in which a trial compares the order of the chain with the module's
 
     def drawn(self) -> tuple[Tensor, Callable[[Tensor], Perturbation]]:
@@ -44,11 +44,11 @@ class DensePerturbation(Perturbation):
     def without_pairs(self) -> "DensePerturbation":
         """Return the perturbation whose directions are the sides of this one, one after the other."""
         noise = torch.cat([scale * self._noise for scale in self.rows.scales])
-        return DensePerturbation(noise, MemberBatch([1.0], len(noise), self.rows.examples), self._compiled)
+        return DensePerturbation(noise, MemberBatch([1.0], len(noise), self.rows.examples), self._compiled, self._at_once)
 
     def changed(self, steps: Callable[[Tensor], Tensor]) -> "DensePerturbation":
         """Return the perturbation with ``steps`` (D, M) of the noise in its place."""
-        return DensePerturbation(steps(self._noise), self.rows, self._compiled)
+        return DensePerturbation(steps(self._noise), self.rows, self._compiled, self._at_once)
 
     def layer(
         self, place: Place, shift: Place | None, x: Tensor, weight: Tensor, bias: Tensor | None, operator: Operator
@@ -70,8 +70,10 @@ class DensePerturbation(Perturbation):
         return chain.answers(x, self._noise, self.rows)
 
     def postponed(self, x: Tensor, weight: Tensor, lead: Sequence[int], watched: bool) -> Postponed | None:
-        served = self._compiled and x.device.type == "cpu" and x.dtype == weight.dtype == self._noise.dtype
-        if not served or not tile_kernels.FASTER or x.shape[2] < tile_kernels.ROWS or not 0 < weight.numel() <= WEIGHTS:
+        served = self._compiled and not self._at_once and x.device.type == "cpu" and x.dtype == weight.dtype == self._noise.dtype
+        if not served or not tile_kernels.FASTER or not 0 < weight.numel() <= WEIGHTS:
+            return None
+        if x.shape[2] < tile_kernels.ROWS and not watched:  # in a trial of a few examples layers wait as with all of them
             return None
         scales = self.rows.scales
 
@@ -317,4 +319,4 @@ class Dense(Sampler):
 
     def perturbed_by(self, noise: Tensor, rows: MemberBatch) -> DensePerturbation:
         """Return the dense perturbation of ``noise`` (D, M)."""
-        return DensePerturbation(noise, rows, self.compiled and blas_kernels.SERVES)
+        return DensePerturbation(noise, rows, self.compiled and blas_kernels.SERVES, self.at_once)

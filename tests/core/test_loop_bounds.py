@@ -23,7 +23,17 @@ from torch import nn
 
 from neuro_cli.core import noise as addressed
 from neuro_cli.core import philox, rows
-from neuro_cli.core.kernels import activations, attention, blas, numba_noise, own_chain, own_layer, own_recurrence, winograd
+from neuro_cli.core.kernels import (
+    activations,
+    attention,
+    blas,
+    numba_noise,
+    own_chain,
+    own_layer,
+    own_recurrence,
+    tiles,
+    winograd,
+)
 from neuro_cli.core.kernels import numba_blocks as blocks
 from neuro_cli.core.kernels import numba_rows as row_kernels
 from neuro_cli.core.machine.threads import Threads
@@ -43,7 +53,7 @@ drawn = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCh
 @pytest.fixture(scope="module", params=["python", "guarded"])
 def loops(request):
     """Names of a module of loops, which are watched; few turns of long loops in Python."""
-    few = {"NEAR": 64, "FASTER": True} if request.param == "python" else {}
+    few = {"NEAR": 64, "FASTER": True, "LEAST": 8, "HIDDEN": 64} if request.param == "python" else {}
     with watching(request.param, **few) as names:
         yield names
 
@@ -68,20 +78,28 @@ def test_layers_with_own_weights(loops, sizes, shape, sides, shared, biases):
     close(out, wanted if shift < 0 else wanted + steps * noise[:, None, shift : shift + outputs])
 
 
-@given(widths=st.lists(SIZES, min_size=2, max_size=4), shape=st.tuples(FEW, SIZES), sides=FEW, shared=st.booleans(), seed=SEEDS)
+FUNCTIONS = (lambda x: x, torch.tanh, torch.relu, F.gelu)  # in the order of the activations' numbers
+
+
+@given(
+    widths=st.lists(SIZES, min_size=2, max_size=4), shape=st.tuples(FEW, SIZES), sides=FEW, shared=st.booleans(), seed=SEEDS,
+    tiled=st.booleans(),
+)  # fmt: skip
 @drawn
-def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, seed):
+def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, seed, tiled):
     random, (directions, points) = np.random.default_rng(seed), shape
+    points = max(points, tiles.ROWS) if tiled else points
     layers, used = [], 0
     for inputs, outputs in pairwise(widths):
         start, used = used, used + outputs * (inputs + 1)
         bias, moved = random.choice([(-1, -1), (1, -1), (1, 1)])
         shift = start + inputs * outputs
-        kind = random.choice([activations.NONE, activations.TANH, activations.RELU])
+        kind = random.integers(len(FUNCTIONS))
         layers.append([inputs, outputs, start, shift if bias > 0 else -1, start + 3, shift + 3 if moved > 0 else -1, kind])
     x, centre, noise = normal(1 if shared else sides, directions, points, widths[0]), normal(used), normal(directions, used + 3)
     scales, out = np.linspace(-0.5, 0.7, sides, dtype=np.float32), torch.empty(sides, directions, points, widths[-1])
-    loops(own_chain).own_chain(x.numpy(), centre.numpy(), noise.numpy(), np.array(layers), scales, out.numpy())
+    chain = loops(own_chain).tiled_chain if tiled else loops(own_chain).own_chain
+    chain(x.numpy(), centre.numpy(), noise.numpy(), np.array(layers), scales, out.numpy())
     steps, wanted = torch.from_numpy(scales).double()[:, None, None], x.double()
     for inputs, outputs, weight, bias, own, moved, kind in layers:
         size = inputs * outputs
@@ -89,8 +107,16 @@ def test_chains_of_layers_with_own_weights(loops, widths, shape, sides, shared, 
         wanted = wanted @ weights.unflatten(2, (outputs, inputs)).mT
         wanted = wanted if bias < 0 else wanted + centre[bias : bias + outputs]
         wanted = wanted if moved < 0 else wanted + (steps * noise[:, moved : moved + outputs])[:, :, None]
-        wanted = wanted.tanh() if kind == activations.TANH else wanted.relu() if kind == activations.RELU else wanted
+        wanted = FUNCTIONS[kind](wanted)
     close(out, wanted)
+
+
+@given(count=st.sampled_from([0, 1, 15, 16, 17, 33]), kind=st.integers(0, 3))
+@drawn
+def test_activations_by_themselves(loops, count, kind):
+    x, out = 4 * normal(count), torch.empty(count)
+    loops(own_chain).activated(x.numpy(), kind, out.numpy())
+    close(out, FUNCTIONS[kind](x.double()))
 
 
 CELLS = (nn.GRU, nn.LSTM, nn.RNN, partial(nn.RNN, nonlinearity="relu"))  # in the order of their numbers
@@ -499,6 +525,9 @@ THREE_TO_TWO = np.array([[3, 2, 0, -1, 0, -1, 0]]), numbers(1)  # a chain of one
         (own_chain, "own_chain", (numbers(1, 1, 1, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(1, 1, 1, 2), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
         (own_chain, "own_chain", (numbers(2, 1, 1, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 1, 2))),
+        (own_chain, "tiled_chain", (numbers(1, 1, 8, 3), numbers(6), numbers(1, 5), *THREE_TO_TWO, numbers(1, 1, 8, 2))),
+        (own_chain, "tiled_chain", (numbers(1, 1, 7, 3), numbers(6), numbers(1, 6), *THREE_TO_TWO, numbers(1, 1, 7, 2))),
+        (own_chain, "activated", (numbers(5), activations.GELU, numbers(4))),
         (own_recurrence, "own_recurrence", recurrence(kind=own_recurrence.LSTM)),
         (own_recurrence, "own_recurrence", recurrence(centre=numbers(31))),
         (own_recurrence, "own_recurrence", recurrence(noise=numbers(1, 29))),

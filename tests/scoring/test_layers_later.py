@@ -9,11 +9,18 @@ import torch.nn.functional as F
 from test_small import evolution, scorers, share_passes
 from torch import Tensor, nn
 
+import neuro_cli as neuro
 from neuro_cli.core import postponed
 from neuro_cli.core.kernels import activations, own_chain, tiles
 from neuro_cli.sampler import dense
 
 KEPT = []
+
+
+@torch.jit.script
+def scripted(x: Tensor) -> Tensor:
+    """Function whose reads of a tensor torch announces to nobody."""
+    return torch.relu(x) * 1.5
 
 
 class Layers(nn.Module):
@@ -108,6 +115,38 @@ def test_bits_do_not_depend_on_which_layers_are_computed_together(way, chains, m
             made.append(scorer.scores(proposal, 2, range(16)))
     np.testing.assert_array_equal(*made)
     assert 2 not in chains
+
+
+class Scripted(Layers):
+    def plain(self, x: Tensor) -> Tensor:
+        return self.second(scripted(self.first(x)))
+
+    def inferred(self, x: Tensor) -> Tensor:
+        with torch.inference_mode():
+            y = self.second(torch.tanh(self.first(x)))
+        return y.clone()
+
+
+@pytest.mark.parametrize(("way", "mapped"), [("plain", False), ("plain", True), ("inferred", False)])
+def test_layers_do_not_wait_for_reads_that_nobody_announces(way, mapped, chains):
+    es = evolution(Scripted(way, mapped), 12, sampler="antithetic")
+    share_passes(es)
+    assert not scorers(es)[0]._leaves
+    assert 2 not in chains
+
+
+def test_perturbed_passes_are_tried_with_layers_that_wait(chains):
+    """A trial has four examples; with so few rows a layer is else computed at once."""
+    torch.manual_seed(0)
+    module, x, members = Scripted("plain"), torch.randn(12, 6), []
+    with torch.no_grad(), neuro.perturbed(module, "antithetic", 4, sigma=0.2, shared=True) as noise:
+        made = module(x)
+    centre = nn.utils.parameters_to_vector(module.parameters()).detach()
+    for member in range(4):
+        direction, sign = noise._sampler.side(member)
+        nn.utils.vector_to_parameters(centre + sign * 0.2 * noise._sampler.explicit(0, direction), module.parameters())
+        members.append(module(x).detach())
+    torch.testing.assert_close(made, torch.cat(members), rtol=1e-5, atol=1e-5)
 
 
 def test_other_processors_compute_layers_at_once(chains, monkeypatch):

@@ -14,7 +14,7 @@ from neuro_cli.core.kernels.vectors import LANES
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE, _NOTHING = nb.uintp(4), nb.uintp(4 * LANES), nb.uintp(0)
 # numbers of a block of rows between two layers, for the second cache, and least rows, as each block computes the weights again
-HIDDEN, BLOCK = 2**16, 128
+HIDDEN, LEAST = 2**16, 128
 
 
 @_compiled
@@ -117,7 +117,7 @@ def tiled_chain(x, centre, noise, layers, scales, out):
     some = 1
     for layer in range(last + 1):
         some = max(some, lines_of(layers[layer, 0], layers[layer, 1]) * layers[layer, 0])
-    block = min(points, max(BLOCK, HIDDEN // widest))
+    block = min(points, max(LEAST, HIDDEN // widest))
     blocks = points // block  # the last one also has the rows that are left, so none has fewer than ROWS
     room = (points - (blocks - 1) * block) * widest + LANES
     one, two = np.empty(room, np.float32), np.empty(room, np.float32)

@@ -20,14 +20,13 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.core.chain import Chain, Link, chains_of
 from neuro_cli.core.kernels import gpu
-from neuro_cli.core.layout import ParameterLayout, Place
+from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.rows import by_rows
 from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes import recurrent
-from neuro_cli.scoring.passes.computed_vectors import ComputedVectors
 from neuro_cli.scoring.passes.dense import linear
 from neuro_cli.scoring.passes.example_marks import with_mark
-from neuro_cli.scoring.passes.forward import ManyForward, answered_by
+from neuro_cli.scoring.passes.forward import answered_by
 from neuro_cli.scoring.passes.later import Rows
 from neuro_cli.scoring.passes.number_reads import (
     NeedsCare,
@@ -40,21 +39,14 @@ from neuro_cli.scoring.passes.number_reads import (
     reads,
     suspect,
 )
-from neuro_cli.scoring.passes.operators import (
-    ConvolutionOperator,
-    LinearOperator,
-    Unsupported,
-    geometry_of,
-    images_of,
-    normalized,
-    numbers,
-)
+from neuro_cli.scoring.passes.operators import ConvolutionOperator, LinearOperator, Unsupported, geometry_of, images_of, numbers
 from neuro_cli.scoring.passes.outputs import by_tensor
 from neuro_cli.scoring.passes.row_order import refuse_order
 from neuro_cli.scoring.passes.tangent import tanh
+from neuro_cli.scoring.passes.vectors_of_members import NORMS, PRODUCTS, TAKE_VECTORS, VectorsOfMembers
 
 
-class PerturbedForward(ManyForward):
+class PerturbedForward(VectorsOfMembers):
     """Context in which ``module`` answers n rows of input as the members of ``perturbation`` would.
 
     Input of n / S rows is what all sides have in common: the first layers then work on it once.
@@ -62,13 +54,8 @@ class PerturbedForward(ManyForward):
 
     def __init__(self, module: nn.Module, layout: ParameterLayout, perturbation: Perturbation, careful: bool = True) -> None:
         super().__init__(module, layout, perturbation, careful)
-        parameters = dict(module.named_parameters())
-        self._places = {id(parameters[place.name]): place for place in layout.places}  # equality of tensors compares numbers
-        self._noise, self._computed = perturbation, ComputedVectors()
         steps = ((part, chains_of(part, self._places)) for part in (module.modules() if perturbation.chains else ()))
         self._chains = [(part, partial(self._in_turn, called)) for part, called in steps if called is not None]
-        # counts of a row: values in the largest output of a layer; products of a number and a weight; if some are convolutions'
-        self.largest, self.products, self.convolved = 0, 0, False
 
     def __enter__(self) -> Any:
         result = super().__enter__()
@@ -93,11 +80,7 @@ class PerturbedForward(ManyForward):
                 made = self._noise.chain(chain, x)
         if not served:
             return chain.by_torch(x)
-        if self._careful:  # counts matter in a trial alone
-            widest = max(max(link.weight.shape) for link in chain.links)
-            points = made.numel() // (len(made) * chain.outputs)
-            self.largest = max(self.largest, points * widest)
-            self.products += points * sum(link.weight.numel() for link in chain.links)
+        self._count_points(made.numel() // (len(made) * chain.outputs), [link.weight for link in chain.links])
         return with_mark(made) if self._careful else made
 
     def _answered(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -123,11 +106,6 @@ class PerturbedForward(ManyForward):
         refuse_order(x, lambda: "an output")
         self._note(x)
         return self._both_sides(x)
-
-    def _note(self, x: Tensor) -> None:
-        """Note the size of an activation where no layer of products has noise, so that none was counted."""
-        if not self.products:
-            self.largest = max(self.largest, x.numel() // len(x))
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Sequence[Any] = (), kwargs: dict[str, Any] | None = None
@@ -184,13 +162,6 @@ class PerturbedForward(ManyForward):
             elif id(value) in self._places or id(value) in self._computed.known:
                 return True
         return False
-
-    def _evolved(self, value: Any) -> bool:
-        """Return whether ``value`` is an evolved parameter, or computed from one."""
-        return id(value) in self._places or id(value) in self._computed.known
-
-    def _place(self, parameter: Tensor | None) -> Place | None:
-        return None if parameter is None else self._places.get(id(parameter))
 
     def linear(self, input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         made = self._linear_later(input, weight, bias) if self._inside else None
@@ -278,6 +249,12 @@ class PerturbedForward(ManyForward):
             self.products += y.numel() // len(y) * (weight.numel() // y.shape[operator.channel])
             self.convolved |= operator.geometry is not None
 
+    def _count_points(self, points: int, weights: Sequence[Tensor]) -> None:
+        """Note the size of layers that compiled loops compute in one call, each on as many ``points`` of a row."""
+        if self._careful:
+            self.largest = max(self.largest, points * max(max(weight.shape) for weight in weights))
+            self.products += points * sum(weight.numel() for weight in weights)
+
     def _layer(self, operator: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         self._count(operator, y, x, weight)
         if len(x) == self._rows.count:
@@ -294,25 +271,6 @@ class PerturbedForward(ManyForward):
         place = self._place(bias)
         return y if place is None else self._noise.rows.add_vectors(y, self._noise.vectors(place), operator.channel)
 
-    def batch_norm(
-        self, input: Tensor, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None,
-        bias: Tensor | None = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5,
-    ) -> Tensor:  # fmt: skip
-        """Batch norm with the statistics of each member's own examples."""
-        input = self._both_sides(input)
-        if training:
-            result = self._normalised(input, eps)
-        else:
-            result = F.batch_norm(input, running_mean, running_var, None, None, False, 0.0, eps)
-        return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
-
-    def _normalised(self, x: Tensor, eps: float) -> Tensor:
-        rows = self._rows
-        split = x.reshape(rows.count // rows.examples, -1, *x.shape[1:])
-        if split[0, :, 0].numel() < 2:
-            raise Unsupported("batch norm of a single value for each channel")
-        return normalized(split, [1, *range(3, split.dim())], eps).view(x.shape)
-
     def max_pool2d(
         self, input: Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
         return_indices: bool = False,
@@ -324,54 +282,6 @@ class PerturbedForward(ManyForward):
         window = numbers(kernel_size, 2)
         result: Tensor = kernels.pooled(input, window, numbers(stride, 2) if stride else window)
         return result
-
-    def layer_norm(
-        self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None,
-        eps: float = 1e-5,
-    ) -> Tensor:  # fmt: skip
-        input = self._both_sides(input)
-        if weight is not None and bias is not None:
-            self._note(input)
-            return self._rows.layer_norm(input, self._members(weight), self._members(bias), eps)
-        inner = [1] * (input.dim() - 1 - len(normalized_shape))
-        return self._affine(F.layer_norm(input, normalized_shape, None, None, eps), weight, bias, (*inner, *normalized_shape))
-
-    def group_norm(
-        self, input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-    ) -> Tensor:
-        input = self._both_sides(input)
-        shape = input.shape[1], *[1] * (input.dim() - 2)
-        return self._affine(F.group_norm(input, num_groups, None, None, eps), weight, bias, shape)
-
-    def instance_norm(
-        self, input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None,
-        weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1,
-        eps: float = 1e-5,
-    ) -> Tensor:  # fmt: skip
-        input = self._both_sides(input)
-        result = F.instance_norm(input, running_mean, running_var, None, None, use_input_stats, 0.0, eps)
-        return self._affine(result, weight, bias, (input.shape[1], *[1] * (input.dim() - 2)))
-
-    def rms_norm(
-        self, input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
-    ) -> Tensor:
-        input = self._both_sides(input)
-        inner = [1] * (input.dim() - 1 - len(normalized_shape))
-        return self._affine(F.rms_norm(input, normalized_shape, None, eps), weight, None, (*inner, *normalized_shape))
-
-    def product(self, one: Any, other: Any) -> Any:
-        """Return rows (n, .., C) times a vector (C,), as in norms; NotImplemented if neither is an evolved vector."""
-        x, weight = (other, one) if self._evolved(one) else (one, other)
-        if not self._evolved(weight) or self._evolved(x) or not isinstance(x, Tensor):
-            return NotImplemented
-        if weight.dim() != 1 or not self._rows_of_vectors(x, len(weight)):
-            raise Unsupported(f"a product with a parameter of shape {tuple(weight.shape)}")
-        return self._affine(self._both_sides(x), weight, None, (*[1] * (x.dim() - 2), len(weight)))
-
-    def _rows_of_vectors(self, x: Any, size: int) -> bool:
-        """Return whether ``x`` (n, .., size) has rows of all members or of one side, or points folded into those of all."""
-        rows = self._has_rows(x) or (x.dim() > 1 and not x.shape[0] % self._rows.count)
-        return rows and x.dim() > 1 and x.shape[-1] == size and (not self._careful or of_rows(x))
 
     def embedding(
         self, input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, *rest: Any,
@@ -417,39 +327,14 @@ class PerturbedForward(ManyForward):
         if made is None:
             return None
         outputs, last = made
-        if self._careful:  # counts matter in a trial alone
-            steps = outputs.numel() // (self._rows.count * outputs.shape[2])
-            self.largest = max(self.largest, steps * max(weights[0].shape))
-            self.products += steps * (weights[0].numel() + weights[1].numel())
+        self._count_points(outputs.numel() // (self._rows.count * outputs.shape[2]), weights[:2])
         return outputs.transpose(0, 1), last
-
-    def _affine(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, shape: Sequence[int]) -> Tensor:
-        count = self._rows.count
-        if len(x) == count:
-            self._note(x)
-            factors, shifts = (None if part is None else self._members(part) for part in (weight, bias))
-            return self._rows.affine(x, factors, shifts, shape)
-        # points that a module has folded into the batch, as for a linear layer
-        return self._affine(x.reshape(count, -1, *x.shape[1:]), weight, bias, (1, *shape)).reshape(x.shape)
-
-    def _members(self, parameter: Tensor) -> Tensor:
-        """Return values of ``parameter``, or of what was computed from one, for all members: (S or 1, D or 1, values)."""
-        if id(parameter) in self._computed.known:
-            return self._computed.known[id(parameter)].members
-        # the layout of the flat vector: a norm's parameters are never four-dimensional
-        base, place = parameter.reshape(1, 1, -1), self._place(parameter)
-        if place is None:
-            return base
-        noise = self._noise.vectors(place)[None]
-        scales = torch.tensor(self._rows.scales, dtype=noise.dtype, device=base.device)
-        return base.to(noise.dtype) + scales[:, None, None] * noise
 
 
 def _has_tensor(made: Any) -> bool:
     return isinstance(made, Tensor) or any(isinstance(part, Tensor) for part in made)
 
 
-PRODUCTS: frozenset[Any] = frozenset((torch.mul, torch.multiply, Tensor.mul, Tensor.multiply, Tensor.__mul__, Tensor.__rmul__))
 SUMS = (torch.addmm, Tensor.addmm)
 FIRST_PARAMETER = PRODUCTS | {*SUMS}
 # functions by which modules of torch.nn and of transformers call these operations
@@ -458,14 +343,9 @@ HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {
     F.linear: PerturbedForward.linear,
     **dict.fromkeys((F.conv1d, F.conv2d, F.conv3d), PerturbedForward.convolution),
     F.max_pool2d: PerturbedForward.max_pool2d,
-    F.batch_norm: PerturbedForward.batch_norm,
-    F.layer_norm: PerturbedForward.layer_norm,
-    F.group_norm: PerturbedForward.group_norm,
-    F.instance_norm: PerturbedForward.instance_norm,
-    F.rms_norm: PerturbedForward.rms_norm,
+    **{func: getattr(PerturbedForward, func.__name__) for func in NORMS},
     F.embedding: PerturbedForward.embedding,
     **dict.fromkeys(SUMS, PerturbedForward.addmm),
     **dict.fromkeys(PRODUCTS, PerturbedForward.product),
     **{func: partial(PerturbedForward.recurrence, whole=whole, cell=cell) for func, (whole, cell) in recurrent.FUNCTIONS.items()},
 }
-TAKE_VECTORS = PRODUCTS | {F.batch_norm, F.layer_norm, F.group_norm, F.instance_norm, F.rms_norm}

@@ -332,7 +332,7 @@ class Evolution(Loop):
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
         layout, stored = ParameterLayout(self._module), self._settings.get("weights", "float32")
-        self._settings["parameters"] = layout.size  # a script may have frozen some since
+        self._settings["parameters"] = layout.size  # a script may freeze parameters between steps
         if str(layout.dtype) != f"torch.{stored}":
             allowed = f"its parameters are {layout.dtype}, and were torch.{stored} when it was given: give it to a new Evolution"
             raise ConfigError("module", self._subject, allowed)

@@ -116,7 +116,7 @@ def read() -> dict[str, list[tuple[float, float]]]:
 
 def draw(points: dict[str, list[tuple[float, float]]], path: Path) -> None:
     """Write the SVG on a transparent ground, so that it is legible on a light and on a dark page."""
-    figure = Figure(figsize=(7.2, 3.6), layout="constrained")
+    figure = Figure(figsize=(7.2, 4.0), layout="constrained")
     FigureCanvasSVG(figure)
     axes = figure.subplots()
     for (curve, values), colour in zip(points.items(), COLOURS, strict=True):
@@ -134,7 +134,7 @@ def draw(points: dict[str, list[tuple[float, float]]], path: Path) -> None:
     axes.tick_params(colors=TEXT)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(TEXT)
-    figure.legend(loc="outside upper center", ncols=2, frameon=False, labelcolor=TEXT)
+    figure.legend(loc="outside upper left", frameon=False, labelcolor=TEXT)  # one column: a phone shows the left half
     path.parent.mkdir(parents=True, exist_ok=True)
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": path.stem}):
         figure.savefig(path, metadata={"Date": None, "Creator": None}, transparent=True)

@@ -43,7 +43,7 @@ FIELDS = (*IDENTITY, "ended", "minutes", "best_return", "fresh_return", "looks",
 CURVES = "returns"  # name of the picture of this command's trials, in the run folder
 COLOURS = {"dises": BLUE, "evolve": GREEN, "openai_es": VERMILION, "ars": PURPLE, "ddpg": ORANGE}
 WIDE = 3  # panels side by side
-NEVER = 1_000_000  # generations; the budget ends a run before
+NEVER = 1_000_000  # generations, more than the budget allows
 Look = Mapping[str, str]
 
 

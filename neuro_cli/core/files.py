@@ -59,7 +59,7 @@ def replace_atomically(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def temporary_name(path: Path) -> Path:
-    """Return the name under which this process writes ``path``, and remove what killed writers left. Raises OSError.
+    """Return this process's temporary name for ``path``, and remove those of killed writers. Raises OSError.
 
     It contains the process id, since another process that writes ``path`` now would continue this one's file and rename it.
     """

@@ -29,7 +29,7 @@ SHORT_ORDER = 14  # orders of up to 2**14 things have keys of 32 bits, at least 
 def repeated(x: Tensor, times: int) -> Tensor:
     """Return ``x`` (B, ..) one after the other, (times B, ..), each in its memory format; :func:`once` gives ``x`` back."""
     result = repeat(x, times)
-    if result is not x and not (x.is_inference() or result.is_inference()):  # writes to those are not counted
+    if result is not x and not (x.is_inference() or result.is_inference()):  # inference tensors do not count writes
         rows = once(x)
         setattr(result, ONCE, (rows, rows._version, result._version))
     return result
@@ -94,7 +94,7 @@ def random_orders(words: Tensor, kept: int) -> Tensor:
         keys = words.numpy() & ~mask
         keys |= np.arange(size, dtype=np.uint32)
         keys.sort(axis=1)
-        # short ones, for sums and passes take as long as reading them
+        # short types, since sums and passes take as long as reading them
         return torch.from_numpy(np.bitwise_and(keys[:, :kept], mask, dtype=np.uint32).astype(np.int16))
     high = words.to(torch.int64) << (0 if bits <= SHORT_ORDER else bits)
     low = (1 << bits) - 1

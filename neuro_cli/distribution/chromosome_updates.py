@@ -19,7 +19,7 @@ from neuro_cli.core.philox import TILE
 from neuro_cli.distribution.base import Distribution, PopulationContext
 from neuro_cli.distribution.codec import WIRES, codec_of, slices, unpack
 from neuro_cli.distribution.error_feedback import Feedback, by_rank, check_wire, gather_columns, unsent
-from neuro_cli.fabric.messages import begin_gather
+from neuro_cli.fabric.collectives import begin_gather
 from neuro_cli.fabric.shares import shares
 
 log = logging.getLogger(__name__)

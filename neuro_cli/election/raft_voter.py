@@ -15,7 +15,7 @@ FOLLOWER, STANDS_BEFORE, CANDIDATE, LEADER = "follower", "stands before", "candi
 
 @dataclass
 class Timing:
-    """Times of a voter in seconds: between two messages of a leader, and bounds of the silence after which a follower stands."""
+    """Times of a voter in seconds: a leader's heartbeat interval, and bounds of a follower's election timeout."""
 
     heartbeat: float
     shortest: float

@@ -8,7 +8,7 @@ from neuro_cli.election.fields import printable
 from neuro_cli.run_folder.identity import flatten, identity_of
 
 FORMAT = "neuro evolve 3"  # format of messages between peers
-BASE_KEY = "path"  # key of a model that begins with a file or a folder, whose place differs from machine to machine
+BASE_KEY = "path"  # key of a pretrained model's file or folder, whose path differs between machines
 PATH, SCHEDULE, AVERAGE = f"model.{BASE_KEY}", "selection.lr_schedule", "algo.average"
 BASE, INITIAL = "frozen parameters (SHA-256)", "initial parameters"  # keys of entries that are hashes of contents
 ADVICE = {BASE: ": give model.path the same file", INITIAL: ""}

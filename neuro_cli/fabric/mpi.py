@@ -182,7 +182,7 @@ class MpiWorld(World):
         if self.size > 1 or started == 1:
             return
         if next(os.environ[name] for name in RANK_VARIABLES if name in os.environ) != "0":
-            time.sleep(2)  # every rank is alone and comes here; the first one prints before its end ends the others
+            time.sleep(2)  # every rank is alone and comes here; the first prints, then its exit ends the others
             raise SystemExit(BAD_INPUT)
         raise UserError(
             f"mpiexec started {started} ranks, but they cannot meet: it belongs to another MPI than the library of this Python, "

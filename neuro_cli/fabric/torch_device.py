@@ -17,7 +17,7 @@ from torch import Tensor
 
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.fabric.base import World
-from neuro_cli.fabric.messages import Messages
+from neuro_cli.fabric.collectives import Messages
 
 log = logging.getLogger(__name__)
 

@@ -122,7 +122,7 @@ def variables(rank: int, ranks: int, port: int) -> dict[str, str]:
 
 
 def become(words: Sequence[str], own: dict[str, str], agent: int) -> int:
-    """Let this fork be ``python -P WORDS`` with the variables ``own``; it gets SIGTERM when the process ``agent`` ends."""
+    """Run ``python -P WORDS`` in this fork, with the variables ``own``; SIGTERM comes when the process ``agent`` ends."""
     for number in STOPS:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOPS)

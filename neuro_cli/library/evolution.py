@@ -327,7 +327,7 @@ class Evolution(Loop):
 
     def _form(self) -> nn.Module:
         """Return a copy of the module to bind, with hooks on its input where ranks, precision or memory format need them."""
-        self._settings["parameters"] = ParameterLayout(self._module).size  # a script may have frozen some since
+        self._settings["parameters"] = ParameterLayout(self._module).size  # a script may freeze parameters between steps
         form = form_of(self._module, self._settings.get("weights", "float32"), self._modes, self.world)
         float32 = self._numbers.precision == torch.float32
         if self.world.size > 1 or not float32 or any(parameter.dim() == 4 for parameter in form.parameters()):

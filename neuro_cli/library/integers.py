@@ -16,7 +16,7 @@ from neuro_cli.algo.covariance.cma_weights import mass_of, raw_weights
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.library.bounds import Bounds
 
-LEAST = 0.2  # standard deviation at which 1.2 % of the members round to another integer than a centre in the middle of one
+LEAST = 0.2  # standard deviation at which 1.2 % of the members around an integer round to another one
 
 
 def mask_of(integers: Any, size: int) -> np.ndarray:

@@ -114,7 +114,7 @@ class perturbed:
             answers = Answers(self._module, self._layout, self._sampler, self._generation, self.sigma, given)
             ways = _WAYS.setdefault(self._module, {})
             signature = self._signature(args, kwargs)
-            # equal rows do not show whether members exchange theirs: those that differ have a trial of their own
+            # equal rows hide an exchange between members, so different rows have a trial of their own
             key = (signature, True) if (signature, True) in ways else (signature, given.differ())
             if first := key not in ways:
                 ways[key] = answers.tried()

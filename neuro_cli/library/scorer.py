@@ -126,7 +126,7 @@ class FitnessScorer(PopulationScorer):
                 write_members(self.settings.sampler, proposal, generation, members[row : row + 1], candidate.flat[None])
                 with kept(candidate.module):
                     alone[row] = task.score(candidate.ready(), task.batch(0, 0, 1))
-        # the bound is beyond float32's rounding of a mean, and less than what tells members apart
+        # the bound exceeds float32's rounding of a mean, and is below the differences between members
         most = tolerance(self.settings.precision) / 10 * np.abs(alone).max(initial=0.0)
         if not np.allclose(shared, alone, rtol=0.0, atol=most, equal_nan=True):
             raise Unsupported(OTHERWISE)

@@ -53,7 +53,7 @@ class Pool(ABC):
 
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """Return what the display shows: workers, tasks waiting and running, brokers."""
+        """Return the counts to display: workers, tasks waiting and running, brokers."""
 
     @abstractmethod
     def close(self) -> None:

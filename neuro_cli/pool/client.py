@@ -80,7 +80,7 @@ class BrokerClient:
         self.submitted = 0
 
     def submit(self, *tasks: BaseTask) -> None:
-        """Send tasks; waits while the broker's queue is full. Raises UserError: a task too large, no broker in sight."""
+        """Send tasks; wait while the broker's queue is full. Raises UserError: a task too large, no broker in sight."""
         from neuro_cli.pool.base import WorkUnit
 
         units = [WorkUnit(str(self.submitted + place), task.kind, task.to_bytes()) for place, task in enumerate(tasks)]

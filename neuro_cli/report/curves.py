@@ -10,7 +10,7 @@ from neuro_cli.report.figure import Picture, amount, drawn
 from neuro_cli.report.runs import Group, ReportedRun
 from neuro_cli.run_folder.plot import CYCLE, MARKED, Line, Panel
 
-LAST = ("seconds", "candidates_per_second", "steps_per_second", "bytes_sent", "bytes_received")  # figures after all others
+LAST = ("seconds", "candidates_per_second", "steps_per_second", "bytes_sent", "bytes_received")  # figures that come last
 LONGEST = 1e9  # seconds of a run, whose folder may be a stranger's
 ELAPSED = "elapsed_seconds"
 MANY = len(CYCLE)  # lines of a figure, beyond which colours repeat, and it has no legend

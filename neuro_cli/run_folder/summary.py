@@ -60,7 +60,7 @@ def versions(mpi: str | None = None, packages: Iterable[str] = ()) -> dict[str, 
     return {"python": platform.python_version(), "neuro": __version__, **numeric, **more, "mpi": mpi}
 
 
-@cache  # twice a run, each by reading files; what is imported stays as it is
+@cache  # files are read twice a run, and imported packages do not change
 def _installed(package: str) -> str | None:
     try:
         return version(package)

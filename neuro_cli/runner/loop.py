@@ -46,7 +46,7 @@ class Progression:
 
 
 def assemble(options: Options, world: World, checkpoint: Checkpoint | None = None) -> Trainable:
-    """Build all parts of a population or an ensemble, bound to each other, as ``checkpoint`` has them. Raises UserError."""
+    """Build and connect all parts of a population or an ensemble, restored from ``checkpoint``. Raises UserError."""
     if options.is_ensemble:
         return build_ensemble(options, world)
     return PopulationTraining(build(options, world, checkpoint.scalars if checkpoint is not None else None))

@@ -25,7 +25,7 @@ from neuro_cli.sampler.blocks import Address, Block, BlockSum, Sides
 from neuro_cli.sampler.shared_noise import NoiseReusing
 from neuro_cli.sampler.structured import StructuredPerturbation, Writer
 
-ROWS = 256  # rows of E in memory at a time, where all of it would be as large as the centre; a multiple of a word's signs
+ROWS = 256  # rows of E in memory at a time, since all of E is as large as the centre; a multiple of a word's signs
 MOSTLY = 0.9  # share of linear layers
 FEW_ROWS = 64  # rows of a member of linear layers whose weights cost more than a second product of these rows
 

@@ -280,7 +280,7 @@ class BatchedScorer(PopulationScorer):
             except Unsupported as error:
                 log.info("not by %s: %s", way, error)
                 with self._choice:
-                    if self._others.get(rows, self._way) is way:  # else another thread was here
+                    if self._others.get(rows, self._way) is way:  # otherwise another thread has tried it
                         following = self._tried(rows[0], after=way)
                         self._others[rows] = error if isinstance(following, Unsupported) else following
 

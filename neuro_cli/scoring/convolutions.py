@@ -153,7 +153,7 @@ def convolved(input: Tensor, weight: Tensor, bias: Tensor | None, geometry: Geom
 
 
 def filters(weight: Tensor) -> Tensor:
-    """Return the points of filters (O, C, h, w), as (points, pairs, C, PAIR)."""
+    """Return Winograd's points of filters (O, C, h, w), as (points, pairs, C, PAIR)."""
     outputs, channels, *taps = weight.shape
     plane = _plane(*taps)
     pairs = -(-outputs // kernels.PAIR)

@@ -61,7 +61,7 @@ class Strategy(ABC):
         self.space, self.archive, self._seed = space, archive, seed
 
     def random_numbers(self, number: int, attempt: int = 0) -> np.random.Generator:
-        """Return the random generator of (seed, brood, attempt): no stream whose position matters."""
+        """Return the random generator of (seed, brood, attempt), which does not depend on earlier draws."""
         return numbers_of(self._seed, number, attempt)
 
     def ready(self, under_way: int) -> bool:

@@ -48,7 +48,7 @@ def make_certificates(folder: Path, names: Sequence[str] = (), *, keep_authority
 
 
 def own_certificates() -> Path:
-    """Return the folder of this user's certificates for this machine, and make it the first time. Raises ConfigError."""
+    """Return the folder of this user's certificates for this machine, created on first use. Raises ConfigError."""
     folder = default_folder()
     if (folder / KEY).exists():
         return folder

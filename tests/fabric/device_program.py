@@ -12,7 +12,7 @@ from torch import Tensor
 
 from neuro_cli.distribution.codec import Int8, slices, unpack
 from neuro_cli.fabric import torch_device
-from neuro_cli.fabric.messages import begin_gather, exchanged, summed
+from neuro_cli.fabric.collectives import begin_gather, exchanged, summed
 from neuro_cli.fabric.start import launched_world
 from neuro_cli.fabric.torch_world import TorchWorld, in_order
 

@@ -232,7 +232,7 @@ class Convolution(Kernel, MatrixResponse):
 
 
 class GroupedConvolution(Convolution):
-    """A convolution in ``groups``, with a matrix (m, n) of each group: ``matrix`` (groups, m, n)."""
+    """Convolution in ``groups``; ``matrix`` (groups, m, n) has one matrix per group."""
 
     def __init__(self, form: ImageForm, outputs: int, groups: int, device: torch.device) -> None:
         Kernel.__init__(self, form, outputs, groups, device)

@@ -90,7 +90,7 @@ class PassRecord:
 
     @property
     def replayable(self) -> bool:
-        """Return whether passes with other numbers make the same calls."""
+        """Return whether the calls of a pass are independent of its numbers."""
         return replayable(self.calls)
 
     @property

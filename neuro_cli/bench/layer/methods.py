@@ -45,7 +45,7 @@ class SharedPass:
         # two samplers, since drawing in every round would overwrite the noise that the passes use
         self._sampler, self._drawing = (subject.sampler(node, self.examples) for _ in range(2))
         period = self._sampler.noise_period
-        if period is not None:  # a chunk has one matrix of noise
+        if period is not None:  # one matrix of noise per chunk
             length = max(divisor for divisor in range(1, min(length, period) + 1) if period % divisor == 0)
         self._bounds = [(low, min(low + length, directions)) for low in range(0, directions, length)]
         self._inputs = [self._rows(low, high) for low, high in self._bounds]

@@ -33,7 +33,7 @@ INDEXES = (
     "CREATE INDEX results ON tasks (run, finished) WHERE finished IS NOT NULL",
 )
 MOST_REPORTED = 20  # damaged places that SQLite reports
-LOG_PAGES = 8192  # 32 MB of log before SQLite copies it into the database: the copy waits for the disk, and commits wait for it
+LOG_PAGES = 8192  # 32 MB of log between SQLite's checkpoints: they wait for the disk, and commits wait for them
 
 
 class StoreError(UserError):

@@ -24,7 +24,7 @@ PATIENCE = 30.0  # seconds that the ranks of a killed command have to end
 
 
 class JobFailedError(Exception):
-    """Failure of a job of a sweep; its message is printed already. ``code``: that of its command."""
+    """Failure of a sweep's job, whose message is already printed. ``code``: exit code of its command."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)

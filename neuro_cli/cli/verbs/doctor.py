@@ -80,7 +80,7 @@ if world.rank == 0:
 
 @dataclass(frozen=True)
 class Finding:
-    """Finding of the doctor, one line of the report. ``needed``: ``neuro train`` does not work while this is not ``good``."""
+    """Finding of the doctor, one line of the report. ``needed``: ``neuro train`` fails unless it is ``good``."""
 
     name: str
     good: bool

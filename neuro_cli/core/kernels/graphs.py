@@ -14,7 +14,7 @@ from torch import Tensor
 log = logging.getLogger(__name__)
 
 SMALL = 2**24  # most numbers that are copied to a graph
-GRAPHS = 4  # most of a function: where a number changes each time, no graph serves twice
+GRAPHS = 4  # limit for a function: if a number changes each time, no graph is used twice
 
 Function = Callable[..., Tensor]
 

@@ -51,7 +51,7 @@ def by_address(*kinds: types.Type) -> Callable[[Callable[..., None]], Any]:
 
 
 def size(number: int) -> ir.Constant:
-    """Return an LLVM constant of 64 bits."""
+    """Return a 64-bit constant of LLVM."""
     return ir.Constant(_I64, number)
 
 

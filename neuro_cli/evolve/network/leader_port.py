@@ -52,7 +52,7 @@ class LeaderPort:
         self._server = self._socket = None
 
     def knock(self, port: int, peers: list[str], answered: Callable[[Words], None]) -> None:
-        """Ask who leads at ``port`` of the hosts of ``peers`` and our own; ``answered`` is called once, with all that lead."""
+        """Ask who leads at ``port`` of the hosts of ``peers`` and our own; call ``answered`` once, with all leaders."""
         hosts = sorted({address_of(peer).rpartition(":")[0] for peer in (*peers, self._state.address)})
         task = asyncio.get_running_loop().create_task(self._ask_all([f"{host}:{port}" for host in hosts], answered), name="knock")
         self._tasks.add(task)

@@ -90,7 +90,7 @@ class MujocoSimulator:
         self._batch = Batch(model, size, nthread=1)
         self._state = int(mjtState.mjSTATE_INTEGRATION)
         self._q, self._v, self._controls = (self._batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
-        body = getattr(self._plain, "_main_body", None)  # Ant's place is that of its torso, one substep late
+        body = getattr(self._plain, "_main_body", None)  # Ant's position is its torso's, one substep late
         self._torso = None if body is None else self._batch.bind("xpos")[:, self._plain.data.body(body).id, 0]
         self._skipped = int(self._plain.observation_structure["skipped_qpos"])
         self._limit = environment.spec.max_episode_steps
@@ -153,7 +153,7 @@ def stopwatch() -> Any:
 
 @contextmanager
 def untimed(pointer: Any) -> Iterator[None]:
-    """Keep MuJoCo from reading the clock before and after every stage; ``pointer``: what :func:`stopwatch` gave."""
+    """Keep MuJoCo from reading the clock before and after every stage; ``pointer``: the result of :func:`stopwatch`."""
     if pointer is None:
         yield
         return

@@ -178,7 +178,7 @@ def _parted(result: Any, before: Any) -> tuple[Any, Any]:
 
 
 def policies_of(module: nn.Module, episodes: int, shape: tuple[int, ...]) -> Policies:
-    """Return the one policy ``module`` with its own parameters."""
+    """Return the policy ``module`` alone, with its own parameters."""
     if any(parameter.requires_grad for parameter in module.parameters()):
         layout = ParameterLayout(module)
         chain = chain_of(module, layout)

@@ -73,7 +73,7 @@ class DensePerturbation(Perturbation):
         served = self._compiled and not self._at_once and x.device.type == "cpu" and x.dtype == weight.dtype == self._noise.dtype
         if not served or not tile_kernels.FASTER or not 0 < weight.numel() <= WEIGHTS:
             return None
-        if x.shape[2] < tile_kernels.ROWS and not watched:  # in a trial of a few examples layers wait as with all of them
+        if x.shape[2] < tile_kernels.ROWS and not watched:  # a trial's few examples wait as all of them do
             return None
         scales = self.rows.scales
 

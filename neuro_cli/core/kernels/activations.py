@@ -64,7 +64,7 @@ def relu(builder, x):
 
 
 def _gelu(builder, x):
-    x = _at_least(builder, x, -ERF_FARTHEST)  # where GELU is -2e-7 at most
+    x = _at_least(builder, x, -ERF_FARTHEST)  # GELU is -2e-7 at most there
     erf = _odd(builder, _at_most(builder, x, ERF_FARTHEST), ERF_P, ERF_Q)
     return builder.fmul(x, added(builder, same(0.5), same(0.5), erf))
 

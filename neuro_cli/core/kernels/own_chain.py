@@ -27,8 +27,8 @@ def _moved(given, noise, scale, out):
 @_compiled
 def _sizes(x, centre, noise, layers, scales, out):
     """Return the most numbers of a row, and of a weight, of a chain; what it is given must fit."""
-    # columns [c, c + size) lie in the centre and in the noise for each layer, and every width is at most ``widest``: so addresses
-    # of lines and rows lie within what has ``widest`` columns, and rows of x and ``out`` are counted up to their points
+    # columns [c, c + size) lie in the centre and in the noise for each layer, and every width is at most ``widest``: so
+    # addresses of lines and rows lie within what has ``widest`` columns; rows of x and ``out`` are counted up to their points
     sides, directions, points, width = x.shape[0], x.shape[1], x.shape[2], x.shape[3]
     assert out.shape[0] == scales.size and sides > 0 and scales.size % sides == 0 and layers.shape[1] == 7
     assert out.shape[1] == noise.shape[0] == directions and out.shape[2] == points

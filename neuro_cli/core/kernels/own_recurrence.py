@@ -174,7 +174,7 @@ def own_recurrence(kind, backwards, x, state, centre, noise, columns, scales, ou
         assert columns[part] <= noise.shape[1] - sizes[part]
     width, rows = (count + LANES - 1) // LANES * LANES, (examples + FEW - 1) // FEW * FEW
     panels = gates * width // LANES
-    # for the centre, for a direction's noise, and for a member; zeros in lanes without a row
+    # three parts: the centre's, a direction's noise, and a member's; lanes without a row are zeros
     inputs, states = np.zeros((3, panels, inner, LANES), np.float32), np.zeros((3, panels, count, LANES), np.float32)
     biases = np.zeros((3, 2, gates, width), np.float32)
     given = np.zeros((rows, inner), np.float32)

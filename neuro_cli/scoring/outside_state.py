@@ -21,7 +21,9 @@ from neuro_cli.scoring.candidate import UNSUPPORTED
 CONTAINERS = (list, deque, set)
 LARGEST = 10_000  # items of a container beyond which its length alone is compared: data, which nobody fills in a pass
 MOST = 100_000  # objects that are looked at
-FOREIGN = frozenset(("torch", "numpy", "neuro_cli")) | frozenset(sys.stdlib_module_names) - {"__main__"}
+# progress bars and locks of files change at any time, and no member reads them
+OTHERS = ("torch", "numpy", "neuro_cli", "tqdm", "filelock", "huggingface_hub")
+FOREIGN = frozenset(OTHERS) | frozenset(sys.stdlib_module_names) - {"__main__"}
 
 
 class OutsideState:

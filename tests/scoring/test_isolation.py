@@ -1,6 +1,7 @@
 """Members do not touch each other: what a pass leaves behind in the module, in its input, in random generators."""
 
 import copy
+import io
 import itertools
 import logging
 import random
@@ -811,6 +812,15 @@ def test_writes_to_state_of_a_script_are_seen(write):
     assert not outside.changed()
     write(state)
     assert outside.changed() in NAMED
+
+
+def test_a_progress_bar_that_begins_is_no_write(monkeypatch):
+    tqdm = pytest.importorskip("tqdm").tqdm
+    monkeypatch.setattr(tqdm, "monitor", None)
+    outside = OutsideState([Net(), Net()], [lambda: tqdm])
+    with tqdm(range(1), disable=False, file=io.StringIO()):  # its class gets a thread
+        assert tqdm.monitor is not None
+        assert outside.changed() is None
 
 
 class Merged(Net):

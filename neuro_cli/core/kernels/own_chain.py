@@ -8,20 +8,13 @@ import numpy as np
 
 from neuro_cli.core.kernels.activations import NONE, activate
 from neuro_cli.core.kernels.lanes import multiply, put_in_lanes, take_from_lanes
-from neuro_cli.core.kernels.tiles import ROWS, copy, lines_of, multiply_own
+from neuro_cli.core.kernels.tiles import ROWS, copy, displace, lines_of, multiply_own
 from neuro_cli.core.kernels.vectors import LANES
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE, _NOTHING = nb.uintp(4), nb.uintp(4 * LANES), nb.uintp(0)
 # numbers of a block of rows between two layers, for the second cache, and least rows, as each block computes the weights again
 HIDDEN, LEAST = 2**16, 128
-
-
-@_compiled
-def _moved(given, noise, scale, out):
-    """Set ``out`` (n,) = given (n,) + scale * noise (n,)."""
-    for i in range(out.size):
-        out[i] = given[i] + scale * noise[i]
 
 
 @_compiled
@@ -72,10 +65,10 @@ def own_chain(x, centre, noise, layers, scales, out):
                 inputs, outputs = layers[layer, 0], layers[layer, 1]
                 weight, shift, own, moved = layers[layer, 2], layers[layer, 3], layers[layer, 4], layers[layer, 5]
                 size, scale, line = inputs * outputs, scales[side], bias[:outputs]
-                _moved(centre[weight : weight + size], noise[direction, own : own + size], scale, near[:size])
+                displace(centre[weight : weight + size], noise[direction, own : own + size], scale, near[:size])
                 line[:] = centre[shift : shift + outputs] if shift >= 0 else zeros[:outputs]
                 if moved >= 0:
-                    _moved(line, noise[direction, moved : moved + outputs], scale, line)
+                    displace(line, noise[direction, moved : moved + outputs], scale, line)
                 for block in range(blocks):
                     place, step = nb.uintp(target[block].ctypes.data), nb.uintp(4 * inputs)
                     multiply(nb.uintp(source[block].ctypes.data), inputs, nb.uintp(near.ctypes.data), step, outputs, place)
@@ -136,7 +129,7 @@ def tiled_chain(x, centre, noise, layers, scales, out):
                     if shift >= 0:
                         line[:outputs] = centre[shift : shift + outputs]
                     if moved >= 0:
-                        _moved(line[:outputs], noise[direction, moved : moved + outputs], scale, line[:outputs])
+                        displace(line[:outputs], noise[direction, moved : moved + outputs], scale, line[:outputs])
                     target = nb.uintp((one if layer % 2 == 0 else two).ctypes.data)
                     if layer == last:
                         target = nb.uintp(out[side, direction].ctypes.data) + _FLOAT * nb.uintp(low * outputs)

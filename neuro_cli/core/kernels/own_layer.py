@@ -4,7 +4,7 @@ import numba as nb
 import numpy as np
 
 from neuro_cli.core.kernels.blas import TRANSPOSED, UNCHANGED, sgemm
-from neuro_cli.core.kernels.tiles import FASTER, NEAR, ROWS, lines_of, multiply_own
+from neuro_cli.core.kernels.tiles import FASTER, NEAR, ROWS, displace, lines_of, multiply_own
 from neuro_cli.core.kernels.vectors import LANES
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
@@ -47,10 +47,8 @@ def dense_layer(x, weight, bias, noise, first, shift, scales, out):
                 continue
             for low in range(0, count, some):
                 length = min(some, count - low)
-                own = noise[direction, first + low * inner : first + (low + length) * inner]
-                given = centre[low * inner : (low + length) * inner]
-                for i in range(length * inner):
-                    near[i] = given[i] + scale * own[i]
+                begin, end = low * inner, (low + length) * inner
+                displace(centre[begin:end], noise[direction, first + begin : first + end], scale, near[: end - begin])
                 place = nb.uintp(target.ctypes.data) + _FLOAT * nb.uintp(low)
                 sgemm(
                     (TRANSPOSED, UNCHANGED), (nb.int32(length), nb.int32(points), nb.int32(inner)),

@@ -11,7 +11,7 @@ from numba.core import types
 
 from neuro_cli.core.kernels.activations import relu, tanh
 from neuro_cli.core.kernels.lanes import added, put_in_lanes, same, vector_at
-from neuro_cli.core.kernels.tiles import tile
+from neuro_cli.core.kernels.tiles import displace, tile
 from neuro_cli.core.kernels.vectors import LANES, by_address, has_avx512, size
 
 _compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
@@ -144,14 +144,6 @@ def _multiply(rows, panels, bias, out):
 
 
 @_compiled
-def _moved(given, noise, scale, out):
-    """Set ``out`` = given + scale * noise, contiguous arrays of one size."""
-    one, other, target = given.reshape(given.size), noise.reshape(noise.size), out.reshape(out.size)
-    for i in range(target.size):
-        target[i] = one[i] + scale * other[i]
-
-
-@_compiled
 def own_recurrence(kind, backwards, x, state, centre, noise, columns, scales, out, last):
     """Set ``out`` (S, D, e, T, H) to all states of a layer on x (S or 1, D, e, T, I), and ``last`` (parts, S, D, e, H); float32.
 
@@ -197,9 +189,9 @@ def own_recurrence(kind, backwards, x, state, centre, noise, columns, scales, ou
             if begin >= 0:
                 _spread_out(own[begin : begin + lines], biases[1, part])
         for side in range(scales.size):
-            _moved(inputs[0], inputs[1], scales[side], inputs[2])
-            _moved(states[0], states[1], scales[side], states[2])
-            _moved(biases[0], biases[1], scales[side], biases[2])
+            displace(inputs[0].reshape(-1), inputs[1].reshape(-1), scales[side], inputs[2].reshape(-1))
+            displace(states[0].reshape(-1), states[1].reshape(-1), scales[side], states[2].reshape(-1))
+            displace(biases[0].reshape(-1), biases[1].reshape(-1), scales[side], biases[2].reshape(-1))
             held[:examples, :count] = state[0, side, direction]
             if kind == LSTM:
                 memory[:examples, :count] = state[1, side, direction]

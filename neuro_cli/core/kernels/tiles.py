@@ -85,6 +85,13 @@ def multiply_tiles(x, points, inner, matrix, count, panels, bias, out, width, sp
 
 
 @_compiled
+def displace(given, noise, scale, out):
+    """Set ``out`` (n,) = given (n,) + scale * noise (n,)."""
+    for i in range(out.size):
+        out[i] = given[i] + scale * noise[i]
+
+
+@_compiled
 def lines_of(inner, count):
     """Return lines of a matrix (count, inner) that are computed at a time."""
     some = min(count, max(1, NEAR // inner))
@@ -101,9 +108,8 @@ def multiply_own(x, points, inner, centre, noise, scale, count, near, panels, li
     some = lines_of(inner, count)
     for low in range(0, count, some):
         length = min(some, count - low)
-        given, own = centre[low * inner : (low + length) * inner], noise[low * inner : (low + length) * inner]
-        for i in range(length * inner):
-            near[i] = given[i] + scale * own[i]
+        begin, end = low * inner, (low + length) * inner
+        displace(centre[begin:end], noise[begin:end], scale, near[: end - begin])
         multiply_tiles(
             x, points, inner, nb.uintp(near.ctypes.data), length, nb.uintp(panels.ctypes.data), nb.uintp(line[low:].ctypes.data),
             out + _FLOAT * nb.uintp(low), _FLOAT * nb.uintp(count), spare,

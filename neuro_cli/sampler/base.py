@@ -84,7 +84,7 @@ class Perturbation(ABC):
         raise NotImplementedError
 
     def postponed(self, x: Tensor, weight: Tensor, lead: Sequence[int], watched: bool) -> Postponed | None:
-        """Return a beginning of layers of which the first has ``weight``, None where it is better computed at once.
+        """Return an object in which layers wait, the first with ``weight``; None where that is better computed at once.
 
         ``x`` (S or 1, D, m, I); ``lead`` and ``watched``: as of :class:`neuro_cli.core.postponed.Postponed`.
         """

@@ -23,7 +23,6 @@ from neuro_cli.core.rows import MemberBatch
 from neuro_cli.core.seeds import Generators
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.candidate import brief
-from neuro_cli.scoring.passes.later import at_once_if_needed
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.outputs import by_tensor, flat, joined, rows_of
@@ -155,7 +154,7 @@ class Answers:
         """Return, of ``ways`` in their order, those from the first that passes a trial on."""
         try:
             trial = trial_of(self._few(), next(self._module.parameters()).dtype)
-            way, _ = at_once_if_needed(self._sampler, lambda: trial.first(ways, self._given.shared))
+            way, _ = trial.first(ways, self._given.shared)
         except Exception as error:  # any kind: copying's, or the module's own
             return Serving([], brief(error), isinstance(error, NotItsOwnError))
         return Serving(ways[ways.index(way) :], None)

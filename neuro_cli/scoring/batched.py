@@ -31,7 +31,6 @@ from neuro_cli.scoring.isolation import difference
 from neuro_cli.scoring.members import MemberScorer
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.example_marks import with_mark
-from neuro_cli.scoring.passes.later import at_once_if_needed
 from neuro_cli.scoring.passes.mapped import MappedForward
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.passes.number_reads import NeedsCare
@@ -85,8 +84,7 @@ class BatchedScorer(PopulationScorer):
         self._careful = settings.device.type != "cpu" or seen.state is not None or has_caches(settings.module)
         self._renew_modules()
         self._closures, self._outputs = closures, None if closures is None else closures.outputs
-        choice = at_once_if_needed(settings.sampler, lambda: chosen_way(settings, centre, self._outputs))
-        self._way, largest, products, self.slower = choice
+        self._way, largest, products, self.slower = chosen_way(settings, centre, self._outputs)
         if self._large or is_heavy(settings.module):
             give_back_memory()  # memory that trials freed is fragmented, and no piece fits the next pass
         # keyed by sides and directions of a chunk, where the first way does not serve so many rows; all ranks find the same
@@ -170,7 +168,7 @@ class BatchedScorer(PopulationScorer):
             return
         self._proven.add((*form, unequal))
         try:
-            at_once_if_needed(settings.sampler, lambda: prove(settings, self._way, centre, generation, self._outputs))
+            prove(settings, self._way, centre, generation, self._outputs)
         except Unsupported as error:
             if self._closures is not None:
                 raise

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map
 
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.module.own_numbers import with_own_numbers
+from neuro_cli.core.module.own_numbers import TURNED, with_own_numbers
 from neuro_cli.core.seeds import Generators
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
@@ -34,7 +34,6 @@ from neuro_cli.task.base import Batch
 log = logging.getLogger(__name__)
 
 OTHER_INPUTS = (-0.5, 3.0)  # factors of the inputs on which a cache is tried
-TURNED = -1.5  # factor of the parameters with which it is tried
 MOST_TRIED = 8  # functions of a script that are tried, as one with a text of its own for every generation is another each time
 
 

@@ -157,8 +157,20 @@ class Trial:
     def first(self, ways: Sequence[Way], shared: bool = True) -> tuple[Way, PerturbedForward | MappedForward]:
         """Return the first way that serves, with its forward pass. ``shared``: the sides of a pair have the same inputs.
 
-        Raises Unsupported where none serves, with the last reason.
+        Where none serves with layers that wait, no layer of the run waits, and all are tried again. Raises Unsupported where none
+        serves, with the last reason.
         """
+        sampler = self._members.sampler
+        try:
+            return self._first(ways, shared)
+        except Unsupported as error:
+            if sampler.at_once or not sampler.compiled:
+                raise
+            log.info("layers do not wait: %s", error)
+            sampler.at_once = True
+            return self._first(ways, shared)
+
+    def _first(self, ways: Sequence[Way], shared: bool) -> tuple[Way, PerturbedForward | MappedForward]:
         reason = ""
         for way in ways:
             if way.repeats_sides and not (shared and len(self._members.rows.scales) > 1):

@@ -19,7 +19,8 @@ from neuro_cli.core.module.bound_functions import FunctionCopies
 
 PAGES = "neuro_pages"  # attribute of a parameter: its pages, and its place among their tensors
 COMPUTED = "neuro_computed"  # attribute of a copy of a computed tensor: name of the evolved parameter that it was computed from
-_ORIGINALS: "WeakKeyDictionary[nn.Module, tuple[ref[nn.Module], ...]]" = WeakKeyDictionary()  # by copy
+# what each copy was made from, the latest first
+_ORIGINALS: "WeakKeyDictionary[nn.Module, tuple[ref[nn.Module], ...]]" = WeakKeyDictionary()
 
 
 def in_pages(parameters: Sequence[nn.Parameter], pages: Pages) -> None:

@@ -1,20 +1,16 @@
 """Linear layers of a pass that wait until the module uses their outcome: those in a row are then computed together."""
 
-import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor
 
 from neuro_cli.core.chain import Link
 from neuro_cli.core.postponed import Postponed, activation_of
-from neuro_cli.sampler.base import Perturbation, Sampler
+from neuro_cli.sampler.base import Perturbation
 from neuro_cli.scoring.passes.number_reads import METADATA
-from neuro_cli.scoring.passes.operators import Unsupported
 
-log = logging.getLogger(__name__)
-Tried = TypeVar("Tried")
 Rows = tuple[Tensor, Sequence[int]]  # a layer's inputs (S or 1, D, m, I), and dimensions of its outcome before the last one
 
 
@@ -26,7 +22,7 @@ class Later:
 
     def __init__(self, noise: Perturbation, shown: Callable[[Tensor], Tensor] = lambda made: made) -> None:
         self._noise, self._shown, self.watched = noise, shown, False
-        self.waits: Postponed | None = None  # those that wait
+        self.waits: Postponed | None = None  # layers and activations that are not computed yet
 
     def layer(self, layer: Link, input: Tensor, rows: Callable[[], Rows]) -> Tensor | None:
         """Return what the module gets of a layer on ``input`` with these ``rows``, None where it has to be computed at once."""
@@ -64,15 +60,3 @@ class Later:
         waits, self.waits = self.waits, None
         if waits is not None:
             waits.finish()
-
-
-def at_once_if_needed(sampler: Sampler, trial: Callable[[], Tried]) -> Tried:
-    """Return what a trial of passes gives; where it refuses, that of passes in which no layer waits, which the run then has."""
-    try:
-        return trial()
-    except Unsupported as error:
-        if sampler.at_once or not sampler.compiled:
-            raise
-        log.info("layers do not wait: %s", error)
-        sampler.at_once = True
-        return trial()

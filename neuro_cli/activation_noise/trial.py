@@ -165,6 +165,8 @@ class _Trial:
         """Plan the layers from passes over two numbers of examples. Raises UserError where outputs belong to no example."""
         if not large.layers:
             raise UserError("sampler=activation: the network has no layer with parameters that noise could enter")
+        if len(small.layers) != len(large.layers):  # also where a cache of the first pass answers for the second
+            raise UserError(f"model: a pass with {len(large.layers)} layers after one with {len(small.layers)}")
         counts, layers, widths, largest = self._counts, [], [], 1
         for a, b in zip(small.layers, large.layers, strict=True):
             shapes = tuple(a.raw.shape), tuple(b.raw.shape)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+ELSEWHERE = 0x9E3779B97F4A7C15  # a seed that no script uses
 GENERATORS = threading.RLock()  # all threads share torch's, numpy's and Python's: what seeds them must have them alone
 
 
@@ -107,15 +108,15 @@ class Generators:
     def drawn(self, again: Callable[[], object]) -> list[str]:
         """Return the names of the generators that ``again`` draws from; where there are any, all get back their state.
 
-        What moved alone may be the draws of another thread.
+        What moved alone may be the draws of another thread. ``again`` begins in another state, as what seeds a generator itself
+        leaves it each time alike.
         """
         if not self.moved():
             return []
-        with GENERATORS:
+        with seeded(ELSEWHERE):
             alone = Generators()
             again()
             names = alone.moved()
-            alone.restore()
         if names:
             self.restore()
         return names

@@ -118,7 +118,7 @@ class Candidates(Sequence[nn.Module]):
             module = candidate.ready()
             for parameter in module.parameters():  # a scripted module has no requires_grad_
                 parameter.requires_grad_(False)
-            return watched(module) if self._watch and member == self.members[0] else module
+            return watched(module) if self._watch and member in self.members[:2] else module
 
     @property
     def vectors(self) -> Tensor:

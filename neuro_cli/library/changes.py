@@ -38,6 +38,8 @@ class Changes:
         self._read: set[str] | None = None  # None: whatever is not in the other one
         if isinstance(module, torch.jit.ScriptModule):  # its attributes are wrappers, and each copy has its own
             self._read = _names(population.model, lambda part: (name for name, _ in part._buffers.items()))
+        self._uncopied: set[str] = set()
+        self._uncopied = set(self._others())  # such as methods of a torch.export module
 
     def follow(self, world: World) -> None:
         """Move the centre to the values that rank 0's script wrote to the parameters, and warn once of any other change.
@@ -107,6 +109,7 @@ class Changes:
         if any(path not in before or kind is not before[path][0] for path, (kind, *_) in changed.items()):
             return names  # another part differs in all its attributes
         others = [name for name in differences(self._population.model, self._module, {}) if name not in self._unread]
+        others = [name for name in others if name not in self._uncopied]
         return names + [name for name in others if self._read is None or name in self._read]
 
 

@@ -21,10 +21,12 @@ from neuro_cli.core.machine.threads import REST, Modes
 from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GroupNorms, formats_of, values_of_channel
+from neuro_cli.core.module.own_numbers import marked
 from neuro_cli.core.module.precision import in_precision
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
+from neuro_cli.scoring.candidate import scoring_mode
 from neuro_cli.scoring.isolation import InputCopies, drawing
 from neuro_cli.task.base import Batch, Task
 
@@ -160,19 +162,21 @@ class FitnessTask(Task):
     def misfit(self, module: nn.Module) -> str | None:
         """Return None, after setting ``memory_format`` to the first that the module takes. Raises what the fitness raises.
 
-        Calls the fitness once or twice if the module has convolutions: the two formats differ only for these.
+        Calls the fitness once, or twice if the module has convolutions: the two formats differ only for these. The call is the
+        first, so it fills caches outside of the module, and marks what lies there for the guards of members.
         """
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
+            with suppress(Exception), drawing(0):  # a few examples may be too few: the members raise what is wrong
+                self._pass_first(scoring_mode(copied(module)))
             return None
         formats = formats_of(module, self._channel_values())
         for self.memory_format in formats:
             layout = ParameterLayout(module, self.memory_format is torch.channels_last)
-            trial = copied(module).eval()
+            trial = scoring_mode(copied(module))
             layout.attach(trial, layout.flatten(module))
-            InputCopies(None, trial)  # the module must not write to the script's data
             try:
                 with drawing(0), GroupNorms() as norms:
-                    self.score(in_precision(trial, self._precision), self._few())
+                    self._pass_first(trial)
             except Exception:
                 if self.memory_format is torch.contiguous_format:
                     raise
@@ -185,6 +189,12 @@ class FitnessTask(Task):
             few = self._watch.first[:TRIED]
             self.probe = few.clone(memory_format=self.memory_format) if few.dim() == 4 else few.clone()
         return None
+
+    def _pass_first(self, module: nn.Module) -> None:
+        """Score a few examples by a copy of the module, whose numbers the pass marks."""
+        InputCopies(None, module)  # the module must not write to the script's data
+        module = in_precision(module, self._precision)
+        marked(module, partial(self.score, module, self._few()))
 
     def _few(self) -> Batch:
         """Return a few examples, as a member gets them."""

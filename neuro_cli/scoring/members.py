@@ -25,7 +25,7 @@ from neuro_cli.core.seeds import Generators
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.convolutions import put_convolutions, saves_products
-from neuro_cli.scoring.isolation import InputCopies, difference
+from neuro_cli.scoring.isolation import InputCopies, difference, drawing
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.tolerance import TWICE
@@ -166,9 +166,13 @@ class MemberScorer(PopulationScorer):
 
         self._guards = True
         try:
-            repeated = again(reversed(some))
+            with drawing(0):  # a fitness that seeds the generators itself leaves them as its last call did
+                before_own, repeated = Generators(), again(reversed(some))
+                draws = isolation.see_draws(before_own, partial(again, some))
         finally:
             self._guards = False
+        if draws:
+            return self._tried(score, members, part, self._isolated(score, members, part))
         scored = out[: len(some)]
         if alike(scored, repeated) or alike(scored, again(some)):  # compiled parts compute plainly with guards
             return out

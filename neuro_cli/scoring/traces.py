@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from neuro_cli.core.seeds import GENERATORS, Generators
 from neuro_cli.scoring.base import PassSettings
-from neuro_cli.scoring.isolation import difference
+from neuro_cli.scoring.isolation import difference, drawing
 from neuro_cli.scoring.passes.dense import Unwritten, is_large
 from neuro_cli.scoring.passes.example_marks import tensors
 from neuro_cli.scoring.tolerance import SCALE
@@ -86,7 +86,7 @@ def traces(settings: PassSettings, centre: Tensor) -> Traces:
     """Find the traces of a few forward passes of two members."""
     batch, fresh, writes = _telling(settings, centre), settings.candidate().module, False
     large, used = is_large(settings.module, centre), list[nn.Module]()
-    with GENERATORS:
+    with drawing(0):  # a pass that seeds the generators itself leaves them as its last call did
         before = Generators()
         for factor, passes in ((1.0, 1), (OTHER, 2)):
             if large and used and difference(fresh, used[0]) is None:  # another member would be a copy, for nothing
@@ -101,6 +101,5 @@ def traces(settings: PassSettings, centre: Tensor) -> Traces:
                     settings.task.score(module, given)
                 writes |= any(tensor._version for tensor in given)
         draws = before.moved()
-        before.restore()
     moved = difference(fresh, used[0]) is not None
     return Traces(draws, writes, difference(*used) if moved else None)

@@ -101,6 +101,54 @@ def test_a_pass_that_finds_the_model_outside_of_a_member_is_refused(way, holder)
         WAYS[way](net)
 
 
+class FirstFills(nn.Linear):
+    """A layer with a cache outside of it, which the first member that is scored fills for all."""
+
+    def __init__(self, kept):
+        torch.manual_seed(0)
+        super().__init__(3, 2)
+        self.kept = kept
+
+    def forward(self, x):
+        return nn.functional.linear(x, TABLE.setdefault("first", self.kept(self.weight)), self.bias)
+
+
+KEPT = {
+    "itself": lambda weight: weight,
+    "data": lambda weight: weight.data,
+    "a view": lambda weight: weight.t().t(),
+    "a value": lambda weight: 2 * weight,
+    "written": lambda weight: torch.empty(2, 3, dtype=weight.dtype).copy_(weight),
+}
+FILLING = {key: way for key, way in WAYS.items() if key != "forward gradient"} | {
+    "ask": lambda net: [candidate(X) for candidate in Evolution(net, population=4).ask()]
+}
+
+
+@pytest.mark.parametrize("way", FILLING)
+@pytest.mark.parametrize("kept", KEPT)
+def test_a_cache_that_the_first_member_fills_is_refused(way, kept):
+    TABLE.pop("first", None)
+    text = r"^model: FirstFills.forward \(test_own_numbers.py, line \d+\) uses parameter weight of .* another member"
+    with pytest.raises(UserError, match=text):
+        FILLING[way](FirstFills(KEPT[kept]))
+
+
+def test_memory_that_every_member_overwrites_is_no_cache():
+    room = torch.empty(8, 2)
+
+    class Scratch(nn.Linear):
+        def forward(self, x):
+            torch.mm(x, self.weight.t(), out=room)
+            return room.clone().add_(self.bias)
+
+    torch.manual_seed(0)
+    net, plain = Scratch(3, 2), nn.Linear(3, 2)
+    plain.load_state_dict(net.state_dict())
+    ours, wanted = (Evolution(module, population=4).step(fitness) for module in (net, plain))
+    assert ours.fitness_best == pytest.approx(wanted.fitness_best, abs=1e-6)
+
+
 def test_a_refusal_that_the_script_catches_is_raised_all_the_same():
     net = network()
     net.forward = _of_class(net)

@@ -231,3 +231,11 @@ def test_modes_and_statistics_of_a_test_are_no_change(caplog):
         es.module.eval()
         es.step(fitness, *data())
     assert not warnings_of(caplog)
+
+
+def test_what_a_copy_lacks_is_no_change(caplog):
+    exported = torch.export.export(nn.Sequential(nn.Linear(3, 2)), (torch.ones(4, 3),)).module()
+    es = neuro.Evolution(exported, population=4)
+    for _ in range(2):
+        es.step(lambda member: -float(member(torch.ones(4, 3)).square().mean()))
+    assert "changed after the first step" not in caplog.text

@@ -18,6 +18,7 @@ import torch
 import torch.fx
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.testing._internal.two_tensor import TwoTensor
 
 import neuro_cli as neuro
 from neuro_cli.core.errors import UserError
@@ -234,6 +235,25 @@ def test_the_reason_is_said_once(kind, said, caplog):
     assert said in line
 
 
+class SeedsItself(Net):
+    """Draws the same numbers in every pass, from torch's generator, which all threads share."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        torch.manual_seed(7)
+        time.sleep(0.001)  # another thread seeds and draws meanwhile
+        return self.layer(x) + torch.rand(len(x), 1)
+
+
+@pytest.mark.parametrize("form", ["closure", "batch"])
+@pytest.mark.parametrize("left", [False, True])
+def test_passes_that_seed_the_generator_themselves_take_turns(form, left, caplog):
+    es = evolution(SeedsItself, 2)
+    if left:
+        torch.manual_seed(7), torch.rand(len(INPUTS), 1)  # the state that each pass leaves
+    step(es, form)
+    assert "draws random numbers (torch)" in caplog.text
+
+
 def test_draws_of_both_sides_of_a_pair_are_the_same_and_others_are_not():
     scores = {}
 
@@ -432,6 +452,8 @@ class Lengthless(tuple):
         (torch.eye(3).to_sparse_csc(), torch.eye(3).to_sparse_csc(), True),
         (torch.eye(3).to_sparse_csr(), torch.eye(3).to_sparse(), False),
         (Lengthless((1, 2)), Lengthless((1, 3)), False),
+        (TwoTensor(torch.ones(2), torch.ones(2)), TwoTensor(torch.ones(2), torch.ones(2)), True),
+        (TwoTensor(torch.ones(2), torch.ones(2)), TwoTensor(torch.ones(2), torch.zeros(2)), False),
     ],
 )
 def test_values_are_compared_down_to_their_parts(one, other, equal):

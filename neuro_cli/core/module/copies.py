@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
@@ -19,6 +19,8 @@ from neuro_cli.core.module.bound_functions import FunctionCopies
 
 PAGES = "neuro_pages"  # attribute of a parameter: its pages, and its place among their tensors
 COMPUTED = "neuro_computed"  # attribute of a copy of a computed tensor: name of the evolved parameter that it was computed from
+COPY = "neuro_copy"  # attribute of an evolved parameter of a copy, and of what is computed from it: the copy's number, its name
+_NUMBERS = count()
 # what each copy was made from, the latest first
 _ORIGINALS: "WeakKeyDictionary[nn.Module, tuple[ref[nn.Module], ...]]" = WeakKeyDictionary()
 
@@ -71,6 +73,10 @@ def copied(module: nn.Module, dtype: torch.dtype | None = None, but: Iterable[nn
     for parameter, given in zip(result.parameters(), module.parameters(), strict=True):
         if not parameter.is_leaf:  # a copy of a scripted module has the graph of its copying
             parameter.detach_().requires_grad_(given.requires_grad)
+    number = next(_NUMBERS)
+    for name, parameter in result.named_parameters():
+        if parameter.requires_grad:
+            setattr(parameter, COPY, (number, name))
     _ORIGINALS[result] = (ref(module), *_ORIGINALS.get(module, ()))
     return result
 

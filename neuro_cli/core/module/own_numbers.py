@@ -1,13 +1,13 @@
-"""Refusal of passes in which a copy of a module computes with the parameters of the original.
+"""Refusal of passes in which a copy of a module computes with the parameters of the original, or of another copy.
 
 ``copy.deepcopy`` leaves what a module does not hold as it is: a class or a table in a global variable, a cache of a function.
-What finds the original there computes with its numbers, the same for every member.
+What finds the original there, or the first member, computes with its numbers, the same for every member.
 """
 
 import logging
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -22,15 +22,15 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.module.copies import COMPUTED, originals, source_of
+from neuro_cli.core.module.copies import COMPUTED, COPY, originals, source_of
 from neuro_cli.core.seeds import Generators
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 INSIDE = (
-    "model: {user} uses parameter {name} of the model itself where a member has its own, as a global object or a cache holds the "
-    "model: use self there, or create it in a function that is given the model"
+    "model: {user} uses parameter {name} of the model itself or of another member, or a value computed from it, where a member "
+    "has its own: a global object or a cache holds it; use self there, or create it in a function that is given the model"
 )
 ALONE = "{who}: {user} uses parameter {name} of the model itself, and nothing uses those of the module that {who} is given"
 BOTH = "{who}: {user} uses parameter {name} of the model itself: it counts as a constant, the same for all members"
@@ -44,7 +44,10 @@ class NotItsOwnError(UserError):
 
 
 class OwnNumbers(TorchDispatchMode):
-    """Context that raises NotItsOwnError where an operation in a pass of ``module``, a copy, gets a parameter of an original.
+    """Context that raises NotItsOwnError where an operation in a pass of ``module``, a copy, gets a parameter of another module.
+
+    Such a module is an original that it was copied from, or another copy: a cache that the first member fills has its numbers.
+    What an operation computes from parameters is marked, so that the cache may hold that.
 
     Any operation does that counts as one in a pass of ``module`` with ``always``; else operations that no part of it calls are
     reported in the end: their caller may compare with the original. Constants, buffers and frozen parameters are shared.
@@ -60,7 +63,9 @@ class OwnNumbers(TorchDispatchMode):
         spans = list[tuple[int, int, str]]()
         with torch._C.DisableTorchFunction():  # modes around may put other tensors in place of parameters
             evolved = [each for each in module.parameters() if each.requires_grad and each.layout is torch.strided]
-            own, self._own = {each.data_ptr() for each in evolved}, set(map(_room, evolved))
+            own = {each.data_ptr() for each in evolved}
+            self._own = {_room(each): vars(each).get(COPY) for each in evolved}
+            self._copies = {vars(each)[COPY][0] for each in module.parameters() if COPY in vars(each)}
             for original in originals(module):
                 for name, parameter in original.named_parameters():
                     if parameter.requires_grad and parameter.numel():
@@ -88,22 +93,39 @@ class OwnNumbers(TorchDispatchMode):
             mutates = getattr(getattr(func, "_schema", None), "is_mutable", False)  # torch.cond and its kind have no schema
             if values and mutates and self._given_name(values[0]) is not None:
                 self._given, self._begins, self._outside = {}, [], None  # the script writes a member's numbers there
+            written = _written(func, args, kwargs or {}) if mutates else set()
             for value in values:
-                self._look(func, value)
-        return func(*args, **(kwargs or {}))
+                self._look(func, value, id(value) not in written)
+            marks = [vars(value)[COPY] for value in values if id(value) not in written and COPY in vars(value)]
+        results = func(*args, **(kwargs or {}))
+        mark = next((mark for mark in marks if mark[0] in self._copies), None)
+        with torch._C.DisableTorchFunction():
+            for result in tree_leaves(results):
+                if isinstance(result, Tensor) and mark is not None:
+                    setattr(result, COPY, mark)
+                elif id(result) in written:
+                    vars(result).pop(COPY, None)
+        return results
 
-    def _look(self, func: Any, value: Tensor) -> None:
+    def _look(self, func: Any, value: Tensor, reads: bool) -> None:
         name = self._given_name(value)
         if name is None:
-            self._uses_own = self._uses_own or _room(value) in self._own
             earlier = None if self._earlier else vars(value).get(COMPUTED) or source_of(value, self._given)
             if earlier is not None and (self._always or self._is_inside()):
                 self._earlier = _user(func), earlier
-        elif self._always or self._is_inside():
+            if (room := _room(value)) in self._own:
+                self._uses_own = True
+                if self._own[room] is not None:
+                    vars(value).setdefault(COPY, self._own[room])
+                return
+            copy, name = vars(value).get(COPY, (None, None))
+            if not reads or copy is None or copy in self._copies:
+                return
+        if self._always or self._is_inside():
             self.refused = NotItsOwnError(INSIDE.format(user=_user(func), name=name))
             raise self.refused
-        else:
-            self._outside = self._outside or (_user(func), name)
+        if vars(value).get(COPY) is None:
+            self._outside = self._outside or (_user(func), str(name))
 
     def _given_name(self, value: Tensor) -> str | None:
         """Return the name of the original's parameter that ``value`` is, or lies in the memory of."""
@@ -143,6 +165,11 @@ def with_own_numbers(module: nn.Module, run: Callable[[], T], always: bool = Fal
     result = _guarded(watch, run, before)
     watch.end(lambda: not _same(result, _with_other_numbers(module, run, before, result)))
     return result
+
+
+def marked(module: nn.Module, run: Callable[[], T]) -> T:
+    """Return what ``run`` does with ``module``, a copy, and mark what it computes from parameters for later guards."""
+    return _guarded(_watch_of(module, False, "fitness"), run, Generators())
 
 
 def _guarded(watch: OwnNumbers, run: Callable[[], T], before: Generators) -> T:
@@ -201,6 +228,14 @@ def watched(module: nn.Module) -> nn.Module:
 
     vars(module)["_compiled_call_impl"] = passed  # what torch calls in place of _call_impl, and leaves out of copies
     return module
+
+
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[int]:
+    """Return the identities of the tensors that an operation writes to."""
+    arguments = func._schema.arguments
+    given = dict(zip((argument.name for argument in arguments), args, strict=False)) | dict(kwargs)
+    writes = [argument.name for argument in arguments if argument.alias_info is not None and argument.alias_info.is_write]
+    return {id(leaf) for name in writes for leaf in tree_leaves(given.get(name))}
 
 
 def _callers() -> Iterator[FrameType]:

@@ -164,6 +164,8 @@ def serve(words: Sequence[str]) -> int:
     gc.disable()
     if words[:2] == ["-m", "neuro_cli"]:
         load(Path(words[3]))
+    else:
+        import_module("torch.distributed")  # once, not in each rank
     gc.freeze()  # a search for cycles would write to the pages that ranks share
     gc.enable()
     with socket.socket() as free:

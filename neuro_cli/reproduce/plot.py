@@ -10,7 +10,9 @@ from neuro_cli.reproduce.verdict import (
     AS_EXPECTED,
     FAILED,
     NOT_AS_EXPECTED,
+    NOT_JUDGED,
     NOT_MEASURABLE,
+    NOT_REACHED,
     NOT_REPRODUCED,
     REFERENCE,
     REPRODUCED,
@@ -19,7 +21,7 @@ from neuro_cli.run_folder.plot import BLACK, BLUE, GREEN, GREY, ORANGE, SKY, VER
 
 COLOURS = {
     REPRODUCED: GREEN, NOT_REPRODUCED: VERMILION, AS_EXPECTED: SKY, NOT_AS_EXPECTED: ORANGE, REFERENCE: BLUE,
-    NOT_MEASURABLE: GREY, FAILED: BLACK,
+    NOT_REACHED: GREY, NOT_JUDGED: GREY, NOT_MEASURABLE: GREY, FAILED: BLACK,
 }  # fmt: skip
 WIDE = 30.0  # largest over smallest, beyond which the axis is logarithmic
 

@@ -155,7 +155,9 @@ def table(results: Sequence[RowResult]) -> str:
 
 
 def verdict_words(result: RowResult) -> str:
-    """Format verdict and reason, ``not measurable here: there is no GPU``."""
+    """Format verdict and reason, ``not measurable here: there is no GPU`` or ``not reached in 3 minutes``."""
+    if result.reason.startswith(result.verdict):
+        return result.reason
     return f"{result.verdict}: {result.reason}" if result.reason else result.verdict
 
 

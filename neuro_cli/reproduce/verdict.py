@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 REPRODUCED, NOT_REPRODUCED = "reproduced", "not reproduced"
 AS_EXPECTED, NOT_AS_EXPECTED = "as expected", "not as expected"
-NOT_MEASURABLE, FAILED, REFERENCE = "not measurable here", "failed", "reference"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, AS_EXPECTED, NOT_AS_EXPECTED, NOT_MEASURABLE, FAILED, REFERENCE)
+NOT_REACHED, NOT_JUDGED, NOT_MEASURABLE = "not reached", "not judged", "not measurable here"
+FAILED, REFERENCE = "failed", "reference"
+VERDICTS = (REPRODUCED, NOT_REPRODUCED, AS_EXPECTED, NOT_AS_EXPECTED, NOT_REACHED, NOT_JUDGED, NOT_MEASURABLE, FAILED, REFERENCE)
 KINDS = {"at_most": "≤", "at_least": "≥", "near": "≈"}
 PUBLISHED = "published"
 
@@ -66,7 +67,8 @@ def judge(
     reproduced, or as expected, when all expectations hold. Without expectations the value is a reference for other rows.
 
     An infinite value or reference is a goal that was never reached, so no order of the two is known; ``tried`` (in ``unit``) was
-    spent on it, and a bound that lies within that is broken.
+    spent on it, and a bound that lies within that is broken. A row that did not reach its goal is "not reached", one whose
+    reference did not is "not judged"; "not measurable here" is what this machine lacks.
     """
     spent = f"not reached in {tried:.4g} {unit}".strip() if math.isinf(value) and tried is not None else ""
     if not expectations:
@@ -88,9 +90,11 @@ def judge(
             target = expectation.times * reference
             broken.append(f"not {expectation}" + ("" if expectation.of == target else f" = {target:.4g}"))
     never = [spent] if spent else []
+    others = [references[each.of] or 0.0 for each in expectations if isinstance(each.of, str)]
     published = any(expectation.of == PUBLISHED for expectation in expectations)
     if broken:
         return Verdict(NOT_REPRODUCED if published else NOT_AS_EXPECTED, "; ".join(never + broken + skipped))
     if skipped:
-        return Verdict(NOT_MEASURABLE, "; ".join(never + skipped + met))
+        word = NOT_REACHED if spent else NOT_JUDGED if any(map(math.isinf, others)) else NOT_MEASURABLE
+        return Verdict(word, "; ".join(never + skipped + met))
     return Verdict(REPRODUCED if published else AS_EXPECTED)

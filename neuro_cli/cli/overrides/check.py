@@ -36,9 +36,9 @@ from neuro_cli.cli.overrides.grammar import (
     values_of,
     without_plus,
 )
-from neuro_cli.cli.overrides.keys import checked_key
+from neuro_cli.cli.overrides.keys import checked_key, keys_of, no_key
 from neuro_cli.core.errors import ConfigError, UserError
-from neuro_cli.core.messages.did_you_mean import no_option
+from neuro_cli.core.messages.did_you_mean import nearest, no_option
 from neuro_cli.core.messages.install import install
 from neuro_cli.launch import lock, slurm_submit
 from neuro_cli.launch.restarts import restarts
@@ -224,6 +224,8 @@ def compose_choices(tree: ConfigTree, overrides: list[str]) -> DictConfig:
             raise ConfigError(found[1], value, f"neuro {tree.name} has no such group; it has {_named(tree.name)}") from error
         if found := re.match(r"In 'hydra/config': Could not find 'hydra/(launcher|sweeper)/(\w+)'", str(error)):
             raise _no_plugin(found[1], found[2], str(error)) from error
+        if found := re.match(r"Could not override '(hydra[./][\w./]+)'", str(error)):
+            raise _no_hydra_key(tree, found[1], overrides) from error
         if str(error).startswith("Cannot find primary config"):
             raise UserError(f"--config-name {tree.name}: neither neuro's configs nor yours have a {tree.name}.yaml") from error
         # Hydra's search path takes many lines and does not help a user of neuro
@@ -251,6 +253,16 @@ def _no_plugin(kind: str, name: str, said: str) -> ConfigError:
         return ConfigError("hydra/launcher", name, f"is not installed: {install(IN_EXTRA[name])}")
     valid = said.partition("Available options in")[2].partition("Config search path")[0].split()[1:]
     return no_option(f"hydra/{kind}", name, valid)
+
+
+def _no_hydra_key(tree: ConfigTree, key: str, overrides: list[str]) -> ConfigError:
+    """Return the error for a ``key`` or group that Hydra, or the chosen launcher or sweeper, does not have."""
+    value = next(text.partition("=")[2] for text in overrides if text.startswith(f"{key}="))
+    config = compose_choices(tree, [text for text in overrides if not text.startswith(f"{key}=")])
+    if "/" in key:
+        return ConfigError(key, value, f"no such group; {nearest(key, map(str, config.hydra.runtime.choices))}")
+    keys = ["hydra", *(f"hydra.{name}" for name in keys_of(config.hydra))]
+    return no_key(key, value, keys, keys)
 
 
 def _named(verb: str) -> str:

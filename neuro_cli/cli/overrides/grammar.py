@@ -44,7 +44,7 @@ def parse_plain(text: str) -> tuple[str, Any]:
     """Parse a ``key=value`` argument of a verb that Hydra does not run as (key, value). Raises UserError."""
     override = override_of(text)
     if sweeps(override) or override.is_delete():
-        raise UserError(f"{text}: one plain key=value is allowed here")
+        raise UserError(f"{text}: one plain key=value is allowed here; a list is written {override.key_or_group}=[A,B]")
     value = override.value()
     return override.key_or_group, value
 

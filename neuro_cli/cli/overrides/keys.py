@@ -33,7 +33,7 @@ def checked_key(override: Override, bases: list[DictConfig], available: dict[str
             raise ConfigError(f"+{key}", "=".join(text.split("=")[1:]), f"no such group or key; {nearest(key, words)}")
         parent = key.rsplit(".", 1)[0]
         if not _exists(base, parent):
-            keys = _keys(base)
+            keys = keys_of(base)
             nodes = [node for node in keys if any(other.startswith(f"{node}.") for other in keys)]
             raise UserError(f"{text}: no such key {parent}; {nearest(parent, nodes)}")
         return text if len(bases) == 1 else f"++{bare}"  # an option of a sweep may have it
@@ -43,14 +43,20 @@ def checked_key(override: Override, bases: list[DictConfig], available: dict[str
     parent, _, last = key.rpartition(".")
     if last == "_target_" and parent and OmegaConf.select(base, parent, default=base) is None:
         return f"++{bare}"  # a class for a key that is null by default
-    keys = _keys(base)
-    new = f"; a new one is added with +{key}=" if parent in keys else ""
+    keys = keys_of(base)
     words = [*available, *keys] if parent else [name for name in (*available, *keys) if "." not in name]
+    raise no_key(key, "=".join(text.split("=")[1:]), words, keys)
+
+
+def no_key(key: str, value: str, words: list[str], keys: list[str]) -> ConfigError:
+    """Return the error for an absent ``key``, with the nearest of ``words``, else with those next to it in ``keys``."""
+    parent = key.rpartition(".")[0]
+    new = f"; a new one is added with +{key}=" if parent in keys else ""
     if not near(key, words):
         while parent and parent not in keys:
             parent = parent.rpartition(".")[0]
         words = [name for name in keys if name.rpartition(".")[0] == parent]  # next to each other, not all of a config
-    raise ConfigError(key, "=".join(text.split("=")[1:]), f"no such key; {nearest(key, words)}{new}")
+    return ConfigError(key, value, f"no such key; {nearest(key, words)}{new}")
 
 
 def _refuse_value_of_node(override: Override, base: DictConfig) -> None:
@@ -71,7 +77,7 @@ def _exists(config: DictConfig, key: str) -> bool:
     return True
 
 
-def _keys(config: DictConfig) -> list[str]:
+def keys_of(config: DictConfig) -> list[str]:
     """Return the dotted keys of the config, without Hydra's own."""
     names: list[str] = []
 

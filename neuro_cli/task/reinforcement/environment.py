@@ -98,6 +98,8 @@ class EnvironmentFactory:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
         except gymnasium.error.UnregisteredEnv as error:
             raise ConfigError("task.id", self.identifier, f"no such environment; {_hint(self.identifier)}") from error
+        except ModuleNotFoundError as error:
+            raise ConfigError("task.id", self.identifier, _absent(error, self.identifier)) from error
         except (gymnasium.error.Error, ImportError, TypeError) as error:
             raise ConfigError("task.id", self.identifier, f"cannot be made: {_first(error)}") from error
         except Exception as error:  # packages of unmatched versions may fail in any way
@@ -189,6 +191,21 @@ def _hint(identifier: str) -> str:
     return f"{near} " * bool(close) + "environments of a package, or of your module, begin with its name: ale_py:ALE/Pong-v5"
 
 
+def _absent(error: ModuleNotFoundError, identifier: str) -> str:
+    """Say which module is not installed: the one that registers the environment, or one that it imports."""
+    cause: BaseException | None = error
+    while isinstance(cause, ModuleNotFoundError) and not cause.name:
+        cause = cause.__cause__ or cause.__context__  # gymnasium's own error has no name
+    module, home = getattr(cause, "name", None), identifier.rpartition(":")[0]
+    if module is None:
+        return f"cannot be made: {_first(error)}"
+    if module != home.partition(".")[0]:
+        return f"cannot be made without the module {module}: install the package that has it"
+    known = module in {each.partition(".")[0] for each in HOMES.values()}
+    how = f"pip install {module.replace('_', '-')}" if known else "install the package that has it"
+    return f"no module {module} is installed or in this folder: {how}"
+
+
 def _package(entry: Any) -> str:
     """Return the package of an entry point, which is a dotted name or a callable."""
     return str(entry if isinstance(entry, str) else getattr(entry, "__module__", "")).partition(":")[0].partition(".")[0]
@@ -226,7 +243,9 @@ def reason(error: BaseException, identifier: str) -> str:
     homes = packages_distributions()
     packages = sorted({name for module in ("gymnasium", "mujoco", root) for name in homes.get(module, ())})
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    return f"{type(error).__name__}: {_first(error)} ({PurePath(last.filename).name}:{last.lineno}; {versions})"
+    kind, text = type(error).__name__, _first(error)
+    said = kind if text == kind else f"{kind}: {text}"
+    return f"{said} ({PurePath(last.filename).name}:{last.lineno}; {versions})"
 
 
 def _first(error: BaseException) -> str:

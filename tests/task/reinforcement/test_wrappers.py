@@ -12,7 +12,7 @@ from torch import nn
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.construct import ConstructionError, construct
-from neuro_cli.task.reinforcement import Reinforcement, simulators
+from neuro_cli.task.reinforcement import Reinforcement, environment, simulators
 from neuro_cli.task.reinforcement.episodes import EpisodeOutcome
 from neuro_cli.task.reinforcement.policies import policies_of
 from neuro_cli.task.reinforcement.task import plan_of
@@ -198,3 +198,34 @@ def test_wrappers_need_no_partial():
     with pytest.raises(ConstructionError) as caught:  # an argument that it does not have stays an error of its own
         construct({**node, "wrappers": [{**typed[1], "most": 1}]})
     assert "unexpected keyword argument 'most'" in str(caught.value.__cause__)
+
+
+@pytest.mark.parametrize(
+    ("identifier", "said"),
+    [
+        ("no_such_zoo:Room-v0", "no module no_such_zoo is installed or in this folder: install the package that has it"),
+        ("no_such_zoo.envs:Room-v0", "no module no_such_zoo is installed or in this folder: install the package that has it"),
+        ("needy_zoo:Room-v0", "cannot be made without the module no_such_need: install the package that has it"),
+        ("Needy-v0", "cannot be made without the module no_such_need: install the package that has it"),
+        ("Unmatched-v0", r"cannot be made: AssertionError \(test_wrappers.py:"),
+    ],
+)
+def test_a_module_that_is_absent_is_named_with_what_to_do(identifier, said, tmp_path, monkeypatch):
+    (tmp_path / "needy_zoo.py").write_text("import no_such_need\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+
+    def unmatched():
+        raise AssertionError
+
+    gymnasium.register("Needy-v0", entry_point="needy_zoo:Room")
+    gymnasium.register("Unmatched-v0", entry_point=unmatched)
+    with pytest.raises(ConfigError, match=rf"task.id={identifier}: {said}") as raised:
+        loaded(id=identifier)
+    assert "Check whether" not in str(raised.value)
+
+
+def test_an_absent_package_that_is_known_has_its_command(monkeypatch):
+    monkeypatch.setattr(environment, "HOMES", {"Absent-": "no_such_zoo.envs"})
+    with pytest.raises(ConfigError, match="pip install no-such-zoo"):
+        loaded(id="no_such_zoo.envs:Absent-v0")

@@ -110,9 +110,8 @@ class Evolution(Loop):
         precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
         self._sampler = option("sampler", sampler, Estimator, generations)
-        by_passes = isinstance(self._sampler, Activation)
         if algo is None:
-            algo = "forward_gradient" if by_passes else "openai_es"
+            algo = "forward_gradient" if isinstance(self._sampler, Activation) else "openai_es"
         self._algo = option("algo", algo, PopulationAlgorithm, generations, values)
         self._sampler.check(population)
         method = self._connect(distribution, fabric, world, generations)

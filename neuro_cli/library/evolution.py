@@ -28,7 +28,7 @@ from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, fitnesses_of
 from neuro_cli.library.changes import Changes
 from neuro_cli.library.fitness import Fitness, FitnessTask
-from neuro_cli.library.loop import Loop, one_at_a_time, report_other_steps, settings_of, steps_of
+from neuro_cli.library.loop import Loop, one_at_a_time, refuse_other, report_other_steps, settings_of, steps_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
 from neuro_cli.library.loop_numbers import form_of, numbers_of, refuse_other_numbers, shapes_of
 from neuro_cli.library.named import model_of, option, saved_nodes
@@ -366,7 +366,7 @@ class Evolution(Loop):
         """
         with collectively(self.world):
             self._settings["parameters"] = ParameterLayout(self._module).size
-            self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
+            refuse_other(self._settings, state, absent="float32")  # states of before modules in bfloat16 name no weights
             refuse_other_numbers(state, self._module, self._algo.optimizer)
         if self._folder is not None:
             raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")

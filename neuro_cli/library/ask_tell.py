@@ -31,13 +31,13 @@ from neuro_cli.fabric.shares import shares
 from neuro_cli.library.bounds import Bounds
 from neuro_cli.library.candidates import Best, best_of_all, fitnesses_of
 from neuro_cli.library.integers import Integers, least_deviation, mask_of, with_room
+from neuro_cli.library.loop import FORMAT, refuse_other
 from neuro_cli.library.named import Point, option
 from neuro_cli.library.restarts import BIPOP, IPOP, NONE, START, Restarts
 from neuro_cli.library.stopping import Stopping, Watched
 from neuro_cli.runner.consensus import collectively
 from neuro_cli.sampler.base import Sampler
 
-FORMAT = 1
 Start = Callable[[np.random.Generator], Any]
 
 
@@ -351,11 +351,7 @@ class AskTell:
 
         Raises ConfigError for the state of another search.
         """
-        if state.get("format") != FORMAT:
-            raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
-        for key, value in self._settings().items():
-            if state["settings"].get(key) != value:
-                raise ConfigError(key, value, f"the saved state has {state['settings'].get(key)}")
+        refuse_other(self._settings(), state)
         self._restarts = Restarts(**state["restarts"])
         kept = state["run"]
         self._run = self._begin(kept["population"], kept["factor"], kept["most"])

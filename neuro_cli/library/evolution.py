@@ -28,7 +28,7 @@ from neuro_cli.library.by_form import ByForm, fit_inputs, scorer_of
 from neuro_cli.library.candidates import Best, Candidates, best_of_all, fitnesses_of
 from neuro_cli.library.changes import Changes
 from neuro_cli.library.fitness import Fitness, FitnessTask
-from neuro_cli.library.loop import Loop, one_at_a_time, report_other_steps, settings_of, steps_of
+from neuro_cli.library.loop import Loop, one_at_a_time, refuse_other, report_other_steps, settings_of, steps_of
 from neuro_cli.library.loop_folder import TASK, LoopFolder, Test, best_of, pace_of
 from neuro_cli.library.loop_numbers import form_of, numbers_of, refuse_other_numbers, shapes_of
 from neuro_cli.library.named import model_of, option, saved_nodes
@@ -110,9 +110,8 @@ class Evolution(Loop):
         precision = one_of("precision", precision or str(stored.dtype).removeprefix("torch."), tuple(PRECISIONS))
         values = {"sigma": sigma, "optimizer": optimizer, "lr": lr}
         self._sampler = option("sampler", sampler, Estimator, generations)
-        by_passes = isinstance(self._sampler, Activation)
         if algo is None:
-            algo = "forward_gradient" if by_passes else "openai_es"
+            algo = "forward_gradient" if isinstance(self._sampler, Activation) else "openai_es"
         self._algo = option("algo", algo, PopulationAlgorithm, generations, values)
         self._sampler.check(population)
         method = self._connect(distribution, fabric, world, generations)
@@ -367,7 +366,7 @@ class Evolution(Loop):
         """
         with collectively(self.world):
             self._settings["parameters"] = ParameterLayout(self._module).size
-            self._refuse_other(state, absent="float32")  # states of before modules in bfloat16 name no weights
+            refuse_other(self._settings, state, absent="float32")  # states of before modules in bfloat16 name no weights
             refuse_other_numbers(state, self._module, self._algo.optimizer)
         if self._folder is not None:
             raise ConfigError("folder", "given", "its checkpoints are the state: load_state_dict is for an Evolution without one")

@@ -28,7 +28,7 @@ from neuro_cli.distribution.base import Distribution
 from neuro_cli.fabric.base import World
 from neuro_cli.fabric.network import Network
 from neuro_cli.library.by_form import ByForm, scorer_of
-from neuro_cli.library.loop import Loop, one_at_a_time
+from neuro_cli.library.loop import Loop, one_at_a_time, refuse_other
 from neuro_cli.library.loss_task import LossTask
 from neuro_cli.library.named import uncompiled
 from neuro_cli.library.same_module import share_initial
@@ -242,7 +242,7 @@ class ForwardGradient(Loop):
         """
         with collectively(self.world):
             self._settings["parameters"] = ParameterLayout(self._model).size
-            self._refuse_other(state)
+            refuse_other(self._settings, state)
         device = next(self._model.parameters()).device
         self._populations.sampler.learnt.restore({name: tensor.to(device) for name, tensor in state["tensors"].items()})
         self._populations.clear()

@@ -1,7 +1,7 @@
 """Base of the loops in a user's own script: ranks, threads, and the settings that a saved state belongs to."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from threading import Lock
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -93,15 +93,6 @@ class Loop:
         """Return the first entries of every saved state."""
         return {"format": FORMAT, "generation": self.generation, "settings": dict(self._settings)}
 
-    def _refuse_other(self, state: dict[str, Any], absent: Any = None) -> None:
-        """Raise ConfigError where ``state`` has other settings; ``absent``: the value of one that a state lacks."""
-        if state.get("format") != FORMAT:
-            raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
-        for key in {**self._settings, **state["settings"]}:
-            value, saved = self._settings.get(key, absent), state["settings"].get(key, absent)
-            if saved != value:
-                raise ConfigError(key, value, f"the saved state has {saved}")
-
     def __setattr__(self, name: str, value: Any) -> None:
         """Refuse a new value of an argument that has no effect after the constructor. Raises AttributeError."""
         if name in ("lr", "sigma", "population"):
@@ -131,6 +122,16 @@ class Loop:
     def __repr__(self) -> str:
         facts = ", ".join(f"{key}={value}" for key, value in self._settings.items())
         return f"{type(self).__name__}({self._subject}, generation={self.generation}, {facts})"
+
+
+def refuse_other(settings: Mapping[str, Any], state: Mapping[str, Any], absent: Any = None) -> None:
+    """Raise ConfigError where ``state`` has other ``settings``; ``absent``: the value of one that a state lacks."""
+    if state.get("format") != FORMAT:
+        raise ConfigError("format", state.get("format"), f"this version reads states of format {FORMAT}")
+    for key in {**settings, **state["settings"]}:
+        value, saved = settings.get(key, absent), state["settings"].get(key, absent)
+        if saved != value:
+            raise ConfigError(key, value, f"the saved state has {saved}")
 
 
 def steps_of(algo: CentreAlgorithm, generation: int) -> dict[str, Any]:

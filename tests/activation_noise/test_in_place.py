@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -109,13 +110,11 @@ WRITES = (added, added_by_statement, multiplied, added_to_a_view, added_to_colum
 SUMS = (scaled_and_added, divided_and_added, between, matrix_added, matrices_added, mixed, mixed_by_a_matrix, bilinear)
 
 
-@pytest.mark.parametrize("options", [{"draws": 1}, {"draws": 64, "control_variates": False}], ids=["default", "noise"])
-@pytest.mark.parametrize("change", WRITES)
-def test_gradients_and_losses_are_those_of_the_network_as_it_is(change, options):
+def compare(net: nn.Module, steps: int, least: float, **options: Any) -> None:
+    """Compare the loss and the gradient of the last of some estimates with autograd's."""
     x, targets = data()
-    net = Net(change)
     estimate = neuro.ForwardGradient(net, seed=1, threads=1, **options)
-    for _ in range(2):
+    for _ in range(steps):
         net.zero_grad()
         mean = estimate.backward(loss, x, targets)
     given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
@@ -123,24 +122,21 @@ def test_gradients_and_losses_are_those_of_the_network_as_it_is(change, options)
     wanted = loss(net(x), targets).mean()
     wanted.backward()
     assert float(mean) == pytest.approx(float(wanted), abs=1e-5)
-    least = 0.99 if options["draws"] == 1 else 0.8
     for name, parameter in net.named_parameters():
         assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > least, name
 
 
+@pytest.mark.parametrize(
+    ("least", "options"), [(0.99, {"draws": 1}), (0.8, {"draws": 64, "control_variates": False})], ids=["default", "noise"]
+)
+@pytest.mark.parametrize("change", WRITES)
+def test_gradients_and_losses_are_those_of_the_network_as_it_is(change, least, options):
+    compare(Net(change), 2, least, **options)
+
+
 @pytest.mark.parametrize("change", SUMS)
 def test_predictions_alone_pass_through_sums_of_products(change, caplog):
-    x, targets = data()
-    net = Net(change)
-    estimate = neuro.ForwardGradient(net, draws=1, seed=1, threads=1, correction="never")
-    for _ in range(4):
-        net.zero_grad()
-        estimate.backward(loss, x, targets)
-    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
-    net.zero_grad()
-    loss(net(x), targets).mean().backward()
-    for name, parameter in net.named_parameters():
-        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.99, name
+    compare(Net(change), 4, 0.99, draws=1, correction="never")
     assert "do not reach" not in caplog.text
 
 
@@ -175,15 +171,5 @@ class Part(nn.Module):
 
 @pytest.mark.parametrize("options", [{"control_variates": False}, {"correction": "always"}])
 def test_noise_that_is_written_into_a_tensor_without_noise(options, caplog):
-    x, targets = data()
-    net = Part()
-    estimate = neuro.ForwardGradient(net, seed=1, threads=1, draws=64, schedule="one", **options)
-    for _ in range(2):
-        net.zero_grad()
-        estimate.backward(loss, x, targets)
-    given = {name: parameter.grad.clone() for name, parameter in net.named_parameters()}
-    net.zero_grad()
-    loss(net(x), targets).mean().backward()
-    for name, parameter in net.named_parameters():
-        assert F.cosine_similarity(given[name].flatten(), parameter.grad.flatten(), 0) > 0.8, name
+    compare(Part(), 2, 0.8, draws=64, schedule="one", **options)
     assert "passes of some layers run one after the other" in caplog.text

@@ -1,6 +1,8 @@
 """What a script may write wrongly in its first loop: arguments, optimizers, losses; and a learning rate by a function."""
 
+import os
 from functools import partial
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import torch.nn.functional as F
 import neuro_cli as neuro
 from neuro_cli.algo.base import Combination, PopulationAlgorithm, Proposal, State
 from neuro_cli.core.errors import ConfigError, UserError
+from neuro_cli.library import named
 from neuro_cli.sampler.dense import Dense
 
 INPUTS = torch.randn(16, 4, generator=torch.Generator().manual_seed(1))
@@ -199,3 +202,21 @@ def test_an_optimizer_with_a_rate_of_its_own_is_given_no_other(lr):
 @pytest.mark.parametrize("kind", [np.float32, torch.tensor])
 def test_a_rate_may_be_a_number_of_numpy_or_torch(kind):
     assert torch.equal(centre(2, lr=lambda generation: kind(0.25)), centre(2, lr=0.25))
+
+
+def test_an_options_file_is_read_once_and_again_after_a_change(tmp_path, monkeypatch):
+    """What a caller writes into a config is not the next one's; schedules have the length that each asks for."""
+    file = tmp_path / "algo" / "mine.yaml"
+    file.parent.mkdir()
+    file.write_text("_target_: a.B\nsigma: 1\nsigma_schedule: {kind: linear, generations: '${generations}'}\n")
+    monkeypatch.setattr(named, "config_folder", lambda: tmp_path)
+    with mock.patch.object(named.OmegaConf, "load", side_effect=named.OmegaConf.load) as read:
+        first = named.node_of("algo", "mine", None)
+        first["sigma_schedule"]["kind"] = first["sigma"] = "other"
+        again = named.node_of("algo", "mine", None, {"sigma": 2})
+        assert (again["sigma"], again["sigma_schedule"]) == (2, named.CONSTANT)
+        assert named.node_of("algo", "mine", None)["sigma"] == read.call_count == 1
+        assert named.node_of("algo", "mine", 7)["sigma_schedule"] == {"kind": "linear", "generations": 7}
+        file.write_text(file.read_text().replace("sigma: 1", "sigma: 3"))
+        os.utime(file, ns=(1, 1))  # a file system's clock may be coarser than this test
+        assert named.node_of("algo", "mine", 7)["sigma"] == 3

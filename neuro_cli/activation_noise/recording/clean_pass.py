@@ -36,15 +36,11 @@ from neuro_cli.scoring.passes.operators import Unsupported
 from neuro_cli.scoring.passes.torch_bodies import overwrites
 
 # calls that scale or shift a layer's outputs, value by value
-LINEAR = frozenset((
-    torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg,
-))  # fmt: skip
+LINEAR = frozenset((torch.add, Tensor.add, torch.sub, Tensor.sub, Tensor.__rsub__, torch.mul, Tensor.mul, torch.neg, Tensor.neg))
 OPERATORS = {"__iadd__": "add", "__isub__": "sub", "__imul__": "mul", "__itruediv__": "div"}  # calls without a write
 DIVIDED = frozenset((torch.div, Tensor.div, torch.true_divide, Tensor.true_divide))
 WITHOUT_DERIVATIVE = "torch::autograd::NotImplemented"  # how torch names the graph of a call that has none
-WITHOUT_GRAPH: frozenset[Callable[..., Any]] = frozenset(
-    (Tensor.numpy, Tensor.__array__, Tensor.__dlpack__)
-)  # refuse a tensor that has a graph
+WITHOUT_GRAPH = frozenset[Any]((Tensor.numpy, Tensor.__array__, Tensor.__dlpack__))  # refuse a tensor that has a graph
 
 
 def _memory(tensor: Tensor) -> int:
@@ -217,8 +213,6 @@ class RecordingMode(TorchFunctionMode):
         if func is scan:
             return self._run_scan(args, of_weights)
         data = _linear_in(func, args, kwargs)
-        if data is None and not of_weights:
-            return self._run_on_data(func, args, kwargs)
         used = [self._parameters[key] for key in _leaves([*args, *kwargs.values()]) if key in self._parameters]
         before = None if data is None else self._step_before(args[data], used)
         if before is None and not of_weights:

@@ -12,7 +12,8 @@ from neuro_cli.core.kernels.lanes import added, multiply, put_in_lanes, same, sp
 from neuro_cli.core.kernels.vectors import LANES, by_address, size
 
 PART = 8  # numbers of a value that are summed at a time
-_compiled = nb.njit(nogil=True, cache=True, boundscheck=False)
+_NUMBERS = nb.types.Array(nb.float32, 4, "A")  # one compilation for all layouts: the loops read by addresses
+_compiled = nb.njit([(_NUMBERS, _NUMBERS, _NUMBERS, nb.float32, nb.boolean, _NUMBERS)], nogil=True, cache=True, boundscheck=False)
 _FLOAT, _LINE = nb.uintp(4), nb.uintp(4 * LANES)
 
 # exp(x) = 2^n exp(r), r = x - n ln 2 in two parts, exp(r) by its Taylor series up to r^6: an error of 2e-7 of the result

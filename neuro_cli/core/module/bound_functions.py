@@ -30,11 +30,14 @@ class FunctionCopies(dict[int, Any]):
     def __init__(self, module: nn.Module, given: dict[int, Any]) -> None:
         super().__init__(given)
         self._targets = {id(part) for part in (*module.modules(), *module.parameters(), *module.buffers())}
-        self._held = [value for value in _reached(module, functions=False) if not isinstance(value, FIXED)]
+        seen: dict[int, Any] = {}
+        own = list(_reached([module], seen, functions=False))
+        self._held = [value for value in own if not isinstance(value, FIXED)]
         self._targets |= set(map(id, self._held))
         self._cells: dict[int, CellType] = {}
         # found before the copying begins, since deepcopy asks by identity
-        self._functions = {id(each): each for each in _reached(module) if self._is_copied(each)}
+        behind = _reached([part for each in own if isinstance(each, FUNCTIONS) for part in _parts(each)], seen)
+        self._functions = {id(each): each for each in (*own, *behind) if self._is_copied(each)}
 
     def get(self, key: Any, default: Any = None) -> Any:
         """Return the copy of the bound object with the identity ``key``."""
@@ -48,7 +51,7 @@ class FunctionCopies(dict[int, Any]):
 
     def _refers(self, value: Any) -> bool:
         """Return whether ``value`` holds a part of the module, itself or by what it holds."""
-        return any(id(each) in self._targets for each in _reached(value))
+        return any(id(each) in self._targets for each in _reached([value], {}))
 
     def _is_copied(self, value: Any) -> bool:
         if type(value) in ProxyTypes:
@@ -93,10 +96,11 @@ class FunctionCopies(dict[int, Any]):
         return copy.deepcopy(value, self) if self._refers(value) else value
 
 
-def _reached(start: Any, functions: bool = True) -> Iterator[Any]:
-    """Yield ``start`` and what it holds, by attributes, containers and, with ``functions``, closures, each object once."""
-    seen: dict[int, Any] = {}  # holds the objects too: a dropped one would leave its identity to a later one
-    todo: list[Any] = [start]
+def _reached(todo: list[Any], seen: dict[int, Any], functions: bool = True) -> Iterator[Any]:
+    """Yield ``todo`` and what they hold, by attributes, containers and, with ``functions``, closures, but nothing in ``seen``.
+
+    ``seen``: objects by identity, to which each is added: a dropped one would leave its identity to a later one.
+    """
     while todo:
         value = todo.pop()
         if id(value) not in seen:

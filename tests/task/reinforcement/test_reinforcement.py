@@ -183,25 +183,16 @@ def test_what_an_episode_cannot_serve_is_refused(use, line):
         task.refuse(**(usual | use))
 
 
-def test_a_step_bonus_counts_in_training_only():
-    plain, without = cart_pole(), cart_pole(step_bonus=-0.5)
-    policy = policy_for(plain)
-    batch = plain.batch(0, 0, 3)
-    one, other = (task.example_scores(policy, batch) for task in (plain, without))
-    assert torch.equal(other[:, 0], one[:, 0] - 0.5 * one[:, 1])
-    assert torch.equal(other[:, 1:], one[:, 1:])
-    assert np.array_equal(plain.evaluate_chunk(policy, 0), without.evaluate_chunk(policy, 0))
-
-
-def test_the_first_steps_of_an_episode_can_be_without_the_step_bonus():
-    plain, after = cart_pole(), cart_pole(step_bonus=-0.5, bonus_after=9)
+@pytest.mark.parametrize("after", [None, 9])
+def test_a_step_bonus_counts_in_training_only_and_after_the_first_steps(after):
+    plain, bonus = cart_pole(), cart_pole(step_bonus=-0.5, **({} if after is None else {"bonus_after": after}))
     policy = policy_for(plain)
     batch = plain.batch(0, 0, 12)
-    one, other = (task.example_scores(policy, batch) for task in (plain, after))
+    one, other = (task.example_scores(policy, batch) for task in (plain, bonus))
     assert one[:, 1].min() < 9 < one[:, 1].max()  # episodes shorter and longer than that
-    assert torch.equal(other[:, 0], one[:, 0] - 0.5 * (one[:, 1] - 9).clamp(min=0))
+    assert torch.equal(other[:, 0], one[:, 0] - 0.5 * (one[:, 1] - (after or 0)).clamp(min=0))
     assert torch.equal(other[:, 1:], one[:, 1:])
-    assert np.array_equal(plain.evaluate_chunk(policy, 0), after.evaluate_chunk(policy, 0))
+    assert np.array_equal(plain.evaluate_chunk(policy, 0), bonus.evaluate_chunk(policy, 0))
 
 
 @pytest.mark.parametrize("simulator", ["gymnasium", "direct"])

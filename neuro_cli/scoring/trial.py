@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from neuro_cli.core.layout import ParameterLayout, Place
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.own_numbers import with_own_numbers
-from neuro_cli.core.module.precision import in_precision
+from neuro_cli.core.module.precision import convert_tables_late, in_precision
 from neuro_cli.core.rows import MemberBatch, repeated
 from neuro_cli.sampler.base import Sampler
 from neuro_cli.scoring.base import ScoringSettings
@@ -259,6 +259,18 @@ def shortened(members: Members) -> Members:
     return replace(members, fresh=fresh, layout=layout)
 
 
+def _by_first_layers(members: Members, ways: Sequence[Way]) -> Way:
+    """Return the first way that serves the first layers in float32. Raises Unsupported where none does."""
+    short, at_once = shortened(members), members.sampler.at_once
+    late = replace(short, fresh=lambda: convert_tables_late(short.fresh(), torch.float32))
+    try:
+        return Trial(late, torch.float32).first(ways)[0]
+    except Exception as error:  # a module may use a table outside of its layer
+        log.info("tables are converted: %s", brief(error))
+        members.sampler.at_once = at_once
+        return Trial(short, torch.float32).first(ways)[0]
+
+
 def chosen_way(
     settings: ScoringSettings,
     centre: Tensor,
@@ -275,7 +287,7 @@ def chosen_way(
     heavy = tried_in_precision(settings.module, settings.layout.size, settings.precision)
     try:
         if settings.precision != torch.float32 and heavy:
-            ways = ways[ways.index(Trial(shortened(members), torch.float32).first(ways)[0]) :][:1]
+            ways = ways[ways.index(_by_first_layers(members, ways)) :][:1]
         way, forward = trial_of(members, settings.precision).first(ways)
     except Unsupported as error:
         raise Unsupported(f"{type(settings.module).__name__}: {error}") from None

@@ -7,7 +7,11 @@ import torch
 from support.configs import composed
 from support.tiny_language import tiny_family, tiny_model
 
+from neuro_cli.core.module import precision as conversion
+from neuro_cli.core.module.copies import copied
+from neuro_cli.core.module.precision import convert_tables_late, in_precision
 from neuro_cli.fabric.base import SingleProcess
+from neuro_cli.model.huggingface import HuggingFace
 from neuro_cli.runner.build import build
 from neuro_cli.runner.options import Options
 from neuro_cli.scoring import batched, trial
@@ -72,6 +76,56 @@ def test_the_whole_in_its_precision_and_in_a_half_one_first_layers_in_float32(se
     assert made._length * 2 * 2 == 8  # two threads share the members' few rows
 
 
+@pytest.mark.parametrize("family", ["LlamaConfig", "Gemma3TextConfig"])
+@pytest.mark.parametrize("tied", [False, True])
+def test_tables_of_the_vocabulary_are_converted_where_they_are_used(tmp_path, family, tied, monkeypatch):
+    monkeypatch.setattr(conversion, "TABLE", 2000)  # numbers; a layer's matrices have 1,024 and 2,048
+    monkeypatch.setattr(conversion, "BLOCK", 1000)
+    model = HuggingFace(tiny_family(tmp_path / "model", family, tie_word_embeddings=tied), dtype="bfloat16")
+    tokens = torch.arange(12).view(2, 6)
+    exact, late = (in_precision(change(copied(model)), torch.float32) for change in (lambda one: one, in_float32))
+    wanted, made = exact(tokens), late(tokens)
+    assert late.pretrained.get_output_embeddings().weight.dtype == torch.bfloat16
+    assert late.pretrained.get_input_embeddings().weight.dtype == torch.bfloat16
+    assert made.dtype == torch.float32
+    # Gemma rounds its scale of embeddings to the table's type
+    assert (made - wanted).abs().max() <= (2e-2 if "Gemma" in family else 1e-5) * wanted.abs().max()
+
+
+def in_float32(module):
+    return convert_tables_late(module, torch.float32)
+
+
+@pytest.mark.parametrize("trainable", ["norms", "*.mlp.*"])
+def test_a_trial_of_first_layers_copies_no_table(settings, tried, trainable, monkeypatch):
+    monkeypatch.setattr(conversion, "TABLE", 2500)
+    seen = []
+
+    def kept(module, precision):
+        made = in_precision(module, precision)
+        seen.append((precision, made.pretrained.lm_head.weight.dtype))
+        return made
+
+    monkeypatch.setattr(trial, "in_precision", kept)
+    assert isinstance(scorer(settings, "bfloat16", f"model.trainable={trainable}", "model.dtype=bfloat16"), BatchedScorer)
+    assert tried == [(torch.float32, 2), (torch.bfloat16, 4)]
+    assert {table for _, table in seen} == {torch.bfloat16}
+    assert {precision for precision, _ in seen} == {torch.float32, torch.bfloat16}
+
+
+def test_a_table_that_is_used_outside_of_its_layer_is_converted(settings, tried, monkeypatch):
+    def used_alone(module, precision):
+        made = convert_tables_late(module, precision)
+        head = made.pretrained.lm_head
+        vars(head)["forward"] = lambda x: torch.nn.functional.linear(x, head.weight)
+        return made
+
+    monkeypatch.setattr(conversion, "TABLE", 2500)
+    monkeypatch.setattr(trial, "convert_tables_late", used_alone)
+    assert isinstance(scorer(settings, "bfloat16", "model.dtype=bfloat16"), BatchedScorer)
+    assert tried == [(torch.float32, 2), (torch.float32, 2), (torch.bfloat16, 4)]
+
+
 def lacks_noise(monkeypatch, lacks: Callable[[str, torch.Tensor], bool]) -> None:
     """Let passes leave out the noise of norms that ``lacks`` chooses by name and input."""
     real = perturbed.PerturbedForward.product
@@ -88,7 +142,9 @@ def lacks_noise(monkeypatch, lacks: Callable[[str, torch.Tensor], bool]) -> None
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
-def test_one_norm_without_its_noise_is_seen(settings, tried, precision, monkeypatch):
+@pytest.mark.parametrize("table", [conversion.TABLE, 1])
+def test_one_norm_without_its_noise_is_seen(settings, tried, precision, table, monkeypatch):
+    monkeypatch.setattr(conversion, "TABLE", table)
     lacks_noise(monkeypatch, lambda name, _: name == "pretrained.model.layers.1.input_layernorm.weight")
     assert isinstance(scorer(settings, precision), MemberScorer)
 

@@ -193,7 +193,7 @@ class LanguageTask(Task):
         sums = list[float]()
         with torch.no_grad():
             for voter in voters_of(module):
-                logits = logits_at(voter, torch.cat([begun, windows[:, :-1]], 1), places, self.output_size)
+                logits = logits_at(voter, torch.cat([begun, windows[:, :-1]], 1), places, self.output_size).float()
                 nats = F.cross_entropy(logits.flatten(0, 1), windows[:, 1:].flatten(), reduction="none")
                 sums.append(nats.double().sum().item())
         return sum(sums) / len(sums), windows[:, 1:].numel()

@@ -110,7 +110,7 @@ class Choices(LanguageTask):
         places = batch.targets[:n, 1:2] - 1 + torch.arange(self._answer, device=wanted.device)
         made = []
         for tokens in batch.inputs.unbind(1):
-            made.append(logits_at(module, tokens, places.clamp(max=width - 1), self.output_size).log_softmax(-1))
+            made.append(logits_at(module, tokens, places.clamp(max=width - 1), self.output_size).float().log_softmax(-1))
         counted, known = (wanted >= 0).float(), wanted.clamp(min=0)
         if self._passes == 1:
             likely = made[0][:, 0].gather(1, known[:, :, 0])[..., None]

@@ -12,11 +12,12 @@ from neuro_cli.core.noise import EVALUATION_STREAM, random_words
 from neuro_cli.task.images import shape_text
 
 Choose = Callable[[Tensor, int], Tensor]  # the next tokens (B,) from logits (B, V) and the step
+WIDE = 2**21  # logits that are worked out in float32 at once
 BROKEN = -1  # token of an answer whose logits are not numbers: their argmax is a token too
 
 
 def logits_at(module: nn.Module, tokens: Tensor, places: Tensor, size: int) -> Tensor:
-    """Return the logits (B, A, V) float32 that follow ``places`` (n, A) of each row of ``tokens`` (n, T) int64.
+    """Return the logits (B, A, V) that follow ``places`` (n, A) of each row of ``tokens`` (n, T) int64, in the module's type.
 
     B is a multiple of n if ``module`` answers for several members. Raises UserError for an output of another shape, and
     for V below ``size``, the number of tokens in the vocabulary.
@@ -30,7 +31,18 @@ def logits_at(module: nn.Module, tokens: Tensor, places: Tensor, size: int) -> T
     if not direct:
         index = places if len(logits) == len(places) else torch.cat([places] * (len(logits) // len(places)))
         logits = logits.gather(1, index[..., None].expand(-1, -1, shape[2]))
-    return logits.float()
+    return logits
+
+
+def judged(logits: Tensor, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the nats (B, A) float32 of tokens ``wanted`` (B, A) by ``logits`` (B, A, V), and the likeliest tokens (B, A)."""
+    step = max(1, WIDE // max(1, logits[:, :1].numel()))
+    nats, likeliest = list[Tensor](), list[Tensor]()
+    for some, tokens in zip(logits.split(step, 1), wanted.split(step, 1), strict=True):
+        exact = some.float()
+        nats.append(exact.logsumexp(-1) - exact.gather(-1, tokens[..., None]).squeeze(-1))
+        likeliest.append(exact.argmax(-1))
+    return torch.cat(nats, 1), torch.cat(likeliest, 1)
 
 
 def greedy(logits: Tensor, step: int) -> Tensor:
@@ -70,7 +82,7 @@ def generated(
     width, done = tokens.shape[1], torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
     broken = done
     for step in range(steps):
-        logits = logits_at(module, rows[:, : width + step], (lengths + step - 1)[:, None], size)
+        logits = logits_at(module, rows[:, : width + step], (lengths + step - 1)[:, None], size).float()
         chosen = choose(logits[:, 0, :size], step)
         rows.scatter_(1, (lengths + step)[:, None], chosen[:, None])
         broken = broken | (logits[:, 0, :size].isnan().any(-1) & ~done)

@@ -21,7 +21,7 @@ from neuro_cli.core.metric import ACCURACY, FRACTION, LOSS, Metric
 from neuro_cli.core.module.voters import Voters, most_frequent
 from neuro_cli.task.base import Batch
 from neuro_cli.task.language.base import AUTO, LanguageTask
-from neuro_cli.task.language.generation import BROKEN, Choose, Sampled, generated, greedy, logits_at, padded, read
+from neuro_cli.task.language.generation import BROKEN, Choose, Sampled, generated, greedy, judged, logits_at, padded, read
 from neuro_cli.task.language.problems import Problem
 from neuro_cli.task.language.reward_functions import REWARDS
 from neuro_cli.task.language.reward_pool import RewardPool
@@ -227,13 +227,11 @@ class Reward(LanguageTask):
         wanted = batch.targets[:, :, 2:]
         n, width = batch.inputs.shape
         places = batch.targets[:n, :, 1:2] + torch.arange(wanted.shape[2], device=wanted.device)
-        logits = logits_at(module, batch.inputs, places.clamp(max=width - 1).flatten(1), self.output_size).unflatten(
-            1, wanted.shape[1:]
-        )
+        logits = logits_at(module, batch.inputs, places.clamp(max=width - 1).flatten(1), self.output_size)
         counted, known = (wanted >= 0).float(), wanted.clamp(min=0)
-        nats = logits.logsumexp(-1) - logits.gather(-1, known[..., None]).squeeze(-1)
+        nats, likeliest = (each.view(wanted.shape) for each in judged(logits, known.flatten(1)))
         # an argmax of NaN logits could be right by accident
-        right = ((logits.argmax(-1) == known) & ~nats.isnan()).float()
+        right = ((likeliest == known) & ~nats.isnan()).float()
         return right * counted, nats * counted, counted
 
     def _fitness(self, right: Tensor, nats: Tensor, counted: Tensor) -> Tensor:

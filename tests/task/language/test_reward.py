@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.factory.trust import refuse_untrusted
 from neuro_cli.model.char_gpt import CharGPT
+from neuro_cli.task.language import generation
 from neuro_cli.task.language.reward import Reward
 
 
@@ -188,3 +189,16 @@ def test_a_run_learns_by_a_generated_reward(tmp_path):
     refused = neuro_inside("train", "task=reward", "task.reward=contains", "algo=sgd", cwd=tmp_path)
     assert refused.returncode == 2
     assert "task.reward=contains: has no gradient; algo=sgd learns from share_of_tokens" in refused.stderr
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_logits_are_worked_out_some_places_at_a_time_with_the_same_bits(dtype, monkeypatch):
+    logits = torch.randn(3, 5, 99, generator=torch.Generator().manual_seed(1)).to(dtype)
+    wanted = torch.arange(15).view(3, 5)
+    exact = logits.float()
+    nats = exact.logsumexp(-1) - exact.gather(-1, wanted[..., None]).squeeze(-1)
+    for wide in (1, 2 * 3 * 99, 2**21):
+        monkeypatch.setattr(generation, "WIDE", wide)
+        made, likeliest = generation.judged(logits, wanted)
+        assert torch.equal(made, nats)
+        assert torch.equal(likeliest, exact.argmax(-1))

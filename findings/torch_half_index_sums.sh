@@ -3,7 +3,7 @@
 #
 # Version: torch 2.14.1, numpy 2.4.6 (a CPU)
 # Belief: Sums in half precision are accumulated in float32, as sum, cumsum, mm, scatter_add and embedding_bag are.
-# Seen: Of 4,096 ones index_add, index_put with accumulate=True, segment_reduce, addbmm and coalesce of a sparse tensor make 256 in bfloat16 and 2048 in float16;
+# Seen: Of 4,096 ones index_add, index_put with accumulate=True, segment_reduce, addbmm and coalesce of a sparse tensor make 256 in bfloat16, 2048 in float16;
 #   scatter_add, scatter_reduce, embedding_bag, sum, cumsum and bmm make 4096.
 # Means: A graph network that is evaluated in bfloat16 sees no more than 256 equal neighbours, by the function that its library takes, and a table of rewards
 #   by group stops counting. Sum in float32.

@@ -31,7 +31,8 @@ log = logging.getLogger(__name__)
 
 ROUNDED = (
     "precision=float32: torch rounds products to fewer bits on this processor, and small noise with them: "
-    "call torch.set_float32_matmul_precision('highest') and unset ONEDNN_DEFAULT_FPMATH_MODE"
+    "call torch.set_float32_matmul_precision('highest'), set torch.backends.mkldnn.conv.fp32_precision = 'ieee' "
+    "and unset ONEDNN_DEFAULT_FPMATH_MODE"
 )
 UNSUPPORTED_BFLOAT16 = (
     "precision=bfloat16: torch has no fast products in it on this processor, which lacks AVX-512: float32 is likely faster"

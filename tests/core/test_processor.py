@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from neuro_cli.core.machine.processor import cores, lacks_bfloat16, processor, rounds_float32, supported
+from neuro_cli.scoring.base import ROUNDED
 
 
 def test_the_words_name_the_instructions_that_torch_finds():
@@ -60,3 +61,18 @@ def test_rounded_convolutions_are_seen(monkeypatch):
 def test_autocast_of_the_caller_is_no_rounding_of_float32():
     with torch.autocast("cpu", torch.bfloat16):
         assert not rounds_float32()
+
+
+@pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="an older torch has no such setting")
+def test_the_named_remedy_gives_products_and_convolutions_back():
+    """Not products alone: set_float32_matmul_precision leaves convolutions as they are."""
+    convolutions = torch.backends.mkldnn.conv
+    try:
+        torch.backends.fp32_precision = "bf16"
+        for remedy in ("torch.set_float32_matmul_precision('highest')", "torch.backends.mkldnn.conv.fp32_precision = 'ieee'"):
+            assert remedy in ROUNDED
+            exec(remedy)
+        assert not rounds_float32()
+    finally:
+        torch.backends.fp32_precision = convolutions.fp32_precision = "none"
+        torch.set_float32_matmul_precision("highest")

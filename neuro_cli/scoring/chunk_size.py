@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from neuro_cli.core.machine.mkl import lacks_wide_kernels
+from neuro_cli.core.machine.mkl import has_wide_vectors
 from neuro_cli.scoring.base import ScoringSettings
 
 # values of the largest activation of a chunk: what a CPU's caches take without loss, and what keeps a GPU busy
@@ -73,9 +73,9 @@ def most_products(settings: ScoringSettings, convolved: bool = False, mapped: bo
     kinds = {type(part) for part in settings.module.modules()}
     if any(issubclass(kind, _ConvNd) for kind in kinds):
         return min(SMALL, CONVOLVED)
-    tiled = not convolved and settings.layout.size < TILED_WEIGHTS
+    tiled = not convolved and settings.precision == torch.float32 and settings.layout.size < TILED_WEIGHTS
     tiled = tiled and not any(_repeats_weights(part, mapped) for part in settings.module.modules())
-    return TILED if tiled and settings.sampler.compiled and lacks_wide_kernels() else SMALL
+    return TILED if tiled and settings.sampler.compiled and has_wide_vectors() else SMALL
 
 
 def _repeats_weights(part: nn.Module, mapped: bool) -> bool:

@@ -116,7 +116,7 @@ def test_projected_states_go_step_by_step(sampler, loops):
 
 def test_members_of_more_products_share_passes_where_the_loop_serves_them(monkeypatch, loops):
     """Layers whose weights each step would compute again do not."""
-    monkeypatch.setattr(chunk_size, "lacks_wide_kernels", lambda: True)
+    monkeypatch.setattr(chunk_size, "has_wide_vectors", lambda: True)
     monkeypatch.setattr(chunk_size, "SMALL", 100)
     es = evolution(Layers(), 13)
     share_passes(es)

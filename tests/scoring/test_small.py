@@ -98,7 +98,7 @@ def test_a_run_has_the_same_bits_on_any_number_of_threads(algo, examples):
 
 
 def test_counted_products_choose(monkeypatch, caplog):
-    monkeypatch.setattr(chunk_size, "lacks_wide_kernels", lambda: False)
+    monkeypatch.setattr(chunk_size, "has_wide_vectors", lambda: False)
     monkeypatch.setattr(chunk_size, "SMALL", 291 * 12)  # numbers of the policy
     assert type(scorers(evolution(policy(), 12))[0]) is BatchedScorer
     assert type(scorers(evolution(policy(), 13))[0]) is MemberScorer
@@ -121,7 +121,7 @@ class Recurrent(nn.Module):
 @pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
 def test_linear_layers_share_passes_up_to_more_products_where_tiles_serve_them(sampler, monkeypatch):
     """In chunks of few directions; convolutions and recurrent cells do not."""
-    monkeypatch.setattr(chunk_size, "lacks_wide_kernels", lambda: True)
+    monkeypatch.setattr(chunk_size, "has_wide_vectors", lambda: True)
     monkeypatch.setattr(dense, "ENOUGH", 0)
     monkeypatch.setattr(chunk_size, "SMALL", 100)
     monkeypatch.setattr(chunk_size, "SOME_PRODUCTS", 4 * 252 * 13)  # two mirrored pairs by the policy's products

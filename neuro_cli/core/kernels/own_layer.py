@@ -1,4 +1,7 @@
-"""Linear layers with each member's own weights, a tile of them at a time: dense noise (numba)."""
+"""Linear layers with each member's own weights, a tile of them at a time: dense noise (numba).
+
+With AVX-512 rows go by :mod:`neuro_cli.core.kernels.tiles`, fewer than ROWS and all with AVX2 by torch's BLAS.
+"""
 
 import numba as nb
 import numpy as np

@@ -22,6 +22,7 @@ from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GroupNorms, formats_of, values_of_channel
 from neuro_cli.core.module.precision import in_precision
+from neuro_cli.core.module.torch_errors import advised
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
@@ -171,7 +172,7 @@ class FitnessTask(Task):
             layout.attach(trial, layout.flatten(module))
             InputCopies(None, trial)  # the module must not write to the script's data
             try:
-                with drawing(0), GroupNorms() as norms:
+                with drawing(0), GroupNorms() as norms, advised("fitness", self._precision):
                     self.score(in_precision(trial, self._precision), self._few())
             except Exception:
                 if self.memory_format is torch.contiguous_format:

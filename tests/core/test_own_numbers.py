@@ -420,3 +420,8 @@ def test_a_fitness_that_reads_lists_of_its_module_depends_on_it(caplog):
     with caplog.at_level(logging.WARNING):
         Evolution(network(), population=4, sigma=0.5).step(lambda member: -sum(map(sum, member[0].weight.tolist())))
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_tensor_without_memory_has_nobodys_numbers():
+    assert not own_numbers._equal(torch.ones(4, 3), torch._efficientzerotensor((4, 3)))  # a tangent of forward derivatives
+    assert own_numbers._equal(torch.ones(4, 3), torch.ones(4, 3))

@@ -20,6 +20,7 @@ from neuro_cli.activation_noise.recording.module_pass import ModulePass
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import Place
 from neuro_cli.core.machine.memory import give_back_memory
+from neuro_cli.core.module.torch_errors import GRADIENTS
 from neuro_cli.scoring.base import PassSettings
 from neuro_cli.scoring.candidate import UNSUPPORTED, brief
 from neuro_cli.scoring.passes.example_marks import tensors, with_mark
@@ -127,7 +128,12 @@ def plan_network(settings: PassSettings, centre: Tensor, space: str) -> NetworkP
         return _Trial(settings, centre, dtype).plan(space)
 
     heavy = is_heavy(settings.module)
-    made = plan(torch.float32) if heavy else in_float64(plan, settings.precision)
+    try:
+        made = plan(torch.float32) if heavy else in_float64(plan, settings.precision)
+    except RuntimeError as error:
+        if GRADIENTS in str(error):
+            raise UserError("sampler=activation: its noise does not follow a derivative that a pass takes") from error
+        raise
     if heavy:
         give_back_memory()
     return made

@@ -23,6 +23,7 @@ from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GroupNorms, formats_of, values_of_channel
 from neuro_cli.core.module.own_numbers import marked
 from neuro_cli.core.module.precision import in_precision
+from neuro_cli.core.module.torch_errors import advised
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
@@ -175,7 +176,7 @@ class FitnessTask(Task):
             trial = scoring_mode(copied(module))
             layout.attach(trial, layout.flatten(module))
             try:
-                with drawing(0), GroupNorms() as norms:
+                with drawing(0), GroupNorms() as norms, advised("fitness", self._precision):
                     self._pass_first(trial)
             except Exception:
                 if self.memory_format is torch.contiguous_format:

@@ -17,6 +17,7 @@ from neuro_cli.core.machine.threads import Modes
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import values_of_channel
 from neuro_cli.core.module.own_numbers import with_own_numbers
+from neuro_cli.core.module.torch_errors import advised
 from neuro_cli.library.fitness import FitnessTask
 from neuro_cli.library.watch import checksum
 from neuro_cli.scoring.candidate import brief, scoring_mode
@@ -115,6 +116,11 @@ class LossTask(FitnessTask):
     def misfit(self, module: nn.Module) -> str | None:
         """Return None, after setting ``memory_format``. Raises UserError where loss or inputs do not fit, or what they raise."""
         super().misfit(module)
+        with advised(type(module).__name__, self._precision):
+            self._refuse_unfit(module)
+        return None
+
+    def _refuse_unfit(self, module: nn.Module) -> None:
         batch = self.batch(0, 0, min(2, self.batch_size))
         try:
             with torch.no_grad():
@@ -130,7 +136,6 @@ class LossTask(FitnessTask):
             raise UserError(
                 f"backward: inputs are {kinds}, which {name} does not take, give it floats: {brief(error)}"
             ) from error
-        return None
 
     def rewards(self, module: nn.Module, batch: Batch) -> Tensor:
         """Return the negative losses (B, 1), or (B, T, 1) over T. Raises UserError for another shape than (B,) or (B, T)."""

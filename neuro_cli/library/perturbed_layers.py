@@ -18,6 +18,7 @@ from neuro_cli.core.checks import integer, number
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Modes, Threads, threads_kept
+from neuro_cli.core.module.torch_errors import advice
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.seeds import Generators
 from neuro_cli.library.named import option
@@ -126,7 +127,8 @@ class perturbed:
                     raise UserError(STALE)
                 return made
             except Exception as error:  # the module's own code may raise anything
-                raise UserError(f"perturbed: {type(self._module).__name__}: {brief(error)}") from error
+                reason = advice(error) or brief(error)
+                raise UserError(f"perturbed: {type(self._module).__name__}: {reason}") from error
 
     def _say(self, reason: str | None) -> None:
         if reason is not None:

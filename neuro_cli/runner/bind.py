@@ -17,6 +17,7 @@ from neuro_cli.core.kernels.graphs import Graphs
 from neuro_cli.core.layout import ParameterLayout
 from neuro_cli.core.machine.threads import Threads
 from neuro_cli.core.module.memory_formats import format_of
+from neuro_cli.core.module.torch_errors import advised
 from neuro_cli.core.noise import Noise
 from neuro_cli.core.rounding import Rounding
 from neuro_cli.distribution.base import Distribution, PopulationContext
@@ -153,7 +154,8 @@ def bind(
         raise ConfigError(key, AUTO, "measures members that are networks: not with sampler=activation; give a number")
     if algo.votes:
         _prepare_vote(task, numbers)
-    scorer = make(initial)
+    with advised(type(model).__name__, numbers.precision):
+        scorer = make(initial)
     population = scorer.population
     if start:
         algo.start(initial, layout, population, numbers.seed)

@@ -21,6 +21,7 @@ from torch.utils._pytree import tree_map
 from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.module.own_numbers import TURNED, with_own_numbers
+from neuro_cli.core.module.torch_errors import advised
 from neuro_cli.core.seeds import Generators
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
@@ -72,7 +73,8 @@ class MemberScorer(PopulationScorer):
         def score(some: range, slots: list[_Slot]) -> np.ndarray:
             return self._scores(proposal, generation, some, part, slots)
 
-        out = self._isolated(score, members, part)
+        with advised(type(self.module).__name__, self.settings.precision):
+            out = self._isolated(score, members, part)
         if len(self._tried_codes) < MOST_TRIED and self.task.code not in self._tried_codes:
             out = self._tried(score, members, part, out)
         return out

@@ -28,6 +28,7 @@ from neuro_cli.core.metric import Metric
 from neuro_cli.core.module.copies import copied
 from neuro_cli.core.module.memory_formats import GROUP_NORM, GroupNorms, format_of, formats_of
 from neuro_cli.core.module.own_numbers import with_own_numbers
+from neuro_cli.core.module.torch_errors import advice
 from neuro_cli.task.inputs import Inputs
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class Task(Suggesting, ABC):
             except UserError:
                 raise
             except Exception as error:  # a user's module may check its input in any way
-                reasons.append(" ".join(str(error).split()))
+                reasons.append(advice(error) or " ".join(str(error).split()))
                 continue
             if norms.seen and self.memory_format is torch.channels_last:
                 reasons.append(GROUP_NORM)

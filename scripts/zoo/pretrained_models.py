@@ -100,7 +100,7 @@ def evolved(task: Task, members: int, generations: int) -> dict[str, Any]:
         trial = time.process_time() - begun
         candidates, alone = evolution.ask(), []
         for vector in candidates.vectors:
-            member = copy.deepcopy(task.module)
+            member = made(task.subject)  # deepcopy refuses states with gradients
             nn.utils.vector_to_parameters(vector, trainable(member))
             with torch.no_grad():
                 alone.append(-float(task.loss(member)))

@@ -6,12 +6,16 @@ examples do.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 Call = Callable[[nn.Module, Tensor], Any]
+# package, name of its network, what makes it, its examples, how it is called
+Row = tuple[str, str, Callable[[], nn.Module], Callable[[int], Tensor], Call]
 
 
 class TooLargeError(ValueError):
@@ -49,6 +53,26 @@ def images(*shape: int) -> Callable[[int], Tensor]:
 def tokens(length: int, vocabulary: int) -> Callable[[int], Tensor]:
     """Examples of token numbers from 3 on: below stand the marks of padding and of ends."""
     return lambda count: torch.randint(3, vocabulary, (count, length), generator=torch.Generator().manual_seed(7))
+
+
+def numbers(count: int) -> Tensor:
+    return torch.arange(count).view(-1, 1)
+
+
+def folder(package: str) -> Path:
+    """The folder of an installed package."""
+    return Path(str(import_module("importlib.util").find_spec(package).origin)).parent
+
+
+class Through(nn.Module):
+    """A package's network, called by ``function(network, x)`` where it does not take one tensor of examples."""
+
+    def __init__(self, network: nn.Module, function: Callable[[nn.Module, Tensor], Any]) -> None:
+        super().__init__()
+        self.network, self.function = network, function
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self.network, x)
 
 
 def zoos() -> dict[str, Callable[[], list[Subject]]]:

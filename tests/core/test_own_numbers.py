@@ -404,3 +404,72 @@ def test_parameters_are_found_by_any_part_of_their_memory():
         assert watch._given_name(parameter.detach().flatten()[-1:]) == name
     apart = torch.zeros(4, 3)
     assert watch._given_name(apart) is None
+
+
+def _copy_of_numbers(net):
+    TABLE["copy"] = net[0].weight.detach().clone()
+    return lambda x: net[2](torch.tanh(x @ TABLE["copy"].T))
+
+
+def _array_of_numbers(net):
+    TABLE["array"] = net[0].weight.detach().numpy().copy()
+    return lambda x: net[2](torch.tanh(x @ torch.from_numpy(TABLE["array"]).T))
+
+
+def _list_of_numbers(net):
+    Holder.net = net
+    return lambda x: net[2](torch.tanh(x @ torch.tensor(Holder.net[0].weight.tolist()).T))
+
+
+@pytest.mark.parametrize("kept", [_copy_of_numbers, _array_of_numbers, _list_of_numbers])
+def test_a_copy_of_the_models_numbers_in_a_pass_is_told(kept, caplog):
+    net = network()
+    net.forward = kept(net)
+    with caplog.at_level(logging.WARNING):
+        Evolution(net, population=4, sigma=0.5).step(fitness)
+    assert any("uses what was computed from parameter 0.weight before" in line for line in caplog.messages)
+
+
+class Teaching(nn.Module):
+    """A network beside a frozen copy of it in a ``holder``: a buffer, or a part without gradients."""
+
+    def __init__(self, holder):
+        super().__init__()
+        self.net, self.holder = network(), holder
+        self.teacher = network().requires_grad_(False)
+        self.register_buffer("first", self.net[0].weight.detach().clone())
+
+    def forward(self, x):
+        own = self.first.clone() if self.holder == "buffer" else self.teacher[0].weight.clone()
+        return self.net(x) + (x @ own.T)[:, :2]
+
+
+@pytest.mark.parametrize("holder", ["buffer", "part"])
+def test_a_copy_of_its_numbers_that_a_module_holds_is_its_own(holder, caplog):
+    with caplog.at_level(logging.WARNING):
+        Evolution(Teaching(holder), population=4, sigma=0.5).step(fitness)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def _by_thread(net):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(fitness, net).result()
+
+
+@pytest.mark.parametrize("alone", [lambda net: -sum(map(sum, net[0].weight.tolist())), _by_thread, lambda _: 1.0])
+def test_a_fitness_that_no_parameter_of_its_module_changes_is_told(alone, caplog):
+    net = network()
+    with caplog.at_level(logging.WARNING):
+        Evolution(net, population=4, sigma=0.5).step(lambda member: alone(net))
+    assert sum("does not depend on the parameters of the module that it is given" in line for line in caplog.messages) == 1
+
+
+def test_a_fitness_that_reads_lists_of_its_module_depends_on_it(caplog):
+    with caplog.at_level(logging.WARNING):
+        Evolution(network(), population=4, sigma=0.5).step(lambda member: -sum(map(sum, member[0].weight.tolist())))
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def test_a_tensor_without_memory_has_nobodys_numbers():
+    assert not own_numbers._equal(torch.ones(4, 3), torch._efficientzerotensor((4, 3)))  # a tangent of forward derivatives
+    assert own_numbers._equal(torch.ones(4, 3), torch.ones(4, 3))

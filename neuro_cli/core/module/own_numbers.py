@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.module.copies import COMPUTED, COPY, originals, source_of
+from neuro_cli.core.module.copies import COMPUTED, COPY, originals, source_of, state_of
 from neuro_cli.core.seeds import Generators
 
 T = TypeVar("T")
@@ -34,6 +34,7 @@ INSIDE = (
 )
 ALONE = "{who}: {user} uses parameter {name} of the model itself, and nothing uses those of the module that {who} is given"
 BOTH = "{who}: {user} uses parameter {name} of the model itself: it counts as a constant, the same for all members"
+NOTHING = "{who}: its result does not depend on the parameters of the module that it is given: all members are alike"
 EARLIER = "model: {user} uses what was computed from parameter {name} before this pass: it is the same for all members"
 TURNED = -1.5  # factor of the parameters with which a pass is tried that seems to use none of them
 FOREIGN = ("torch.", "neuro_cli.", "functools", "contextlib")
@@ -73,6 +74,7 @@ class OwnNumbers(TorchDispatchMode):
                         self._places[id(parameter)] = parameter.detach()
                         if parameter.data_ptr() not in own:  # the centre of a large network lies in the original's memory
                             spans.append((*_span(parameter), name))
+            self._alike = self._copied_numbers(module)
         self._begins = [begin for begin, _, _ in sorted(spans)]
         self._reach = list(accumulate(((end, name) for _, end, name in sorted(spans)), max))  # the furthest end up to each
         self._uses_own = False
@@ -92,7 +94,8 @@ class OwnNumbers(TorchDispatchMode):
             values = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
             mutates = getattr(getattr(func, "_schema", None), "is_mutable", False)  # torch.cond and its kind have no schema
             if values and mutates and self._given_name(values[0]) is not None:
-                self._given, self._begins, self._outside = {}, [], None  # the script writes a member's numbers there
+                # the script writes a member's numbers there
+                self._given, self._begins, self._alike, self._outside = {}, [], {}, None
             written = _written(func, args, kwargs or {}) if mutates else set()
             for value in values:
                 self._look(func, value, id(value) not in written)
@@ -110,14 +113,14 @@ class OwnNumbers(TorchDispatchMode):
     def _look(self, func: Any, value: Tensor, reads: bool) -> None:
         name = self._given_name(value)
         if name is None:
-            earlier = None if self._earlier else vars(value).get(COMPUTED) or source_of(value, self._given)
-            if earlier is not None and (self._always or self._is_inside()):
-                self._earlier = _user(func), earlier
             if (room := _room(value)) in self._own:
                 self._uses_own = True
                 if self._own[room] is not None:
                     vars(value).setdefault(COPY, self._own[room])
                 return
+            earlier = None if self._earlier else self._source(value)
+            if earlier is not None and (self._always or self._is_inside()):
+                self._earlier = _user(func), earlier
             copy, name = vars(value).get(COPY, (None, None))
             if not reads or copy is None or copy in self._copies:
                 return
@@ -126,6 +129,26 @@ class OwnNumbers(TorchDispatchMode):
             raise self.refused
         if vars(value).get(COPY) is None:
             self._outside = self._outside or (_user(func), str(name))
+
+    def _copied_numbers(self, module: nn.Module) -> dict[torch.Size, list[tuple[str, Tensor]]]:
+        """Return the originals' parameters, by shape, that a tensor outside of ``module`` can be told to be a copy of.
+
+        Not those whose numbers are all one, or are the numbers of something that the module holds.
+        """
+        found: dict[torch.Size, list[tuple[str, Tensor]]] = {}
+        for key, name in self._given.items():
+            numbers = self._places[key]
+            if _room(numbers) and numbers.is_floating_point() and bool(numbers.min() < numbers.max()):
+                found.setdefault(numbers.shape, []).append((name, numbers))
+        for held in state_of(module) if found else ():
+            if held.shape in found:
+                found[held.shape] = [each for each in found[held.shape] if not _equal(each[1], held.detach())]
+        return found
+
+    def _source(self, value: Tensor) -> str | None:
+        """Return the name of the original's parameter that ``value`` was computed or copied from before."""
+        alike = (name for name, numbers in self._alike.get(value.shape, ()) if _equal(numbers, value.detach()))
+        return vars(value).get(COMPUTED) or source_of(value, self._given) or next(alike, None)
 
     def _given_name(self, value: Tensor) -> str | None:
         """Return the name of the original's parameter that ``value`` is, or lies in the memory of."""
@@ -149,8 +172,10 @@ class OwnNumbers(TorchDispatchMode):
         """
         if self.refused is not None:
             raise self.refused
-        if self._outside is not None and not self._uses_own and not depends():
-            raise NotItsOwnError(ALONE.format(user=self._outside[0], name=self._outside[1], who=self._who))
+        if not self._uses_own and not depends():
+            if self._outside is not None:
+                raise NotItsOwnError(ALONE.format(user=self._outside[0], name=self._outside[1], who=self._who))
+            log.warning("%s", NOTHING.format(who=self._who))
         for found, message in ((self._earlier, EARLIER), (self._outside, BOTH)):
             if found is not None:
                 log.warning("%s", message.format(user=found[0], name=found[1], who=self._who))
@@ -251,6 +276,12 @@ def _user(func: Any) -> str:
         if not f"{frame.f_globals.get('__name__')}.".startswith(FOREIGN):
             return f"{frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno})"
     return str(func.overloadpacket.__name__)
+
+
+def _equal(one: Tensor, other: Tensor) -> bool:
+    """Return whether two tensors of a shape have the same numbers; torch reads no memory that one does not have."""
+    comparable = one.dtype == other.dtype and one.device == other.device and _room(one) and _room(other)
+    return bool(comparable and torch.equal(one, other))
 
 
 def _room(tensor: Tensor) -> int:

@@ -78,9 +78,9 @@ class ParameterLayout:
                     f"model: parameter {name} is {parameter.layout}; evolved parameters must be dense: use .to_dense()"
                 )
             if parameter.dtype not in STORED:
-                raise UserError(
-                    f"model: parameter {name} is {parameter.dtype}; evolved parameters must be torch.float32 or torch.bfloat16"
-                )
+                pairs = "; hold torch.view_as_real of it, and use torch.view_as_complex in forward" * parameter.is_complex()
+                allowed = f"evolved parameters must be torch.float32 or torch.bfloat16{pairs}"
+                raise UserError(f"model: parameter {name} is {parameter.dtype}; {allowed}")
             if self.places and parameter.dtype != self.dtype:
                 first = f"{self.places[0].name} {self.dtype}"
                 raise UserError(f"model: parameter {name} is {parameter.dtype}, {first}; evolved parameters must be of one type")

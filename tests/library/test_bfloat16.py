@@ -82,6 +82,8 @@ def test_an_algorithm_that_needs_float32_is_one_line(algo):
 def test_other_types_and_mixed_ones_are_one_line():
     with pytest.raises(UserError, match=r"is torch.float16; evolved parameters must be torch.float32 or torch.bfloat16"):
         neuro_cli.Evolution(net().half())
+    with pytest.raises(UserError, match=r"is torch.complex64; .* hold torch.view_as_real of it, and use torch.view_as_complex"):
+        neuro_cli.Evolution(torch.nn.Linear(2, 2, dtype=torch.complex64))
     mixed = net()
     mixed[2].float()
     with pytest.raises(UserError, match=r"parameter 2.weight is torch.float32, 0.weight torch.bfloat16; .* of one type"):

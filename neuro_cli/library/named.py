@@ -2,8 +2,8 @@
 
 import copy
 from collections.abc import Mapping
-from functools import cache, partial
-from pathlib import Path
+from functools import lru_cache, partial
+from io import StringIO
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -67,7 +67,7 @@ def node_of(group: str, choice: str, generations: int | None, values: dict[str, 
     if choice not in names:
         raise no_option(group, choice, names)
     file = config_folder() / group / f"{choice}.yaml"
-    plain = copy.deepcopy(_resolved(file, file.stat().st_mtime_ns, generations or 1))
+    plain = copy.deepcopy(_resolved(file.read_text(encoding="utf-8"), generations or 1))
     if generations is None:
         for key, value in plain.items():
             if key.endswith("_schedule"):
@@ -79,10 +79,10 @@ def node_of(group: str, choice: str, generations: int | None, values: dict[str, 
     return plain
 
 
-@cache  # reading YAML took a third of the time in which an Evolution begins
-def _resolved(file: Path, changed: int, generations: int) -> dict[str, Any]:
-    """Return the config in a ``file`` that was ``changed`` then, with its references to ``generations`` resolved."""
-    config = OmegaConf.create({"option": OmegaConf.load(file), "generations": generations})
+@lru_cache  # parsing YAML took a third of the time in which an Evolution begins
+def _resolved(text: str, generations: int) -> dict[str, Any]:
+    """Return the config in a ``text`` of YAML, with its references to ``generations`` resolved."""
+    config = OmegaConf.create({"option": OmegaConf.load(StringIO(text)), "generations": generations})
     plain: dict[str, Any] = OmegaConf.to_container(config, resolve=True)["option"]  # type: ignore[index, call-overload, assignment]
     plain.pop("defaults", None)
     return plain

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from neuro_cli.core.checks import boolean, integer, one_of
 from neuro_cli.core.errors import ConfigError
-from neuro_cli.core.module.precision import COMPUTES_IN
+from neuro_cli.core.module.precision import LATE
 from neuro_cli.language.low_rank import add_low_rank, sums
 from neuro_cli.language.pretrained import is_classifier, load_config, load_model, load_tokenizer
 
@@ -222,7 +222,7 @@ class HuggingFace(nn.Module):
             yield
             return
         floats = [(name in self._trained, one) for name, one in self.named_parameters() if one.is_floating_point()]
-        frozen = vars(self).get(COMPUTES_IN) or next((one.dtype for own, one in floats if not own), None)
+        frozen = next((one.dtype for own, one in floats if not own and LATE not in vars(one)), None)
         mixed = [one for own, one in floats if frozen is not None and own and one.dtype != frozen]
         if not mixed:
             yield

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
-from neuro_cli.core.machine.mkl import has_wide_vectors
+from neuro_cli.core.kernels.compiled import tile_kernels
 from neuro_cli.scoring.base import ScoringSettings
 
 # values of the largest activation of a chunk: what a CPU's caches take without loss, and what keeps a GPU busy
@@ -75,7 +75,7 @@ def most_products(settings: ScoringSettings, convolved: bool = False, mapped: bo
         return min(SMALL, CONVOLVED)
     tiled = not convolved and settings.precision == torch.float32 and settings.layout.size < TILED_WEIGHTS
     tiled = tiled and not any(_repeats_weights(part, mapped) for part in settings.module.modules())
-    return TILED if tiled and settings.sampler.compiled and has_wide_vectors() else SMALL
+    return TILED if tiled and settings.sampler.compiled and tile_kernels.FASTER else SMALL
 
 
 def _repeats_weights(part: nn.Module, mapped: bool) -> bool:
@@ -110,5 +110,6 @@ def is_slower(settings: ScoringSettings, products: int, mapped: bool, convolved:
     if settings.device.type != "cpu":
         return False
     if not settings.few_examples:
-        return mine > most_products(settings, convolved, mapped)
+        tiled = mine >= 2 * tile_kernels.ROWS * settings.layout.size  # rows of a weight; with 12 a tile computes four again
+        return mine > (most_products(settings, convolved, mapped) if tiled or mine <= SMALL else SMALL)
     return mapped and mine > MANY and mine > PER_WEIGHT * settings.layout.size

@@ -73,17 +73,6 @@ def test_the_mode_is_set_where_it_is_needed(vendor, flags, before, after, tmp_pa
     assert os.environ.get(mkl.MODE) == after
 
 
-@pytest.mark.parametrize(
-    ("vendor", "flags", "wide"),
-    [("GenuineIntel", "avx512f", True), ("AuthenticAMD", "avx2", False), ("AuthenticAMD", "avx512f", True), (None, "", False)],
-)
-def test_vectors_are_wide_where_a_processor_of_any_vendor_has_avx512(vendor, flags, wide, tmp_path):
-    processors = tmp_path / "cpuinfo"
-    if vendor is not None:
-        processors.write_text(f"vendor_id\t: {vendor}\nflags\t\t: fpu {flags} sse\n")
-    assert mkl.has_wide_vectors(processors) is wide
-
-
 def test_nothing_is_said_where_the_mode_is_on(caplog):
     caplog.set_level(logging.WARNING)
     mkl.warn_without_same_bits(blas.LIBRARY)

@@ -17,7 +17,7 @@ from neuro_cli.runner.options import Options
 from neuro_cli.scoring import batched, trial
 from neuro_cli.scoring.batched import BatchedScorer
 from neuro_cli.scoring.members import MemberScorer
-from neuro_cli.scoring.passes import perturbed
+from neuro_cli.scoring.passes import dense, perturbed
 from neuro_cli.scoring.passes.outputs import nearer
 from neuro_cli.scoring.traces import Traces
 from neuro_cli.scoring.trial import Trial
@@ -207,3 +207,19 @@ def test_members_generate_in_one_pass(tmp_path, family, trainable):
     chosen = scorer((*asked, *given, "layout=per_example", "batch_size=4", "threads=1"), "float32")
     assert isinstance(chosen, BatchedScorer)
     assert chosen._length == 4
+
+
+def test_a_member_of_large_trained_weights_is_not_converted_as_a_whole(settings, tried, monkeypatch):
+    """Each weight's values are computed where the pass uses them, and nowhere else."""
+    monkeypatch.setattr(dense, "LARGE", 1)
+    read = []
+
+    class Seen(dense.DenseMember):
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            if func == torch.Tensor.data.__get__:
+                read.append(func)
+            return super().__torch_function__(func, types, args, kwargs)
+
+    monkeypatch.setattr(trial, "DenseMember", Seen)
+    scorer(settings, "bfloat16", "model.trainable=all")
+    assert not read

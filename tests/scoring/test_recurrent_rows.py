@@ -7,6 +7,7 @@ import torch
 from test_small import SAMPLERS, evolution, negative_squares, scorers, share_passes
 from torch import Tensor, nn
 
+from neuro_cli.core.kernels import tiles
 from neuro_cli.sampler import dense
 from neuro_cli.scoring import chunk_size
 from neuro_cli.scoring.members import MemberScorer
@@ -116,7 +117,7 @@ def test_projected_states_go_step_by_step(sampler, loops):
 
 def test_members_of_more_products_share_passes_where_the_loop_serves_them(monkeypatch, loops):
     """Layers whose weights each step would compute again do not."""
-    monkeypatch.setattr(chunk_size, "has_wide_vectors", lambda: True)
+    monkeypatch.setattr(tiles, "FASTER", True)
     monkeypatch.setattr(chunk_size, "SMALL", 100)
     es = evolution(Layers(), 13)
     share_passes(es)

@@ -3,6 +3,7 @@
 import copy
 import logging
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 
 import neuro_cli as neuro
 from neuro_cli.algo.base import Proposal
+from neuro_cli.core.kernels import tiles
 from neuro_cli.model.char_gpt import CharGPT
 from neuro_cli.sampler import dense
 from neuro_cli.scoring import chunk_size
@@ -98,7 +100,7 @@ def test_a_run_has_the_same_bits_on_any_number_of_threads(algo, examples):
 
 
 def test_counted_products_choose(monkeypatch, caplog):
-    monkeypatch.setattr(chunk_size, "has_wide_vectors", lambda: False)
+    monkeypatch.setattr(tiles, "FASTER", False)
     monkeypatch.setattr(chunk_size, "SMALL", 291 * 12)  # numbers of the policy
     assert type(scorers(evolution(policy(), 12))[0]) is BatchedScorer
     assert type(scorers(evolution(policy(), 13))[0]) is MemberScorer
@@ -121,20 +123,31 @@ class Recurrent(nn.Module):
 @pytest.mark.parametrize("sampler", ["antithetic", "iid", "noise_table"])
 def test_linear_layers_share_passes_up_to_more_products_where_tiles_serve_them(sampler, monkeypatch):
     """In chunks of few directions; convolutions and recurrent cells do not."""
-    monkeypatch.setattr(chunk_size, "has_wide_vectors", lambda: True)
+    monkeypatch.setattr(tiles, "FASTER", True)
     monkeypatch.setattr(dense, "ENOUGH", 0)
     monkeypatch.setattr(chunk_size, "SMALL", 100)
-    monkeypatch.setattr(chunk_size, "SOME_PRODUCTS", 4 * 252 * 13)  # two mirrored pairs by the policy's products
-    es = evolution(policy(), 13, sampler=sampler)
+    monkeypatch.setattr(chunk_size, "SOME_PRODUCTS", 4 * 252 * 20)  # two mirrored pairs by the policy's products
+    es = evolution(policy(), 20, sampler=sampler)
     assert scorers(es)[0]._length == (4 if sampler == "iid" else 2)
     share_passes(es)
     for module in (Convolved(), Recurrent()):
-        assert type(scorers(evolution(module, 13, sampler=sampler))[0]) is MemberScorer
+        assert type(scorers(evolution(module, 20, sampler=sampler))[0]) is MemberScorer
+    assert type(scorers(evolution(policy(), 15, sampler=sampler))[0]) is MemberScorer  # tiles have no gain with so few rows
     with monkeypatch.context() as patch:
         patch.setattr(chunk_size, "TILED_WEIGHTS", 291)  # numbers of the policy
-        assert type(scorers(evolution(policy(), 13, sampler=sampler))[0]) is MemberScorer
-    monkeypatch.setattr(chunk_size, "TILED", 291 * 13 - 1)
-    assert type(scorers(evolution(policy(), 13, sampler=sampler))[0]) is MemberScorer
+        assert type(scorers(evolution(policy(), 20, sampler=sampler))[0]) is MemberScorer
+    monkeypatch.setattr(chunk_size, "TILED", 291 * 20 - 1)
+    assert type(scorers(evolution(policy(), 20, sampler=sampler))[0]) is MemberScorer
+
+
+def test_a_half_precision_has_no_tiles(monkeypatch):
+    monkeypatch.setattr(tiles, "FASTER", True)
+    monkeypatch.setattr(dense, "ENOUGH", 0)
+    settings = scorers(evolution(policy(), 20))[0].settings
+    assert chunk_size.most_products(settings) == chunk_size.TILED
+    assert chunk_size.most_products(replace(settings, precision=torch.bfloat16)) == chunk_size.SMALL
+    monkeypatch.setattr(tiles, "FASTER", False)
+    assert chunk_size.most_products(settings) == chunk_size.SMALL
 
 
 class Convolved(nn.Module):

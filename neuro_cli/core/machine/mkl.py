@@ -38,11 +38,6 @@ def _needed(processors: Path) -> bool:
     return "GenuineIntel" not in said or " avx512f" not in said
 
 
-def has_wide_vectors(processors: Path = PROCESSORS) -> bool:
-    """Return whether the processor has AVX-512, with which compiled tiles take less time than MKL's products of members."""
-    return " avx512f" in _first_lines(processors)
-
-
 def _first_lines(processors: Path) -> str:
     """Return what the system says of the first processor, nothing where it says nothing."""
     try:

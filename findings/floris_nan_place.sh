@@ -4,8 +4,8 @@
 # Version: floris 4.7, numpy 2.4.6
 # Belief: A coordinate of NaN gives a power of NaN, as a wind speed, a direction, a yaw angle and a turbulence of NaN do.
 # Seen: Six turbines in two rows have 5.2 MW with wind along the rows. With one of them at x = NaN all six have full power, 10.5 MW in each of
-#   eight directions, the same as 60,000 km apart and more than any placement. Two turbines at one point have 6.8 MW, more than 600 m apart.
-#   Other inputs of NaN make NaN of their own direction alone, and eight directions at once are each one alone, to the bit.
+#   eight directions, as without any wake and more than any placement. With two of them at one point the farm has 6.8 MW, more than with 600 m
+#   between them. Other inputs of NaN make NaN of their own direction alone, and eight directions at once are each one alone, to the bit.
 # Means: A search over layouts ends at NaN, or with all turbines on one point. Test coordinates, and set distances as a constraint.
 set -euo pipefail
 folder=$(mktemp -d)

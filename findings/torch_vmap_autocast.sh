@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Under vmap layers stay float32 in autocast on a CPU, where the same layers in a loop round to bfloat16
+# Under vmap a convolution stays float32 in autocast on a CPU, and a linear layer and attention give float32, where a loop gives bfloat16
 #
 # Version: torch 2.14.1, numpy 2.4.6 (a CPU)
 # Belief: autocast around vmap, or inside of the function, does for each member what it does in a loop.
-# Seen: nn.Linear, a convolution and attention by functional_call give float32 under vmap, over members as over examples, and bfloat16 in the loop.
-#   Products that are written with @ or einsum are bfloat16 in both.
-# Means: Members that share a pass have other fitnesses than one by one, by 0.005 of outputs near 1, as large as what a small step does, and a network
-#   of layers and @ mixes both. A comparison of times or of memory by vmap is one of float32. Cast the module to bfloat16 itself.
+# Seen: By functional_call under vmap, over members as over examples, a convolution computes in float32, to the bit what it gives without autocast. A linear
+#   layer with a bias and attention round their products, add the bias in float32 and give float32 (torch's tracker knows that of linear layers). The loop
+#   gives bfloat16. A linear layer without bias, @ and einsum are bfloat16 in both.
+# Means: Members that share a pass have other fitnesses than one by one, by 0.005 of outputs near 1, as large as what a small step does. Times and memory of
+#   convolutions by vmap are those of float32. Cast the module to bfloat16 itself.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -23,7 +24,9 @@ from torch.func import functional_call, vmap
 torch.manual_seed(0)
 x = torch.randn(8, 16)
 linear, conv, attention = nn.Linear(16, 4), nn.Conv1d(1, 2, 3), nn.MultiheadAttention(16, 2, batch_first=True)
+plain = nn.Linear(16, 4, bias=False)
 CALLS = {
+    "linear without bias": (plain, lambda p: functional_call(plain, p, (x,))),
     "linear": (linear, lambda p: functional_call(linear, p, (x,))),
     "convolution": (conv, lambda p: functional_call(conv, p, (x[:, None],))),
     "attention": (attention, lambda p: functional_call(attention, p, (x[None],) * 3)[0]),
@@ -36,7 +39,7 @@ def autocast():
     return torch.autocast("cpu", torch.bfloat16)
 
 
-found = {}
+found, exact = {}, {}
 for inside in (False, True):
     for name, (module, call) in CALLS.items():
 
@@ -49,11 +52,14 @@ for inside in (False, True):
             together = vmap(fitness)(members)
             single = torch.stack([fitness({key: weight[i] for key, weight in members.items()}) for i in range(2)])
         assert single.dtype == torch.bfloat16
+        with torch.no_grad():
+            exact[name] = torch.equal(together, vmap(call)(members))
         found[name, inside] = together.dtype
         print(f"{name}, autocast {'inside' if inside else 'around'}: vmap {together.dtype}, loop {single.dtype},",
-              f"difference {float((together - single).abs().max()):.4f}")
+              f"difference {float((together - single).abs().max()):.4f}, as without autocast: {exact[name]}")
 assert {name for (name, _), dtype in found.items() if dtype == torch.float32} == {"linear", "convolution", "attention"}
-assert {name for (name, _), dtype in found.items() if dtype == torch.bfloat16} == {"@", "einsum"}
+assert {name for (name, _), dtype in found.items() if dtype == torch.bfloat16} == {"linear without bias", "@", "einsum"}
+assert [name for name, same in exact.items() if same] == ["convolution"]
 examples = {key: weight.detach() for key, weight in linear.named_parameters()}
 with autocast():
     assert vmap(lambda row: functional_call(linear, examples, (row,)))(x).dtype == torch.float32

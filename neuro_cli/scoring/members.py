@@ -28,6 +28,7 @@ from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.convolutions import put_convolutions, saves_products
 from neuro_cli.scoring.isolation import InputCopies, difference, drawing
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
+from neuro_cli.scoring.nan_outputs import COMPILED, HIDDEN, NanOutputs
 from neuro_cli.scoring.passes.member_dimension import unfused
 from neuro_cli.scoring.tolerance import TWICE
 from neuro_cli.task.base import Batch
@@ -59,6 +60,7 @@ class MemberScorer(PopulationScorer):
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
         self._isolation, self._tried_codes, self._guards = settings.isolation, set[Any](), False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
+        self._looks = True  # at one member's outputs in each generation
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
         form = str(self.task.memory_format).removeprefix("torch.") + ", convolutions with fewer products" * fewer
@@ -196,6 +198,7 @@ class MemberScorer(PopulationScorer):
     ) -> np.ndarray:
         settings, sampler, isolation = self.settings, self.settings.sampler, self._isolation
         settled = isolation.settled
+        looked_at = self._one_of(members, generation) if slots is self._slots else None
         out = np.empty((len(members), len(self.task.score_names)))
         free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
         for slot in slots:
@@ -212,8 +215,8 @@ class MemberScorer(PopulationScorer):
                     start = time.perf_counter()
                     out[member - members.start] = (
                         self.task.score(candidate.ready(), batch)
-                        if settled and not self._guards
-                        else self._score(candidate, batch, generation, job.direction)
+                        if settled and not self._guards and member != looked_at
+                        else self._score(candidate, batch, generation, job.direction, member if member == looked_at else None)
                     )
                     settings.clock.add("forward", time.perf_counter() - start, settings.threads.count)
                 if shared is None:
@@ -233,8 +236,8 @@ class MemberScorer(PopulationScorer):
             isolation.see_inputs(shared)
         return out
 
-    def _score(self, candidate: Candidate, batch: Batch, generation: int, direction: int) -> np.ndarray:
-        """Return the score of a member on its own."""
+    def _score(self, candidate: Candidate, batch: Batch, generation: int, direction: int, looked_at: int | None) -> np.ndarray:
+        """Return the score of a member on its own; ``looked_at``: its number if its outputs are looked at."""
         isolation = self._isolation
         module = (self._candidate(candidate) if isolation.copies else candidate).ready()
         copying = isolation.inputs is not False
@@ -244,12 +247,30 @@ class MemberScorer(PopulationScorer):
             with isolation.seeded(self.settings.sampler.noise.seed, generation, direction):
                 run = partial(self.task.score, module, given)
                 guards, self._guards = self._guards, False  # one member is enough
-                result = with_own_numbers(module, run) if guards else run()
+                if looked_at is not None and not guards:
+                    result = self._said_of(module, run, generation, looked_at)
+                else:
+                    result = with_own_numbers(module, run) if guards else run()
         finally:
             if hooks is not None:
                 hooks.remove()
         if copying:
             isolation.see_inputs(given)
+        return result
+
+    def _one_of(self, members: range, generation: int) -> int | None:
+        """Return the member whose outputs are looked at; None after a warning, and in compiled functions: hooks compile anew."""
+        if not self._looks or any(hasattr(function, COMPILED) for function in self.task.own_functions):
+            return None
+        return members[generation % len(members)]
+
+    def _said_of(self, module: nn.Module, run: Callable[[], np.ndarray], generation: int, member: int) -> np.ndarray:
+        """Return what ``run`` gives, after one warning in a run where its calls of ``module`` give NaN and it does not."""
+        with NanOutputs(module) as outputs:
+            result = run()
+        if outputs.found and np.isfinite(result).all():
+            self._looks = False
+            self.settings.warn(HIDDEN.format(member=member, generation=generation))
         return result
 
     def _own_batch(self, generation: int, direction: int) -> Batch:

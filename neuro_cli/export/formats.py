@@ -1,9 +1,12 @@
 """Files of a trained network for other programs: safetensors, PyTorch's .pt, ONNX. neuro does not read the last two.
 
+The ONNX graph of a policy with a memory also takes its states and gives the next ones.
+
 Each has the facts of the network (inputs, classes, metric, revision): safetensors in its header and ONNX in its properties under
 ``neuro``, a .pt file as ``neuro.json`` in its archive.
 """
 
+import copy
 import io
 import json
 import logging
@@ -16,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_map
 
 from neuro_cli.core.errors import ConfigError, UserError
 from neuro_cli.core.files import save_file
@@ -24,6 +29,7 @@ from neuro_cli.export.network import Network
 from neuro_cli.run_folder.model_file import model_bytes, tensors_of
 from neuro_cli.runner.vote import VOTES, Vote, votes_bytes
 from neuro_cli.task.inputs import TYPES
+from neuro_cli.task.reinforcement.policies import starting_states
 
 NEEDED = ("onnx", "onnxscript")
 # arguments that torch's exporter leaves out, by operation and with the value that is written all the same: another network
@@ -78,7 +84,10 @@ def _pt(network: Network) -> bytes:
 
 
 def _onnx(network: Network) -> bytes:
-    """Return the graph with inputs (B, *shape), any B, and outputs."""
+    """Return the graph with inputs (B, *shape), any B, and outputs; for a policy with a memory with ``states`` (B, ..) too.
+
+    Those that follow are ``next_states``. A tuple of states has ``states_0``, ``states_1`` and so on. Episodes begin with zeros.
+    """
     if isinstance(network.module, Vote):
         raise UserError(f"file: a vote of {network.module.count} networks is no graph: .votes, .safetensors or .pt hold it")
     parameter = next((each for each in network.module.parameters() if each.is_floating_point()), None)
@@ -86,11 +95,16 @@ def _onnx(network: Network) -> bytes:
     example = torch.zeros(EXAMPLES, *network.inputs.shape, dtype=kind)
     if parameter is not None and kind.is_floating_point:
         example = example.to(parameter.dtype)
+    states = _first_states(network.module)
+    module = network.module if states is None else _WithStates(network.module)
+    arguments = (example,) if states is None else (example, states)
+    names = [] if states is None else _state_names(states)
     try:
         with _quiet():
             program = torch.onnx.export(
-                network.module, (example,), input_names=["inputs"], output_names=["outputs"], dynamo=True, verbose=False,
-                dynamic_shapes=({0: torch.export.Dim.DYNAMIC},),
+                module, arguments, input_names=["inputs", *names],
+                output_names=["outputs", *(f"next_{name}" for name in names)], dynamo=True, verbose=False,
+                dynamic_shapes=tree_map(lambda _: {0: torch.export.Dim.DYNAMIC}, arguments),
             )  # fmt: skip
             assert program is not None
             model = program.model_proto
@@ -104,6 +118,36 @@ def _onnx(network: Network) -> bytes:
     entry = model.metadata_props.add()
     entry.key, entry.value = "neuro", json.dumps(network.facts)
     return model.SerializeToString()
+
+
+class _WithStates(nn.Module):
+    """Policy with a memory, by the signature that an exporter needs: ``*states`` would be a tuple more."""
+
+    def __init__(self, policy: nn.Module) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, observations: Tensor, states: Any) -> Any:
+        return self.policy(observations, states)
+
+
+def _first_states(module: nn.Module) -> Any:
+    """Return the states of ``EXAMPLES`` episodes that begin, None for a module without a memory. Raises UserError."""
+    try:
+        states = starting_states(copy.deepcopy(module), EXAMPLES)  # a method of that name may change the module
+    except UserError:
+        return None
+    if states is None:
+        return None
+    if any(part.any() for part in tree_flatten(states)[0]):
+        raise UserError("the network cannot be written as ONNX: its first states are not zeros, as the graph's are")
+    return states
+
+
+def _state_names(states: Any) -> list[str]:
+    """Return the names of a graph's inputs that are states, in the order of their tree."""
+    count = len(tree_flatten(states)[0])
+    return [f"states_{number}" for number in range(count)] if count > 1 else ["states"]
 
 
 def _left_out(graph: torch.fx.Graph) -> Iterator[tuple[str, str, Any]]:

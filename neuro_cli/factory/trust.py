@@ -20,8 +20,6 @@ from neuro_cli.factory.own_code import let_trusted
 from neuro_cli.factory.script_objects import is_made
 from neuro_cli.run_folder.identity import leaves
 
-Refusal = Callable[["Named"], UserError | None]
-
 # package:name and package.module.Class, which gymnasium and its environments import; names of simulators' files do not match
 _IMPORT = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:(?!//).*|(?!.*\.xml$)[^\W\d]\w*(?:\.[^\W\d]\w*)+", re.DOTALL)
 # arguments that make torchvision's networks download a file and unpickle it
@@ -43,32 +41,31 @@ def refuse_untrusted(config: Mapping[str, Any], trust: list[str], also: tuple[st
 
     A package in ``trust`` may lie in the current folder; the user's own environment may name more (``NEURO_TRUST``).
     """
-    trust = [*trust, *trusted_by_user()]
-
-    def refusal(named: Named) -> UserError | None:
-        if named.package in trust or (named.target and is_ours(named.value, (*OURS, *also))):
-            return None
-        text = f"{named.key}={named.value}: it runs code of {named.package}"
-        return UserError(f"{text}; pass trust={named.package} if this run folder is yours")
-
-    _refuse(config, refusal)
-    let_trusted(trust)
+    by_user = trusted_by_user()
+    foreign = [each for each in _named(config) if not (each.target and is_ours(each.value, (*OURS, *also)))]
+    needed = list(dict.fromkeys(each.package for each in foreign if each.package not in by_user))
+    if untrusted := [each for each in foreign if each.package in needed and each.package not in trust]:
+        first = untrusted[0]
+        others = dict.fromkeys(each.package for each in untrusted if each.package != first.package)
+        text = f"{first.key}={first.value}: it runs code of {first.package}"
+        more = f", and other keys that of {', '.join(others)}" if others else ""
+        # another trust= takes the place of this one, so all that the config needs is named
+        asked = needed[0] if len(needed) == 1 else f"[{','.join(needed)}]"
+        raise UserError(f"{text}{more}; pass trust={asked} if this run folder is yours")
+    let_trusted([*trust, *by_user])
 
 
 def refuse_foreign(config: Mapping[str, Any], what: str) -> None:
     """Raise ConfigError when ``config`` names code that is neither ours nor torch's; ``what`` is made of it."""
-
-    def refusal(named: Named) -> UserError | None:
-        if named.target and is_ours(named.value):
-            return None
-        return ConfigError(named.key, named.value, f"{what} are made of classes of neuro and torch only")
-
-    _refuse(config, refusal)
+    for named in _named(config):
+        if not (named.target and is_ours(named.value)):
+            raise ConfigError(named.key, named.value, f"{what} are made of classes of neuro and torch only")
 
 
-def _refuse(config: Mapping[str, Any], refusal: Refusal) -> None:
+def _named(config: Mapping[str, Any]) -> Iterator[Named]:
+    """Yield the code that ``config`` names. Raises ConfigError for what could hide some from this search."""
     for key, value in leaves(config):
-        # resolved configs have no interpolations, and one could hide code from this check
+        # resolved configs have no interpolations
         if isinstance(value, str) and "${" in value:
             raise ConfigError(key, value, "an interpolation is not resolved here")
     for key, node in _made(config):
@@ -77,12 +74,8 @@ def _refuse(config: Mapping[str, Any], refusal: Refusal) -> None:
         target = node["_target_"]
         if not isinstance(target, str):
             raise ConfigError(f"{key}._target_", target, "must be the name of a class")
-        named = Named(f"{key}._target_", target, target.split(".")[0], target=True)
-        if refused := refusal(named):
-            raise refused
-        for argument in _imported(key, node, target):
-            if refused := refusal(argument):
-                raise refused
+        yield Named(f"{key}._target_", target, target.split(".")[0], target=True)
+        yield from _imported(key, node, target)
 
 
 def _imported(key: str, node: dict[str, Any], target: str) -> Iterator[Named]:

@@ -72,6 +72,38 @@ def test_anything_else_needs_it(target, tmp_path):
     assert read_config(run, None)["model"]["_target_"] == target
 
 
+ENVIRONMENTS = "neuro_cli.task.reinforcement.Reinforcement"
+
+
+@pytest.mark.parametrize(
+    ("trust", "by_user", "said"),
+    [
+        (
+            [],
+            "",
+            "model._target_=nets.Net: it runs code of nets, and other keys that of walls, lights; pass trust=[nets,walls,lights]",
+        ),
+        (
+            ["nets"],
+            "",
+            "task.wrappers.0=walls.W: it runs code of walls, and other keys that of lights; pass trust=[nets,walls,lights]",
+        ),
+        (["walls", "nets"], "", "task.wrappers.1=lights.L: it runs code of lights; pass trust=[nets,walls,lights]"),
+        (["walls"], "nets", "task.wrappers.1=lights.L: it runs code of lights; pass trust=[walls,lights]"),
+        ([], "nets,walls", "task.wrappers.1=lights.L: it runs code of lights; pass trust=lights"),
+    ],
+)
+def test_one_refusal_names_all_that_a_config_needs(trust, by_user, said, tmp_path, monkeypatch):
+    monkeypatch.setenv("NEURO_TRUST", by_user)
+    wrappers = ["walls.W", "lights.L", {"_target_": "walls.V"}]
+    task = {"_target_": ENVIRONMENTS, "id": "CartPole-v1", "wrappers": wrappers}
+    run = run_with(tmp_path, {"_target_": "nets.Net"}, task=task)
+    with pytest.raises(UserError) as caught:
+        read_config(run, trust)
+    assert str(caught.value) == f"{said} if this run folder is yours"
+    assert read_config(run, [*trust, *said.rpartition("trust=")[2].strip("[]").split(",")])["task"] == task
+
+
 HIDDEN = {"_target_": "os.system", "command": "touch hidden"}
 
 
@@ -96,9 +128,6 @@ def test_an_escaped_interpolation_hides_no_target(tmp_path):
     )
     with pytest.raises(UserError, match=r"config\.yaml: model\._args_\.0=.*: an interpolation is not resolved here$"):
         read_config(run, [])
-
-
-ENVIRONMENTS = "neuro_cli.task.reinforcement.Reinforcement"
 
 
 @pytest.mark.parametrize(

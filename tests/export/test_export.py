@@ -2,8 +2,10 @@
 
 import json
 import zipfile
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +15,18 @@ from safetensors.torch import load_file
 from support.facts import read_facts
 from support.inside import neuro_inside, one_line, well
 from torch import nn
+from torch.utils._pytree import tree_flatten
 
 from neuro_cli import load
 from neuro_cli.cli.python_calls import train
 from neuro_cli.core.errors import UserError
 from neuro_cli.export.formats import write_network
 from neuro_cli.export.network import Network
+from neuro_cli.model.gru_policy import GRUPolicy
 from neuro_cli.task.dataset import Dataset
 from neuro_cli.task.digits import Digits
 from neuro_cli.task.inputs import Inputs
+from neuro_cli.task.reinforcement.observations import NormalisedPolicy, ObservationStatistics
 
 TINY = ("generations=2", "population=8", "evaluate.every=1", "threads=1")
 TARGET = "model._target_=neuro_cli.model.mnist.MNIST_10K"
@@ -91,6 +96,69 @@ def test_onnx_gives_the_same_numbers(run: Path, tmp_path: Path) -> None:
         (outputs,) = ReferenceEvaluator(model).run(None, {"inputs": inputs.numpy()})
         with torch.no_grad():
             np.testing.assert_allclose(outputs, load(run)(inputs).numpy(), rtol=1e-4, atol=1e-5)
+
+
+class TwoStates(nn.Module):
+    """Policy whose states are a tuple of two."""
+
+    def __init__(self, first: float = 0.0) -> None:
+        super().__init__()
+        self.cell, self.last, self.first = nn.LSTMCell(3, 5), nn.Linear(5, 2), first
+
+    def reset(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.full((count, 5), self.first), torch.zeros(count, 5)
+
+    def forward(self, x: torch.Tensor, states: tuple[torch.Tensor, torch.Tensor]) -> tuple[torch.Tensor, Any]:
+        states = self.cell(x, states)
+        return self.last(states[0]), states
+
+
+class ResetsItself(nn.Linear):
+    """Module without a memory, whose method of that name makes its weights again."""
+
+    def reset(self, seed: int) -> torch.Tensor:
+        with torch.no_grad():
+            self.weight.zero_()
+        return self.weight
+
+
+@pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
+@pytest.mark.parametrize("made", [lambda: GRUPolicy(3, 2, 5), TwoStates])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_a_policy_with_a_memory_has_its_states_in_the_graph(
+    made: Callable[[], nn.Module], normalised: bool, tmp_path: Path
+) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    policy = made()
+    if normalised:
+        policy = NormalisedPolicy(policy, ObservationStatistics(3), 5.0)
+    assert write_network(tmp_path / "net.onnx", Network(policy.eval(), Inputs((3,)), {})) > 0
+    graph = ReferenceEvaluator(str(tmp_path / "net.onnx"))
+    states, observations = policy.reset(4), torch.randn(6, 4, 3, generator=torch.Generator().manual_seed(1))
+    known = [part.numpy() for part in tree_flatten(states)[0]]
+    names = ["states"] if len(known) == 1 else ["states_0", "states_1"]
+    assert graph.input_names == ["inputs", *names]
+    assert graph.output_names == ["outputs", *(f"next_{name}" for name in names)]
+    for seen in observations:  # an episode, whose states go from step to step
+        outputs, *known = graph.run(None, {"inputs": seen.numpy(), **dict(zip(names, known, strict=True))})
+        with torch.no_grad():
+            expected, states = policy(seen, states)
+        np.testing.assert_allclose(outputs, expected.numpy(), rtol=1e-5, atol=1e-6)
+    assert any(part.any() for part in known)
+
+
+@pytest.mark.skipif(not find_spec("onnx") or not find_spec("onnxscript"), reason="without the extra onnx")
+def test_states_that_a_graph_would_begin_otherwise_are_refused_and_another_reset_is_left_alone(tmp_path: Path) -> None:
+    from onnx.reference import ReferenceEvaluator
+
+    with pytest.raises(UserError, match="cannot be written as ONNX: its first states are not zeros"):
+        write_network(tmp_path / "no.onnx", Network(TwoStates(0.5).eval(), Inputs((3,)), {}))
+    layer = ResetsItself(3, 4).eval()
+    write_network(tmp_path / "net.onnx", Network(layer, Inputs((3,)), {}))
+    (outputs,) = ReferenceEvaluator(str(tmp_path / "net.onnx")).run(None, {"inputs": np.ones((2, 3), np.float32)})
+    np.testing.assert_allclose(outputs, layer(torch.ones(2, 3)).detach().numpy(), rtol=1e-5)
+    assert layer.weight.any()
 
 
 class Resized(nn.Module):

@@ -14,7 +14,7 @@ from neuro_cli.core.errors import UserError
 from neuro_cli.reproduce.entry import EntryRow
 from neuro_cli.reproduce.outputs import measured
 from neuro_cli.reproduce.plot import plot
-from neuro_cli.reproduce.results import RowResult, counts, facts, shown, spread, table, write_results
+from neuro_cli.reproduce.results import RowResult, counts, facts, shown, spread, table, verdict_words, write_results
 from neuro_cli.reproduce.verdict import (
     AS_EXPECTED,
     FAILED,
@@ -221,3 +221,10 @@ def test_the_figure_is_the_same_file_for_the_same_numbers(tmp_path):
 def test_a_bound_itself_is_met():
     assert Expectation("at_most", PUBLISHED, 2.0).holds(3.0, 1.5)
     assert Expectation("at_least", PUBLISHED, 2.0).holds(3.0, 1.5)
+
+
+def test_a_verdict_and_its_reason_say_nothing_twice():
+    late = replace(RESULTS[3], verdict=NOT_REACHED, reason="not reached in 3 minutes; not judged")
+    assert verdict_words(late) == "not reached in 3 minutes; not judged"
+    assert verdict_words(RESULTS[3]) == "not measurable here: there is no GPU"
+    assert verdict_words(RESULTS[0]) == "reproduced"

@@ -125,6 +125,9 @@ def _check(verb: str, command: Checked, overrides: list[Override], continues: Ca
     config = command.composed
     if OmegaConf.select(config, "hydra.launcher._target_") == slurm_submit.LAUNCHER and not command.flags.cfg:
         slurm_submit.check(command.sweeps)
+    for kind in ("launcher", "sweeper"):
+        if not isinstance(node := OmegaConf.select(config, f"hydra.{kind}"), DictConfig):
+            raise ConfigError(f"hydra.{kind}", node, f"it has keys of its own; hydra/{kind}=NAME chooses one")
     subfolder = OmegaConf.select(config, "hydra.output_subdir")
     if subfolder != ".hydra":
         raise ConfigError("hydra.output_subdir", subfolder, "stays .hydra: resume, evaluate and report read a run's config there")

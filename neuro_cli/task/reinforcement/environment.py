@@ -4,7 +4,9 @@ import logging
 import pkgutil
 import re
 import sys
+import threading
 import traceback
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 
 INSTALL = install("rl")
 USUAL = 1e6  # a bound beyond it stands for none
+_MAKING = threading.Lock()  # the filters of warnings are of all threads
+_SAID: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class EnvironmentFactory:
         _refuse_unversioned(self.identifier)
         limit = {} if self.max_steps is None else {"max_episode_steps": self.max_steps}
         try:
-            with quiet(self.identifier):
+            with quiet(self.identifier), warnings_as_lines(self.identifier):
                 environment = gymnasium.make(self.identifier, disable_env_checker=True, **limit, **self.options)
         except gymnasium.error.DependencyNotInstalled as error:
             raise UserError(f"task.id={self.identifier}: {_first(error)}; {INSTALL} brings what it needs") from error
@@ -183,7 +187,10 @@ def _hint(identifier: str) -> str:
         for each, spec in gymnasium.registry.items()
         if not colon or (_package(spec.entry_point) == "gymnasium") == (_package(module) == "gymnasium")
     }
-    close = [f"{module}{colon}{known[each]}" for each in closest(name.lower(), known)]
+    # a version in common makes no names alike: Pong-v5 is not near Ant-v5
+    bases = {each: each.rpartition("-v")[0] or each for each in known}
+    alike = closest(re.sub(r"-v\d*$", "", name.lower()), set(bases.values()), len(bases))
+    close = [f"{module}{colon}{known[each]}" for each in closest(name.lower(), [each for each in known if bases[each] in alike])]
     near = f"did you mean {' or '.join(close)}?"
     if colon:
         call = "if it has a function for that, let a module of yours call it: task.id=my_module:Name-v0"
@@ -231,6 +238,17 @@ def quiet(identifier: str) -> Iterator[None]:
         yield
     finally:
         mujoco.set_mju_user_warning(handler)
+
+
+@contextmanager
+def warnings_as_lines(identifier: str) -> Iterator[None]:
+    """Log each warning as one line without colours, once a process: a version of an environment that is out of date."""
+    with _MAKING, warnings.catch_warnings(record=True) as caught:
+        yield
+    for text in dict.fromkeys(" ".join(re.sub(r"\x1b\[\d*m", "", str(each.message)).split()) for each in caught):
+        if (identifier, text) not in _SAID:
+            _SAID.add((identifier, text))
+            log.warning("task.id=%s: %s", identifier, text.removeprefix("WARN: "))
 
 
 def reason(error: BaseException, identifier: str) -> str:

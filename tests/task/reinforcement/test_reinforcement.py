@@ -121,7 +121,7 @@ def test_environments_that_raised_are_closed_and_not_used_again(monkeypatch):
         ({"id": "ALE/Nothing-v9"}, r"^task\.id=ALE/Nothing-v9: no such environment; the package ale_py has it: task\.id=ale_py:"),
         ({"id": "ale/pong-v5"}, r"^task\.id=ale/pong-v5: no such environment; .* task\.id=ale_py:ALE/Pong-v5$"),
         ({"id": "gymnasium:pendulum-v1"}, r"no such environment; did you mean gymnasium:Pendulum-v1"),
-        ({"id": "stub_environments:Tracs-v0"}, r"no such environment; did you mean stub_environments:Traces-v0 or "),
+        ({"id": "stub_environments:Tracs-v0"}, r"no such environment; did you mean stub_environments:Traces-v0\?$"),
         ({"id": "stub_environments:LunarLandr-v3"}, r"no such environment; the import of stub_environments registers none of "),
         (
             {"id": "Nowhere/Xyzzyx-v5"},

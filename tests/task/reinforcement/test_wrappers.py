@@ -229,3 +229,21 @@ def test_an_absent_package_that_is_known_has_its_command(monkeypatch):
     monkeypatch.setattr(environment, "HOMES", {"Absent-": "no_such_zoo.envs"})
     with pytest.raises(ConfigError, match="pip install no-such-zoo"):
         loaded(id="no_such_zoo.envs:Absent-v0")
+
+
+def test_a_warning_of_an_environment_is_one_line_without_colours(monkeypatch, caplog, recwarn):
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    for version in (1, 2):
+        gymnasium.register(f"OldPole-v{version}", entry_point=gymnasium.spec("CartPole-v1").entry_point, max_episode_steps=20)
+    task = loaded(id="OldPole-v1")
+    play(task, policy_for(task), [1, 2])
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    line = "task.id=OldPole-v1: The environment OldPole-v1 is out of date. You should consider upgrading to version `v2`."
+    assert said == [line]
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("identifier", ["Pong-v5", "Breakout-v4", "Zoo-v0"])
+def test_a_version_in_common_makes_no_names_alike(identifier):
+    with pytest.raises(ConfigError, match=f"task.id={identifier}: no such environment; environments of a package"):
+        loaded(id=identifier)

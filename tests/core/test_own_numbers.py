@@ -539,9 +539,8 @@ def test_a_fitness_that_fails_with_other_parameters_is_not_called_independent(ca
 
     net = network()
     sign = float(net[0].weight[0, 0])
-    with caplog.at_level(logging.WARNING):
-        with ThreadPoolExecutor(1) as pool:  # torch's modes are of one thread
-            Evolution(net, population=4, sigma=1e-3).step(lambda member: pool.submit(of_array, member).result())
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(1) as pool:  # torch's modes are of one thread
+        Evolution(net, population=4, sigma=1e-3).step(lambda member: pool.submit(of_array, member).result())
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

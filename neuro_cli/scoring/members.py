@@ -87,7 +87,8 @@ class MemberScorer(PopulationScorer):
         while True:
             before, copied = Generators(), isolation.inputs
             out = score(members, self._slots)
-            moved = isolation.see_draws(before, partial(score, members, self._slots)) | self._see_states(score, members)
+            in_turn = partial(score, members, self._slots[:1])  # other threads would wait for the generators, held meanwhile
+            moved = isolation.see_draws(before, in_turn) | self._see_states(score, members)
             if isolation.draws and part is not None:
                 allowed = "scoring draws random numbers, which would depend on how the examples are shared out"
                 raise ConfigError("distribution", "data_parallel", allowed)
@@ -227,7 +228,7 @@ class MemberScorer(PopulationScorer):
         jobs = jobs_of(sampler, members, proposal)
         with settings.clock.phase("sample"):
             sampler.prepare(generation, range(jobs[0].direction, jobs[-1].direction + 1))
-        if isolation.draws:  # all threads of a process share the generators
+        if isolation.draws or len(slots) < settings.threads.count:  # all threads of a process share the generators
             for job in jobs:
                 run(job)
         else:

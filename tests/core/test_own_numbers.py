@@ -5,6 +5,7 @@ import logging
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -101,6 +102,11 @@ def test_a_pass_that_finds_the_model_outside_of_a_member_is_refused(way, holder)
         WAYS[way](net)
 
 
+def _with_first(room, rows):
+    room[: len(rows)] = rows
+    return room
+
+
 class FirstFills(nn.Linear):
     """A layer with a cache outside of it, which the first member that is scored fills for all."""
 
@@ -119,6 +125,8 @@ KEPT = {
     "a view": lambda weight: weight.t().t(),
     "a value": lambda weight: 2 * weight,
     "written": lambda weight: torch.empty(2, 3, dtype=weight.dtype).copy_(weight),
+    "written in place": lambda weight: weight.clone().mul_(2),
+    "written by a view": lambda weight: _with_first(torch.zeros(3, 3, dtype=weight.dtype), weight)[:2],
 }
 FILLING = {key: way for key, way in WAYS.items() if key != "forward gradient"} | {
     "ask": lambda net: [candidate(X) for candidate in Evolution(net, population=4).ask()]
@@ -134,15 +142,50 @@ def test_a_cache_that_the_first_member_fills_is_refused(way, kept):
         FILLING[way](FirstFills(KEPT[kept]))
 
 
-def test_memory_that_every_member_overwrites_is_no_cache():
-    room = torch.empty(8, 2)
+def _out(room, layer, x):
+    torch.mm(x, layer.weight.t(), out=room)
+    return room.clone().add_(layer.bias)
+
+
+def _cleared(room, layer, x):
+    room.view(-1).zero_()
+    return torch.add(room, nn.functional.linear(x, layer.weight, layer.bias), out=room)
+
+
+def _of_kind(kind, layer, x):
+    made = nn.functional.linear(x, layer.weight, layer.bias)
+    return made + TABLE.setdefault((kind, x.dtype), kind(made if kind is torch.zeros_like else layer.weight))
+
+
+def _of_last_shape(room, layer, x):
+    last = torch.empty_like(TABLE.get("last", x))
+    TABLE["last"] = layer.weight * 2
+    return nn.functional.linear(x, layer.weight, layer.bias) + last.new_zeros(())
+
+
+SHARED = {
+    "out": _out,
+    "cleared by a view": _cleared,
+    "zeros like outputs": lambda room, *given: _of_kind(torch.zeros_like, *given),
+    "new zeros": lambda room, *given: _of_kind(_new_zeros, *given),
+    "last shape": _of_last_shape,
+}
+
+
+def _new_zeros(weight):
+    return weight.new_zeros(8, 2)
+
+
+@pytest.mark.parametrize("uses", SHARED)
+def test_memory_that_every_member_overwrites_and_shapes_are_no_cache(uses):
+    rooms = {}
 
     class Scratch(nn.Linear):
         def forward(self, x):
-            torch.mm(x, self.weight.t(), out=room)
-            return room.clone().add_(self.bias)
+            return SHARED[uses](rooms.setdefault(x.dtype, torch.empty(8, 2, dtype=x.dtype)), self, x)
 
     torch.manual_seed(0)
+    TABLE.clear()
     net, plain = Scratch(3, 2), nn.Linear(3, 2)
     plain.load_state_dict(net.state_dict())
     ours, wanted = (Evolution(module, population=4).step(fitness) for module in (net, plain))
@@ -427,24 +470,44 @@ def test_a_copy_of_the_models_numbers_in_a_pass_is_told(kept, caplog):
     net.forward = kept(net)
     with caplog.at_level(logging.WARNING):
         Evolution(net, population=4, sigma=0.5).step(fitness)
-    assert any("uses what was computed from parameter 0.weight before" in line for line in caplog.messages)
+    assert any("outside of the module and equal parameter 0.weight" in line for line in caplog.messages)
 
 
 class Teaching(nn.Module):
-    """A network beside a frozen copy of it in a ``holder``: a buffer, or a part without gradients."""
+    """A network beside a copy of its numbers in a ``holder``: a buffer, a part without gradients, a list or an array."""
 
     def __init__(self, holder):
         super().__init__()
         self.net, self.holder = network(), holder
-        self.teacher = network().requires_grad_(False)
-        self.register_buffer("first", self.net[0].weight.detach().clone())
+        self.teacher = network().requires_grad_(False) if holder == "part" else nn.Sequential(nn.Linear(3, 4))
+        self.register_buffer("first", self.net[0].weight.detach().clone() if holder == "buffer" else None)
+        self.list = [self.net[0].weight.detach().clone() if holder == "list" else None]
+        self.array = self.net[0].weight.detach().numpy().copy() if holder == "array" else np.zeros(1)
 
     def forward(self, x):
-        own = self.first.clone() if self.holder == "buffer" else self.teacher[0].weight.clone()
+        held = {"buffer": self.first, "part": self.teacher[0].weight, "list": self.list[0], "array": self.array}[self.holder]
+        own = torch.as_tensor(held).clone().to(x.dtype)
         return self.net(x) + (x @ own.T)[:, :2]
 
 
-@pytest.mark.parametrize("holder", ["buffer", "part"])
+class Regular(nn.Module):
+    """A layer whose parameter begins as a regular table, which its pass also computes."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(3))
+
+    def forward(self, x):
+        return (x @ (self.weight + torch.eye(3, dtype=x.dtype)))[:, :2]
+
+
+def test_a_table_that_a_pass_computes_from_no_tensor_is_no_copy_of_parameters(caplog):
+    with caplog.at_level(logging.WARNING):
+        Evolution(Regular(), population=4, sigma=0.5).step(fitness)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+@pytest.mark.parametrize("holder", ["buffer", "part", "list", "array"])
 def test_a_copy_of_its_numbers_that_a_module_holds_is_its_own(holder, caplog):
     with caplog.at_level(logging.WARNING):
         Evolution(Teaching(holder), population=4, sigma=0.5).step(fitness)
@@ -461,7 +524,24 @@ def test_a_fitness_that_no_parameter_of_its_module_changes_is_told(alone, caplog
     net = network()
     with caplog.at_level(logging.WARNING):
         Evolution(net, population=4, sigma=0.5).step(lambda member: alone(net))
-    assert sum("does not depend on the parameters of the module that it is given" in line for line in caplog.messages) == 1
+    assert (
+        sum("its result is the same with other parameters of the module that it is given" in line for line in caplog.messages)
+        == 1
+    )
+
+
+def test_a_fitness_that_fails_with_other_parameters_is_not_called_independent(caplog):
+    def of_array(member):
+        weight = member[0].weight.data.numpy()
+        if weight[0, 0] * sign < 0:
+            raise ArithmeticError
+        return float(weight.sum())
+
+    net = network()
+    sign = float(net[0].weight[0, 0])
+    with caplog.at_level(logging.WARNING), ThreadPoolExecutor(1) as pool:  # torch's modes are of one thread
+        Evolution(net, population=4, sigma=1e-3).step(lambda member: pool.submit(of_array, member).result())
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 
 def test_a_fitness_that_reads_lists_of_its_module_depends_on_it(caplog):

@@ -5,6 +5,7 @@ import io
 import itertools
 import logging
 import random
+import threading
 import time
 import types
 from array import array
@@ -254,6 +255,19 @@ def test_passes_that_seed_the_generator_themselves_take_turns(form, left, caplog
     assert "draws random numbers (torch)" in caplog.text
 
 
+def test_members_on_threads_that_run_evolutions_which_draw_do_not_wait_for_each_other():
+    def inner(member):
+        own = copy.deepcopy(member).requires_grad_(True)
+        return neuro.Evolution(own, population=2).step(lambda each: float(each(INPUTS).sum()) + random.random()).fitness_best
+
+    es = evolution(Net, 2)
+    done = []
+    thread = threading.Thread(target=lambda: done.append(es.step(inner)), daemon=True)
+    thread.start()
+    thread.join(120)
+    assert done
+
+
 def test_draws_of_both_sides_of_a_pair_are_the_same_and_others_are_not():
     scores = {}
 
@@ -421,6 +435,13 @@ def test_a_padding_row_that_evolves_is_said(evolves, caplog):
     assert (bool(words.weight[2].any()), "mask padded places: row 2 of 0" in caplog.text) == (evolves, evolves)
 
 
+class Grows(TwoTensor):
+    """A tensor of tensors that has its second part where that is not zero, as a pass may add a part."""
+
+    def __tensor_flatten__(self):
+        return ["a"] + ["b"] * bool(self.b.any()), None
+
+
 class Lengthless(tuple):
     """Tuple of named parts, as e3nn has it."""
 
@@ -454,6 +475,7 @@ class Lengthless(tuple):
         (Lengthless((1, 2)), Lengthless((1, 3)), False),
         (TwoTensor(torch.ones(2), torch.ones(2)), TwoTensor(torch.ones(2), torch.ones(2)), True),
         (TwoTensor(torch.ones(2), torch.ones(2)), TwoTensor(torch.ones(2), torch.zeros(2)), False),
+        (Grows(torch.ones(2), torch.ones(2)), Grows(torch.ones(2), torch.zeros(2)), False),
     ],
 )
 def test_values_are_compared_down_to_their_parts(one, other, equal):

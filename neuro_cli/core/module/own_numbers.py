@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from neuro_cli.core.errors import UserError
-from neuro_cli.core.module.copies import COMPUTED, COPY, originals, source_of, state_of
+from neuro_cli.core.module.copies import COMPUTED, COPY, attributes_of, originals, source_of, state_of
 from neuro_cli.core.seeds import Generators
 
 T = TypeVar("T")
@@ -34,8 +34,12 @@ INSIDE = (
 )
 ALONE = "{who}: {user} uses parameter {name} of the model itself, and nothing uses those of the module that {who} is given"
 BOTH = "{who}: {user} uses parameter {name} of the model itself: it counts as a constant, the same for all members"
-NOTHING = "{who}: its result does not depend on the parameters of the module that it is given: all members are alike"
+NOTHING = "{who}: its result is the same with other parameters of the module that it is given: all members may be alike"
 EARLIER = "model: {user} uses what was computed from parameter {name} before this pass: it is the same for all members"
+EQUAL = "model: {user} uses numbers that lie outside of the module and equal parameter {name}: they are the same for all members"
+CONSTANT = "neuro_constant"  # attribute of what a pass computes from no tensor
+# operations that read none of the numbers that they write over
+OVERWRITES = {f"{name}_" for name in ("copy", "fill", "zero", "set", "normal", "uniform", "random", "bernoulli", "exponential")}
 TURNED = -1.5  # factor of the parameters with which a pass is tried that seems to use none of them
 FOREIGN = ("torch.", "neuro_cli.", "functools", "contextlib")
 
@@ -48,7 +52,8 @@ class OwnNumbers(TorchDispatchMode):
     """Context that raises NotItsOwnError where an operation in a pass of ``module``, a copy, gets a parameter of another module.
 
     Such a module is an original that it was copied from, or another copy: a cache that the first member fills has its numbers.
-    What an operation computes from parameters is marked, so that the cache may hold that.
+    What an operation computes from parameters is marked, so that the cache may hold that. A tensor has one mark with all its
+    views. Shapes are no numbers, and an operation that writes over numbers does not read them.
 
     Any operation does that counts as one in a pass of ``module`` with ``always``; else operations that no part of it calls are
     reported in the end: their caller may compare with the original. Constants, buffers and frozen parameters are shared.
@@ -79,8 +84,8 @@ class OwnNumbers(TorchDispatchMode):
         self._reach = list(accumulate(((end, name) for _, end, name in sorted(spans)), max))  # the furthest end up to each
         self._uses_own = False
         self.refused: NotItsOwnError | None = None
-        self._outside: tuple[str, str] | None = None
-        self._earlier: tuple[str, str] | None = None
+        self._outside: tuple[str, str, str] | None = None  # user, message, parameter
+        self._earlier: tuple[str, str, str] | None = None
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -90,45 +95,47 @@ class OwnNumbers(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        is_view = getattr(func, "is_view", False)  # torch.cond and its kind have no schema
         with torch._C.DisableTorchFunction():
-            values = [value for value in tree_leaves((args, kwargs)) if isinstance(value, Tensor)]
-            mutates = getattr(getattr(func, "_schema", None), "is_mutable", False)  # torch.cond and its kind have no schema
-            if values and mutates and self._given_name(values[0]) is not None:
+            values = [] if _reads_shapes(func) else [each for each in tree_leaves((args, kwargs)) if isinstance(each, Tensor)]
+            written = _written(func, args, kwargs or {})
+            if values and written and self._given_name(values[0]) is not None:
                 # the script writes a member's numbers there
                 self._given, self._begins, self._alike, self._outside = {}, [], {}, None
-            written = _written(func, args, kwargs or {}) if mutates else set()
             for value in values:
-                self._look(func, value, id(value) not in written)
-            marks = [vars(value)[COPY] for value in values if id(value) not in written and COPY in vars(value)]
+                self._look(func, value, not is_view and id(value) not in written)
+            marks = [mark for value in values if not written.get(id(value)) and (mark := _mark(value))]
+            constant = all(CONSTANT in vars(value) for value in values)
         results = func(*args, **(kwargs or {}))
-        mark = next((mark for mark in marks if mark[0] in self._copies), None)
+        own = next((mark for mark in marks if mark[0] in self._copies), None)
         with torch._C.DisableTorchFunction():
-            for result in tree_leaves(results):
-                if isinstance(result, Tensor) and mark is not None:
-                    setattr(result, COPY, mark)
-                elif id(result) in written:
-                    vars(result).pop(COPY, None)
+            for result in (*tree_leaves(results), *(value for value in values if id(value) in written)):
+                if isinstance(result, Tensor):
+                    kept = marks[0] if is_view and marks else _mark(result) if written.get(id(result)) is False else None
+                    _set(_base(result), COPY, own if kept is None or kept[0] in self._copies else kept)
+                    _set(result, CONSTANT, constant or None)
         return results
 
     def _look(self, func: Any, value: Tensor, reads: bool) -> None:
+        """Note a use of the module's own parameters, and refuse or note one of another module's."""
         name = self._given_name(value)
-        if name is None:
+        given = name is not None
+        if not given:
             if (room := _room(value)) in self._own:
                 self._uses_own = True
-                if self._own[room] is not None:
-                    vars(value).setdefault(COPY, self._own[room])
+                _set(_base(value), COPY, self._own[room])
                 return
-            earlier = None if self._earlier else self._source(value)
-            if earlier is not None and (self._always or self._is_inside()):
-                self._earlier = _user(func), earlier
-            copy, name = vars(value).get(COPY, (None, None))
+            looks = not self._earlier and CONSTANT not in vars(value)
+            if looks and (earlier := self._source(value)) and (self._always or self._is_inside()):
+                self._earlier = _user(func), *earlier
+            copy, name = _mark(value) or (None, None)
             if not reads or copy is None or copy in self._copies:
                 return
         if self._always or self._is_inside():
             self.refused = NotItsOwnError(INSIDE.format(user=_user(func), name=name))
             raise self.refused
-        if vars(value).get(COPY) is None:
-            self._outside = self._outside or (_user(func), str(name))
+        if given:
+            self._outside = self._outside or (_user(func), BOTH, str(name))
 
     def _copied_numbers(self, module: nn.Module) -> dict[torch.Size, list[tuple[str, Tensor]]]:
         """Return the originals' parameters, by shape, that a tensor outside of ``module`` can be told to be a copy of.
@@ -140,15 +147,19 @@ class OwnNumbers(TorchDispatchMode):
             numbers = self._places[key]
             if _room(numbers) and numbers.is_floating_point() and bool(numbers.min() < numbers.max()):
                 found.setdefault(numbers.shape, []).append((name, numbers))
-        for held in state_of(module) if found else ():
+        for held in (*state_of(module), *(each for _, each in attributes_of(module))) if found else ():
             if held.shape in found:
-                found[held.shape] = [each for each in found[held.shape] if not _equal(each[1], held.detach())]
+                numbers = torch.as_tensor(held).detach()
+                found[held.shape] = [each for each in found[held.shape] if not _equal(each[1], numbers)]
         return found
 
-    def _source(self, value: Tensor) -> str | None:
-        """Return the name of the original's parameter that ``value`` was computed or copied from before."""
+    def _source(self, value: Tensor) -> tuple[str, str] | None:
+        """Return the message on ``value``, and the name of the original's parameter that it was computed or copied from."""
+        computed = vars(value).get(COMPUTED) or source_of(value, self._given)
+        if computed:
+            return EARLIER, computed
         alike = (name for name, numbers in self._alike.get(value.shape, ()) if _equal(numbers, value.detach()))
-        return vars(value).get(COMPUTED) or source_of(value, self._given) or next(alike, None)
+        return next(((EQUAL, name) for name in alike), None)
 
     def _given_name(self, value: Tensor) -> str | None:
         """Return the name of the original's parameter that ``value`` is, or lies in the memory of."""
@@ -165,20 +176,23 @@ class OwnNumbers(TorchDispatchMode):
         """Return whether a part of the module is among the callers."""
         return any(id(caller.f_locals.get("self")) in self._parts for caller in _callers())
 
-    def end(self, depends: Callable[[], bool]) -> None:
+    def end(self, depends: Callable[[], bool | None]) -> None:
         """Raise NotItsOwnError, also where the code around caught it. Warn of a use outside of passes.
 
-        ``depends``: whether the result is another with other parameters, as another thread or process may compute with them.
+        ``depends``: whether the result is another with other parameters, as another thread or process may compute with them; None
+        where that cannot be tried.
         """
         if self.refused is not None:
             raise self.refused
-        if not self._uses_own and not depends():
-            if self._outside is not None:
-                raise NotItsOwnError(ALONE.format(user=self._outside[0], name=self._outside[1], who=self._who))
+        tried = True if self._uses_own else depends()
+        if self._outside is not None and not tried:
+            user, _, name = self._outside
+            raise NotItsOwnError(ALONE.format(user=user, name=name, who=self._who))
+        if tried is False:
             log.warning("%s", NOTHING.format(who=self._who))
-        for found, message in ((self._earlier, EARLIER), (self._outside, BOTH)):
+        for found in (self._earlier, self._outside):
             if found is not None:
-                log.warning("%s", message.format(user=found[0], name=found[1], who=self._who))
+                log.warning("%s", found[1].format(user=found[0], name=found[2], who=self._who))
 
 
 def with_own_numbers(module: nn.Module, run: Callable[[], T], always: bool = False, who: str = "fitness") -> T:
@@ -188,7 +202,7 @@ def with_own_numbers(module: nn.Module, run: Callable[[], T], always: bool = Fal
     """
     watch, before = _watch_of(module, always, who), Generators()
     result = _guarded(watch, run, before)
-    watch.end(lambda: not _same(result, _with_other_numbers(module, run, before, result)))
+    watch.end(lambda: _depends(module, run, before, result))
     return result
 
 
@@ -208,17 +222,17 @@ def _guarded(watch: OwnNumbers, run: Callable[[], T], before: Generators) -> T:
     return run()
 
 
-def _with_other_numbers(module: nn.Module, run: Callable[[], T], before: Generators, default: T) -> T:
-    """Return what ``run`` does while ``module`` has other parameters, ``default`` where that cannot be tried."""
+def _depends(module: nn.Module, run: Callable[[], T], before: Generators, result: T) -> bool | None:
+    """Return whether ``run`` gives another ``result`` while ``module`` has other parameters, None where that cannot be tried."""
     kept = [(parameter.data, parameter.detach().clone()) for parameter in module.parameters() if parameter.requires_grad]
     after = Generators()
     try:
         for data, _ in kept:
             data.mul_(TURNED)
         before.restore()
-        return run()
+        return not _same(result, run())
     except Exception:  # any kind: the module's own, or of memory that must not be written
-        return default
+        return None
     finally:
         after.restore()
         for data, numbers in kept:
@@ -255,12 +269,43 @@ def watched(module: nn.Module) -> nn.Module:
     return module
 
 
-def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[int]:
-    """Return the identities of the tensors that an operation writes to."""
-    arguments = func._schema.arguments
+def _written(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[int, bool]:
+    """Return the identities of the tensors that an operation writes to, with whether it reads none of their numbers."""
+    schema = getattr(func, "_schema", None)
+    if not getattr(schema, "is_mutable", False):
+        return {}
+    arguments = schema.arguments  # type: ignore[union-attr]
     given = dict(zip((argument.name for argument in arguments), args, strict=False)) | dict(kwargs)
-    writes = [argument.name for argument in arguments if argument.alias_info is not None and argument.alias_info.is_write]
-    return {id(leaf) for name in writes for leaf in tree_leaves(given.get(name))}
+    writes = [each for each in arguments if each.alias_info is not None and each.alias_info.is_write]
+    overwrites = _name(func) in OVERWRITES
+    return {id(leaf): overwrites or each.is_out for each in writes for leaf in tree_leaves(given.get(each.name))}
+
+
+def _name(func: Any) -> str:
+    return str(getattr(func, "overloadpacket", func).__name__)
+
+
+def _reads_shapes(func: Any) -> bool:
+    """Return whether an operation reads no numbers of its tensors: ``zeros_like``, ``new_ones`` and their kind."""
+    name = _name(func).strip("_")
+    return name.endswith("_like") or name.startswith("new_")
+
+
+def _base(value: Tensor) -> Tensor:
+    """Return the tensor that ``value`` is a view of, which has the mark of all its views, else ``value``."""
+    return value if value._base is None else value._base
+
+
+def _mark(value: Tensor) -> tuple[int, str] | None:
+    return vars(_base(value)).get(COPY)
+
+
+def _set(value: Tensor, attribute: str, given: Any) -> None:
+    """Set an attribute of a tensor, or take it away where ``given`` is None."""
+    if given is not None:
+        setattr(value, attribute, given)
+    else:
+        vars(value).pop(attribute, None)
 
 
 def _callers() -> Iterator[FrameType]:
@@ -275,7 +320,7 @@ def _user(func: Any) -> str:
     for frame in _callers():
         if not f"{frame.f_globals.get('__name__')}.".startswith(FOREIGN):
             return f"{frame.f_code.co_qualname} ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno})"
-    return str(func.overloadpacket.__name__)
+    return _name(func)
 
 
 def _equal(one: Tensor, other: Tensor) -> bool:

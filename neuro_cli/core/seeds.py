@@ -135,6 +135,25 @@ class Generators:
             setters[name](state)
 
 
+@contextmanager
+def elsewhere() -> Iterator[Generators]:
+    """Return a context in which the generators begin in a state that no script leaves, and are restored in the end.
+
+    Other threads may draw meanwhile: a script's function may wait for one that runs an Evolution.
+    """
+    import torch
+
+    with GENERATORS:
+        before = Generators()
+        torch.manual_seed(ELSEWHERE), np.random.seed(ELSEWHERE % 2**32), random.seed(ELSEWHERE)
+        began = Generators()
+    try:
+        yield began
+    finally:
+        with GENERATORS:
+            before.restore()
+
+
 def _plain(state: Any) -> Any:
     """Return the state of a generator as values that compare fast."""
     if not isinstance(state, tuple):

@@ -24,11 +24,12 @@ from neuro_cli.core.module.memory_formats import GroupNorms, formats_of, values_
 from neuro_cli.core.module.own_numbers import marked
 from neuro_cli.core.module.precision import in_precision
 from neuro_cli.core.module.torch_errors import advised
+from neuro_cli.core.seeds import elsewhere
 from neuro_cli.distribution.base import Distribution
 from neuro_cli.library.shared_pass import Call, answering, captured, own_rows
 from neuro_cli.library.watch import Watch, checksum
 from neuro_cli.scoring.candidate import scoring_mode
-from neuro_cli.scoring.isolation import InputCopies, drawing
+from neuro_cli.scoring.isolation import InputCopies
 from neuro_cli.task.base import Batch, Task
 
 Fitness = Callable[..., Any]
@@ -167,7 +168,7 @@ class FitnessTask(Task):
         first, so it fills caches outside of the module, and marks what lies there for the guards of members.
         """
         if not any(parameter.dim() == 4 for parameter in module.parameters()):
-            with suppress(Exception), drawing(0):  # a few examples may be too few: the members raise what is wrong
+            with suppress(Exception), elsewhere():  # a few examples may be too few: the members raise what is wrong
                 self._pass_first(scoring_mode(copied(module)))
             return None
         formats = formats_of(module, self._channel_values())
@@ -176,7 +177,7 @@ class FitnessTask(Task):
             trial = scoring_mode(copied(module))
             layout.attach(trial, layout.flatten(module))
             try:
-                with drawing(0), GroupNorms() as norms, advised("fitness", self._precision):
+                with elsewhere(), GroupNorms() as norms, advised("fitness", self._precision):
                     self._pass_first(trial)
             except Exception:
                 if self.memory_format is torch.contiguous_format:

@@ -22,11 +22,11 @@ from neuro_cli.algo.base import Proposal
 from neuro_cli.core.errors import ConfigError
 from neuro_cli.core.module.own_numbers import TURNED, with_own_numbers
 from neuro_cli.core.module.torch_errors import advised
-from neuro_cli.core.seeds import Generators
+from neuro_cli.core.seeds import Generators, elsewhere
 from neuro_cli.scoring.base import PopulationScorer, ScoringSettings
 from neuro_cli.scoring.candidate import Candidate
 from neuro_cli.scoring.convolutions import put_convolutions, saves_products
-from neuro_cli.scoring.isolation import InputCopies, difference, drawing
+from neuro_cli.scoring.isolation import InputCopies, difference
 from neuro_cli.scoring.jobs import MemberJob, jobs_of
 from neuro_cli.scoring.nan_outputs import COMPILED, HIDDEN, NanOutputs
 from neuro_cli.scoring.passes.member_dimension import unfused
@@ -171,9 +171,9 @@ class MemberScorer(PopulationScorer):
 
         self._guards = True
         try:
-            with drawing(0):  # a fitness that seeds the generators itself leaves them as its last call did
-                before_own, repeated = Generators(), again(reversed(some))
-                draws = isolation.see_draws(before_own, partial(again, some))
+            with elsewhere() as began:  # a fitness that seeds the generators itself leaves them as its last call did
+                repeated = again(reversed(some))
+                draws = isolation.see_draws(began, partial(again, some))
         finally:
             self._guards = False
         if draws:

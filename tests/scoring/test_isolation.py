@@ -255,14 +255,16 @@ def test_passes_that_seed_the_generator_themselves_take_turns(form, left, caplog
     assert "draws random numbers (torch)" in caplog.text
 
 
-def test_members_on_threads_that_run_evolutions_which_draw_do_not_wait_for_each_other():
-    def inner(member):
-        own = copy.deepcopy(member).requires_grad_(True)
-        return neuro.Evolution(own, population=2).step(lambda each: float(each(INPUTS).sum()) + random.random()).fitness_best
+def _inner(member: nn.Module) -> float:
+    own = copy.deepcopy(member).requires_grad_(True)
+    es = neuro.Evolution(own, population=2)
+    return es.step(lambda each: float(each(INPUTS).sum()) + random.random()).fitness_best
 
+
+def test_members_on_threads_that_run_evolutions_which_draw_do_not_wait_for_each_other():
     es = evolution(Net, 2)
     done = []
-    thread = threading.Thread(target=lambda: done.append(es.step(inner)), daemon=True)
+    thread = threading.Thread(target=lambda: done.append(es.step(_inner)), daemon=True)
     thread.start()
     thread.join(120)
     assert done

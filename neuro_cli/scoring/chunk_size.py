@@ -5,6 +5,7 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd
 
 from neuro_cli.core.kernels.compiled import tile_kernels
+from neuro_cli.core.machine.mkl import lacks_wide_kernels
 from neuro_cli.scoring.base import ScoringSettings
 
 # values of the largest activation of a chunk: what a CPU's caches take without loss, and what keeps a GPU busy
@@ -57,9 +58,10 @@ SMALL, CONVOLVED = 2**23, 2**22
 MANY, PER_WEIGHT = 2**24, 128
 
 
-# the most where tiles serve linear layers, which take 0.55 to 0.9 of the BLAS's time; measured up to here. Beyond SMALL a chunk
-# has so many that Python's calls are a small part, and no more: ranks compute complete chunks
-TILED, SOME_PRODUCTS = 2**30, 2**29
+# the most where tiles serve linear layers, which take 0.55 to 0.9 of the time of MKL's kernels for AMD: measured up to here. Its
+# kernels for AVX-512 are faster from 2**26 on: on a Xeon a transformer of 2**27.6 took 1.9 times as long with tiles, one of
+# 2**24.6 0.77 times. Beyond SMALL a chunk has so many that Python's calls are a small part, no more: ranks compute complete ones
+TILED, SOME_PRODUCTS = 2**30 if lacks_wide_kernels() else 2**26, 2**29
 # weights of such a member: 2**24 took 1.7 times the memory of single members and as long, twice as many 3 times and longer, and a
 # trial of 5e7 a minute
 TILED_WEIGHTS = 3 * 2**22

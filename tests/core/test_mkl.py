@@ -73,6 +73,17 @@ def test_the_mode_is_set_where_it_is_needed(vendor, flags, before, after, tmp_pa
     assert os.environ.get(mkl.MODE) == after
 
 
+@pytest.mark.parametrize(
+    ("vendor", "flags", "lacking"),
+    [("GenuineIntel", "avx512f", False), ("AuthenticAMD", "avx2", False), ("AuthenticAMD", "avx512f", True), (None, "", False)],
+)
+def test_wide_kernels_lack_where_a_processor_of_amd_has_avx512(vendor, flags, lacking, tmp_path):
+    processors = tmp_path / "cpuinfo"
+    if vendor is not None:
+        processors.write_text(f"vendor_id\t: {vendor}\nflags\t\t: fpu {flags} sse\n")
+    assert mkl.lacks_wide_kernels(processors) is lacking
+
+
 def test_nothing_is_said_where_the_mode_is_on(caplog):
     caplog.set_level(logging.WARNING)
     mkl.warn_without_same_bits(blas.LIBRARY)

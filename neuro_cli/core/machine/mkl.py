@@ -38,6 +38,12 @@ def _needed(processors: Path) -> bool:
     return "GenuineIntel" not in said or " avx512f" not in said
 
 
+def lacks_wide_kernels(processors: Path = PROCESSORS) -> bool:
+    """Return whether the processor has AVX-512 and MKL no kernels for it: those for AMD have AVX2 alone."""
+    said = _first_lines(processors)
+    return "AuthenticAMD" in said and " avx512f" in said
+
+
 def _first_lines(processors: Path) -> str:
     """Return what the system says of the first processor, nothing where it says nothing."""
     try:

@@ -60,7 +60,7 @@ class MemberScorer(PopulationScorer):
         self._change = partial(put_convolutions, examples=settings.examples) if fewer else None
         self._isolation, self._tried_codes, self._guards = settings.isolation, set[Any](), False
         self._slots = [_Slot(self._candidate()) for _ in range(settings.threads.count)]
-        self._looks = True  # at one member's outputs in each generation
+        self._looks = True  # one member's outputs are looked at in each generation
         self._begins: Candidate | None = None  # state in which every member begins, unless it gets a fresh copy
         kind = "one member per thread" if cpu else "one member after the other"
         form = str(self.task.memory_format).removeprefix("torch.") + ", convolutions with fewer products" * fewer
@@ -87,7 +87,7 @@ class MemberScorer(PopulationScorer):
         while True:
             before, copied = Generators(), isolation.inputs
             out = score(members, self._slots)
-            in_turn = partial(score, members, self._slots[:1])  # other threads would wait for the generators, held meanwhile
+            in_turn = partial(score, members, self._slots[:1])  # other threads would wait for the generators' lock
             moved = isolation.see_draws(before, in_turn) | self._see_states(score, members)
             if isolation.draws and part is not None:
                 allowed = "scoring draws random numbers, which would depend on how the examples are shared out"

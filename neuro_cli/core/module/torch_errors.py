@@ -7,7 +7,7 @@ import torch
 
 from neuro_cli.core.errors import UserError, one_line
 
-GRADIENTS = "does not require grad"  # of autograd, where it is asked for a derivative of what was computed without gradients
+GRADIENTS = "does not require grad"  # autograd says so of a derivative of what was computed without gradients
 HALF = {torch.bfloat16: "BFloat16", torch.float16: "Half"}  # names in torch's errors of types that do not fit together
 ADVICE = "passes run without gradients: put `with torch.enable_grad():` around what takes a derivative"
 

@@ -60,6 +60,14 @@ def model_seed(seed: int) -> int:
     return seed if seed < 2**32 else number_seed(seed)
 
 
+def _seed(seed: int) -> None:
+    import torch
+
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)  # networks choose streams, masks and orders by it and by Python's
+    random.seed(seed)
+
+
 @contextmanager
 def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
     """Let torch, numpy and Python draw from ``seed`` inside, and restore their generators afterwards.
@@ -74,9 +82,7 @@ def seeded(seed: int, gpus: bool = False) -> Iterator[None]:
     try:
         with GENERATORS, torch.random.fork_rng(devices=None if gpus else []):
             before = Generators()
-            torch.manual_seed(seed)
-            np.random.seed(seed % 2**32)  # networks choose streams, masks and orders by it and by Python's
-            random.seed(seed)
+            _seed(seed)
             try:
                 yield
             finally:
@@ -141,11 +147,10 @@ def elsewhere() -> Iterator[Generators]:
 
     Other threads may draw meanwhile: a script's function may wait for one that runs an Evolution.
     """
-    import torch
 
     with GENERATORS:
         before = Generators()
-        torch.manual_seed(ELSEWHERE), np.random.seed(ELSEWHERE % 2**32), random.seed(ELSEWHERE)
+        _seed(ELSEWHERE)
         began = Generators()
     try:
         yield began

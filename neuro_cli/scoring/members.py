@@ -260,7 +260,7 @@ class MemberScorer(PopulationScorer):
         return result
 
     def _one_of(self, members: range, generation: int) -> int | None:
-        """Return the member whose outputs are looked at; None after a warning, and in compiled functions: hooks compile anew."""
+        """Return the member whose outputs are looked at, None after a warning and where a hook would compile a function again."""
         if not self._looks or any(hasattr(function, COMPILED) for function in self.task.own_functions):
             return None
         return members[generation % len(members)]
